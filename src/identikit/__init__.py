@@ -1,0 +1,91 @@
+"""Are these representations the same, and up to what?
+
+>>> import numpy as np
+>>> import identikit as ik
+>>> X = np.random.default_rng(0).normal(size=(1000, 3))
+>>> ik.audit([X, X @ [[1, 2, 0], [0, 1, 3], [1, 0, 1]]]).verdict.group
+'linear'
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from identikit.alignment import AlignmentMap, align, load_map
+    from identikit.auditing import Audit, audit
+    from identikit.errors import InputError, MissingExtraError
+    from identikit.inference import cca_chance, cca_chance_square, held_out_cca
+    from identikit.moments import Moments, accumulate
+    from identikit.similarity import (
+        cca,
+        cka,
+        mcc,
+        mutual_knn,
+        pls_svd,
+        procrustes,
+        pwcca,
+        r2,
+        spearman_mcc,
+        svcca,
+    )
+
+# Where each public name lives; it is imported when first used, so that `import identikit` is quick.
+_HOME = {
+    "alignment": ("AlignmentMap", "align", "load_map"),
+    "auditing": ("Audit", "audit"),
+    "errors": ("InputError", "MissingExtraError"),
+    "inference": ("cca_chance", "cca_chance_square", "held_out_cca"),
+    "moments": ("Moments", "accumulate"),
+    "similarity": (
+        "cca",
+        "cka",
+        "mcc",
+        "mutual_knn",
+        "pls_svd",
+        "procrustes",
+        "pwcca",
+        "r2",
+        "spearman_mcc",
+        "svcca",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [  # noqa: PLE0604
+    "Audit",
+    "AlignmentMap",
+    "InputError",
+    "MissingExtraError",
+    "Moments",
+    "accumulate",
+    "align",
+    "audit",
+    "cca",
+    "cca_chance",
+    "cca_chance_square",
+    "cka",
+    "held_out_cca",
+    "load_map",
+    "mcc",
+    "mutual_knn",
+    "pls_svd",
+    "procrustes",
+    "pwcca",
+    "r2",
+    "spearman_mcc",
+    "svcca",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        value = getattr(import_module(f"identikit.{_MODULE_OF[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'identikit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,132 @@
+"""The moments of a pair of views, as a fit and a score need them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.moments import Moments
+
+
+@dataclass(frozen=True, eq=False)
+class PairStats:
+    """Count, means and centred scatter of a source x and a target y.
+
+    If ``white`` is set, x stands in coordinates in which its training rows are orthonormal, and
+    ``white`` takes the source's own coordinates there; then ``constant`` is a vector v of the
+    source's null space with xᵀv = 1 on every row, if there is one: a linear map can use it as its
+    shift.
+    """
+
+    n: int
+    x_mean: Array
+    y_mean: Array
+    sxx: Array
+    sxy: Array
+    syy: Array
+    white: Array | None = None
+    constant: Array | None = None
+
+    @cached_property
+    def polar(self) -> Array:
+        """Orthogonal factor of the cross-scatter: the rotation that solves Procrustes' problem."""
+        left, _, right = np.linalg.svd(self.sxy, full_matrices=False)
+        factor: Array = left @ right
+        return factor
+
+    def reversed(self) -> PairStats:
+        """The same pair with source and target exchanged."""
+        swapped = PairStats(self.n, self.y_mean, self.x_mean, self.syy, self.sxy.T, self.sxx)
+        if "polar" in self.__dict__:
+            swapped.__dict__["polar"] = self.polar.T
+        return swapped
+
+    def padded(self) -> PairStats:
+        """Both views at the wider one's width, the narrower filled up with columns of zeros."""
+        p, q = self.sxy.shape
+        if p == q:
+            return self
+        x, y = max(q - p, 0), max(p - q, 0)
+        return replace(
+            self,
+            x_mean=np.pad(self.x_mean, (0, x)),
+            y_mean=np.pad(self.y_mean, (0, y)),
+            sxx=np.pad(self.sxx, (0, x)),
+            syy=np.pad(self.syy, (0, y)),
+            sxy=np.pad(self.sxy, ((0, x), (0, y))),
+        )
+
+    def squared_error(self, weights: Array, shift: Array) -> float:
+        """Σ ‖y − (x W + b)‖² over these rows, from their moments."""
+        gap = self.y_mean - self.x_mean @ weights - shift
+        value = (
+            np.trace(self.syy)
+            - 2 * np.vdot(weights, self.sxy)
+            + np.vdot(weights, self.sxx @ weights)
+            + self.n * (gap @ gap)
+        )
+        return max(float(value), 0.0)
+
+
+def pair_stats(
+    m: Moments, i: int, j: int, without: int | None = None, only: int | None = None
+) -> PairStats:
+    """Statistics of views i and j in their own coordinates."""
+    return PairStats(
+        m.n(without, only),
+        m.centre(i, without, only),
+        m.centre(j, without, only),
+        m.block(i, i, without, only),
+        m.block(i, j, without, only),
+        m.block(j, j, without, only),
+    )
+
+
+def whitened_stats(m: Moments, i: int, j: int, fold: int | None = None) -> tuple[PairStats, PairStats]:
+    """Training and test statistics, the source in coordinates whitened on the training rows.
+
+    Regression needs them: in the source's own coordinates a small direction would lose its digits.
+    Training rows are all but `fold`, test rows those of the fold (both are all rows for None).
+    """
+    white = m.whitening_map(i, fold)
+    centre = m.centre(i, fold)
+    train = PairStats(
+        m.n(fold),
+        centre @ white,
+        m.centre(j, fold),
+        np.eye(white.shape[1]),
+        m.from_white(i, j, fold),
+        m.block(j, j, fold),
+        white,
+        _constant(m, i, fold, centre, white),
+    )
+    if fold is None:
+        return train, train
+    test = replace(
+        train,
+        n=m.n(only=fold),
+        x_mean=m.centre(i, only=fold) @ white,
+        y_mean=m.centre(j, only=fold),
+        sxx=m.from_white(i, i, fold, only=fold, to_white=True),
+        sxy=m.from_white(i, j, fold, only=fold),
+        syy=m.block(j, j, only=fold),
+    )
+    return train, test
+
+
+def _constant(m: Moments, view: int, fold: int | None, centre: Array, white: Array) -> Array | None:
+    """A vector v with xᵀv = 1 for every row, from the part of the mean outside the view's span."""
+    if white.shape[1] == m.widths[view]:
+        return None
+    scale = m.scales(view, fold)
+    scale = np.where(scale > 0, scale / np.sqrt(m.n(fold)), np.abs(centre))
+    scale = np.where(scale > 0, scale, 1.0)
+    # In standardised columns, so that the answer does not depend on units.
+    span, _ = np.linalg.qr((m.loadings(view, fold) / scale).T)
+    mean = centre / scale
+    outside = mean - span @ (span.T @ mean)
+    size = float(outside @ outside)
+    return outside / (size * scale) if size > 1e-4 else None

@@ -1,0 +1,265 @@
+"""Views in, a verdict out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from identikit import __version__
+from identikit._linalg import Array
+from identikit.alignment import GROUPS, HeldOut, ladder
+from identikit.auditing._evidence import Evidence
+from identikit.auditing._result import (
+    Audit,
+    CCASummary,
+    CKASummary,
+    Pair,
+    Rung,
+    Settings,
+    Verdict,
+    View,
+)
+from identikit.auditing._verdict import SLACK, UNRELATED, choose_group
+from identikit.auditing.checks import run_checks
+from identikit.errors import InputError
+from identikit.inference import (
+    adjusted_r2,
+    cca_chance,
+    cca_chance_edge,
+    held_out_cca,
+    jackknife_interval,
+)
+from identikit.moments import Moments, accumulate_sources, assign_folds, finite_rows, tiles
+from identikit.similarity import MEASURES, cca, cka
+from identikit.sources import Source, open_sources
+
+Progress = Callable[[str, int, int], None]
+
+#: Rows kept for the measures that need rows, and drawn in the report.
+SAMPLE = 1000
+DRAWN = 300
+
+
+def audit(
+    views: Sequence[object],
+    names: Sequence[str] | None = None,
+    folds: int = 5,
+    groups: ArrayLike | None = None,
+    tolerance: float = 0.1,
+    seed: int = 0,
+    *,
+    drop_nonfinite: bool = False,
+    memory: int | None = None,
+    progress: Progress | None = None,
+) -> Audit:
+    """Compare every pair of views and say what they are the same up to.
+
+    Parameters
+    ----------
+    views : sequence
+        Two or more views of the same rows: arrays, torch tensors, or paths (see `accumulate`).
+    names : sequence of str, optional
+        Names of the views.
+    folds : int
+        At least 5: errors are held out fold by fold, intervals are jackknifed over folds.
+    groups : array (rows,), optional
+        A label a row; dependent rows (tokens of a sentence, crops of an image) share a label and so
+        a fold. Without it, folds are runs of consecutive rows.
+    tolerance : float
+        The largest error that counts as the same.
+    seed : int
+        Of the row sample that neighbour overlap, rank correlation and the scatter plots use.
+    drop_nonfinite : bool
+        Leave rows with a NaN or infinity out of all views, instead of raising.
+    memory : int, optional
+        Bytes the statistics may take, a quarter of the machine's memory by default; if all views
+        do not fit at once, pairs are done in several passes, with the same result.
+    progress : callable, optional
+        Called with (what is being done, done, of how many).
+
+    Returns
+    -------
+    Audit
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 4))
+    >>> audit([X, X[:, ::-1] * 2]).verdict.group
+    'similarity'
+    """
+    if folds < 5:
+        raise InputError(f"an audit needs at least 5 folds for its intervals, not {folds}")
+    if not 0 <= tolerance:
+        raise InputError(f"the tolerance is {tolerance}; it must not be negative")
+    sources = open_sources(views, names)
+    try:
+        if len(sources) < 2:
+            raise InputError("an audit compares views: give at least two")
+        rows = sources[0].rows
+        if rows < 2 * folds:
+            raise InputError(
+                f"{folds} folds of two rows or more need at least {2 * folds} rows; "
+                f"the views have {rows}"
+            )
+        fold_of_row = assign_folds(rows, folds, groups)
+        plan = tiles([source.width for source in sources], folds, memory)
+        dropped = 0
+        if drop_nonfinite and len(plan) > 1:
+            # Each pass sees only some of the views, but a row is left out of all of them.
+            finite = finite_rows(sources)
+            dropped = int(np.count_nonzero(~finite))
+            fold_of_row = np.where(finite, fold_of_row, np.int16(-1))
+        described: dict[int, View] = {}
+        pairs: dict[tuple[int, int], Pair] = {}
+        total = sum(len(tile.pairs) for tile in plan)
+        for number, tile in enumerate(plan):
+            moments = accumulate_sources(
+                [sources[v] for v in tile.views],
+                fold_of_row,
+                folds,
+                seed=seed,
+                sample=SAMPLE,
+                drop_nonfinite=drop_nonfinite,
+                progress=_reading(progress, number, len(plan)),
+            )
+            moments = replace(moments, dropped=moments.dropped + dropped)
+            _check_folds(moments)
+            for v in tile.views:
+                described.setdefault(v, describe(moments, tile.views.index(v)))
+            for a, b in tile.pairs:
+                i, j = tile.views.index(a), tile.views.index(b)
+                pairs[a, b] = compare(moments, i, j, tolerance, grouped=groups is not None)
+                if progress is not None:
+                    progress("comparing", len(pairs), total)
+        return _result(sources, described, pairs, moments, tolerance, seed, groups is not None)
+    finally:
+        for source in sources:
+            source.close()
+
+
+def _reading(progress: Progress | None, tile: int, tiles: int) -> Callable[[int, int], None] | None:
+    if progress is None:
+        return None
+    return lambda done, rows: progress("reading", tile * rows + done, tiles * rows)
+
+
+def _check_folds(moments: Moments) -> None:
+    few = min(part.count for part in moments.parts)
+    if few < 2:
+        raise InputError(
+            f"a fold has only {few} rows left; give more rows, fewer folds or finer groups"
+        )
+
+
+def _result(
+    sources: Sequence[Source],
+    described: dict[int, View],
+    pairs: dict[tuple[int, int], Pair],
+    moments: Moments,
+    tolerance: float,
+    seed: int,
+    grouped: bool,
+) -> Audit:
+    comparisons = tuple(pairs[key] for key in sorted(pairs))
+    worst = max(comparisons, key=lambda pair: (round(pair.error, 6), _looseness(pair.group)))
+    loosest = max((pair.group for pair in comparisons), key=_looseness)
+    return Audit(
+        __version__,
+        moments.rows,
+        tuple(described[v] for v in range(len(sources))),
+        comparisons,
+        Verdict(
+            worst.group,
+            worst.error,
+            worst.interval,
+            worst.within_tolerance,
+            worst.a,
+            worst.b,
+            loosest,
+        ),
+        Settings(
+            folds=moments.folds,
+            fold_rule="whole groups of rows" if grouped else "runs of consecutive rows",
+            tolerance=tolerance,
+            slack=SLACK,
+            seed=seed,
+            dropped=moments.dropped,
+            sample=len(moments.sample.keys),
+        ),
+    )
+
+
+def _looseness(group: str) -> int:
+    return [*GROUPS, UNRELATED].index(group)
+
+
+def describe(moments: Moments, view: int) -> View:
+    """Name, width, rank, and effective rank: the exponential of the entropy of the spectrum."""
+    spectrum = np.sqrt(moments.principal(view)[0])
+    share = spectrum / max(spectrum.sum(), 1e-300)
+    entropy = -float(np.sum(share * np.log(np.maximum(share, 1e-300))))
+    return View(
+        moments.names[view],
+        moments.widths[view],
+        moments.whiten(view).rank,
+        float(np.exp(entropy)) if spectrum.any() else 0.0,
+    )
+
+
+def compare(moments: Moments, i: int, j: int, tolerance: float, *, grouped: bool) -> Pair:
+    """All that an audit says of two views."""
+    rungs = tuple(_rung(name, *both) for name, both in ladder(moments, i, j).items())
+    group, rung = choose_group(rungs)
+    spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
+    n = moments.rows
+    chance = cca_chance(n, p, q)
+    held_out = held_out_cca(moments, i, j)
+    square = spectrum.mean_square
+    biased = cka(moments, i, j)
+    assert biased.value is not None  # the ladder has refused constant views
+    assert biased.chance is not None
+    evidence = Evidence(moments, i, j, rungs, group, spectrum, chance, grouped)
+    return Pair(
+        a=moments.names[i],
+        b=moments.names[j],
+        group=group,
+        error=rung.error,
+        interval=rung.interval,
+        within_tolerance=group != UNRELATED and rung.error <= tolerance,
+        ladder=rungs,
+        cca=CCASummary(
+            mean=spectrum.mean,
+            held_out=None if held_out is None else held_out.value,
+            held_out_interval=None if held_out is None else held_out.interval,
+            chance=chance,
+            adjusted_r2=None if square is None else adjusted_r2(square, n, p, q),
+            rank=spectrum.rank,
+        ),
+        cka=CKASummary(biased.value, cka(moments, i, j, debiased=True).value, biased.chance),
+        measures={name: measure(moments, i, j) for name, measure in MEASURES.items()},
+        checks=run_checks(evidence),
+        correlations=spectrum.correlations,
+        chance_edge=cca_chance_edge(n, p, q),
+        points=_canonical_variates(moments, i, j),
+    )
+
+
+def _rung(name: str, forward: HeldOut, backward: HeldOut) -> Rung:
+    ends = [jackknife_interval(h.error, h.leave_one_out(), floor=0.0) for h in (forward, backward)]
+    worse = 0 if forward.error >= backward.error else 1
+    errors = forward.error, backward.error
+    return Rung(name, errors[worse], ends[worse], errors[0], ends[0], errors[1], ends[1])
+
+
+def _canonical_variates(moments: Moments, i: int, j: int) -> Array:
+    """The first two canonical variates of both views on some rows, at unit variance."""
+    left, _, right = np.linalg.svd(moments.coherence(i, j), full_matrices=False)
+    sides = []
+    for view, turn in ((i, left), (j, right.T)):
+        rows = moments.sample_of(view)[:DRAWN] - moments.centre(view)
+        sides.append(rows @ moments.whitening_map(view) @ turn[:, :2])
+    return np.stack(sides, axis=1) * np.sqrt(moments.rows - 1)

@@ -1,0 +1,32 @@
+"""What the checks of a pair may look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from identikit.auditing._result import Rung
+from identikit.moments import Moments
+from identikit.similarity import CCA
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The moments, the two views, and what the audit has found of them so far."""
+
+    moments: Moments
+    i: int
+    j: int
+    ladder: tuple[Rung, ...]
+    group: str
+    cca: CCA
+    chance: float
+    grouped: bool
+
+    @property
+    def views(self) -> tuple[int, int]:
+        """The two views' numbers."""
+        return self.i, self.j
+
+    def name(self, view: int) -> str:
+        """A view's name, in quotes."""
+        return repr(self.moments.names[view])

@@ -1,0 +1,225 @@
+"""What an audit returns: plain, frozen records, a table, a document."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit import _files
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One rung of the ladder: the held-out error of the best map in a group.
+
+    `error` is the worse of the two directions `forward` (a to b) and `backward` (b to a), and
+    `interval` is that direction's.
+    """
+
+    group: str
+    error: float
+    interval: Interval
+    forward: float
+    forward_interval: Interval
+    backward: float
+    backward_interval: Interval
+
+
+@dataclass(frozen=True)
+class CCASummary:
+    """Mean canonical correlation beside what is needed to read it.
+
+    `mean` is in sample (null where it would be 1 whatever the data), `held_out` has its directions
+    from other rows, `chance` is what independent views of this shape score.
+    """
+
+    mean: float | None
+    held_out: float | None
+    held_out_interval: Interval | None
+    chance: float
+    adjusted_r2: float | None
+    rank: int
+
+
+@dataclass(frozen=True)
+class CKASummary:
+    """Linear CKA: biased, debiased, and the mean of the biased value over row permutations."""
+
+    value: float
+    debiased: float | None
+    chance: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question asked of a pair, its answer, and what to do about it.
+
+    `message` is one sentence of what it means and what to try; it is a warning if `ok` is false.
+    """
+
+    name: str
+    question: str
+    value: float | None
+    threshold: float | None
+    ok: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class View:
+    """A view: its name, width, numerical rank, and effective rank (Roy and Vetterli 2007)."""
+
+    name: str
+    dims: int
+    rank: int
+    effective_rank: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """All that an audit says of two views.
+
+    `correlations` is the canonical spectrum, `chance_edge` the largest correlation that independent
+    views would show; `points` (rows, 2 views, 2 axes) are the first canonical variates of a row
+    sample.
+    """
+
+    a: str
+    b: str
+    group: str
+    error: float
+    interval: Interval
+    within_tolerance: bool
+    ladder: tuple[Rung, ...]
+    cca: CCASummary
+    cka: CKASummary
+    measures: dict[str, float | None]
+    checks: tuple[Check, ...]
+    correlations: NDArray[np.float64]
+    chance_edge: float
+    points: NDArray[np.float64]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The messages of the checks that did not pass."""
+        return [check.message for check in self.checks if not check.ok]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "group": self.group,
+            "error": self.error,
+            "interval": list(self.interval),
+            "within_tolerance": self.within_tolerance,
+            "ladder": [asdict(rung) for rung in self.ladder],
+            "cca": asdict(self.cca),
+            "cka": asdict(self.cka),
+            "measures": dict(self.measures),
+            "warnings": self.warnings,
+            "checks": [asdict(check) for check in self.checks],
+        }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on the worst pair, `a` and `b`: the one with the largest error.
+
+    `loosest` is the loosest group that any pair needs.
+    """
+
+    group: str
+    error: float
+    interval: Interval
+    within_tolerance: bool
+    a: str
+    b: str
+    loosest: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an audit was made."""
+
+    folds: int
+    fold_rule: str
+    tolerance: float
+    slack: float
+    seed: int
+    dropped: int
+    sample: int
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The result of `identikit.audit`: views, pairs, and the verdict on the worst pair."""
+
+    version: str
+    rows: int
+    views: tuple[View, ...]
+    comparisons: tuple[Pair, ...]
+    verdict: Verdict
+    settings: Settings
+
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """One row a pair: the verdict, every rung's error, every measure."""
+        import pandas as pd
+
+        rows = []
+        for pair in self.comparisons:
+            row: dict[str, Any] = {
+                "a": pair.a,
+                "b": pair.b,
+                "group": pair.group,
+                "error": pair.error,
+                "low": pair.interval[0],
+                "high": pair.interval[1],
+                "within_tolerance": pair.within_tolerance,
+            }
+            row |= {f"cca_{key}": value for key, value in asdict(pair.cca).items()}
+            row |= {"cka": pair.cka.value, "cka_debiased": pair.cka.debiased}
+            row |= {"cka_chance": pair.cka.chance}
+            row |= {f"error_{rung.group}": rung.error for rung in pair.ladder}
+            row |= {key: value for key, value in pair.measures.items() if key not in row}
+            row["warnings"] = len(pair.warnings)
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The audit as one JSON-ready document."""
+        verdict = asdict(self.verdict)
+        return {
+            "identikit": self.version,
+            "rows": self.rows,
+            "views": [asdict(view) for view in self.views],
+            "pairs": [pair.to_dict() for pair in self.comparisons],
+            "verdict": verdict | {"interval": list(self.verdict.interval)},
+            "settings": asdict(self.settings),
+        }
+
+    def to_json(self) -> str:
+        """The document of `to_dict` as text; strict JSON, so absent values are null."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON document, atomically."""
+        _files.write_text(path, self.to_json())
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write the one-page HTML report, atomically."""
+        from identikit.report import html
+
+        _files.write_text(path, html(self))

@@ -1,0 +1,30 @@
+"""Do all rows weigh in?"""
+
+import numpy as np
+
+from identikit.auditing._evidence import Evidence
+from identikit.auditing._result import Check
+
+
+def check(evidence: Evidence, threshold: float = 0.1) -> Check | None:
+    """Effective number of rows in the scatter, (Σ‖x‖²)² / Σ‖x‖⁴, as a share of n; Gaussian ≥ 1/3."""
+    m = evidence.moments
+    products = m.norm_products()
+    shares = {}
+    for v in evidence.views:
+        trace = float(np.trace(m.block(v, v)))
+        if trace > 0:
+            shares[v] = trace**2 / float(products[v, v]) / m.rows
+    if not shares:
+        return None
+    view, share = min(shares.items(), key=lambda item: item[1])
+    return Check(
+        "outlier rows",
+        "Do all rows weigh in?",
+        share,
+        threshold,
+        share >= threshold,
+        f"a few outlier rows dominate the scatter of view {evidence.name(view)} (as if it had "
+        f"{max(share * m.rows, 1):.0f} rows instead of {m.rows}), so errors and CKA speak mostly of "
+        "them; look at the rows of largest norm, or normalise the rows.",
+    )

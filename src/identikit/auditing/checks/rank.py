@@ -1,0 +1,27 @@
+"""Does every column of a view carry something of its own?"""
+
+from identikit.auditing._evidence import Evidence
+from identikit.auditing._result import Check
+
+
+def check(evidence: Evidence, threshold: float = 1.0) -> Check:
+    """Rank over width of the two views, the smaller of the two shares."""
+    m = evidence.moments
+    shares = {v: m.whiten(v).rank / m.widths[v] for v in evidence.views}
+    poor = [v for v, share in shares.items() if share < threshold]
+    words = [f"view {evidence.name(v)} has rank {m.whiten(v).rank} of {m.widths[v]}" for v in poor]
+    short = any(m.whiten(v).rank >= m.rows - 1 for v in poor)
+    cause = (
+        "there are too few rows for more"
+        if short
+        else "constant, duplicated or linearly dependent columns are left out; check the export if "
+        "that is a surprise"
+    )
+    return Check(
+        "rank",
+        "Does every column carry something of its own?",
+        min(shares.values()),
+        threshold,
+        not poor,
+        f"{' and '.join(words)}: {cause}." if poor else "Both views have full rank.",
+    )

@@ -1,0 +1,29 @@
+"""Is it clear which directions are rounding?"""
+
+from identikit._linalg import rank_tolerance
+from identikit.auditing._evidence import Evidence
+from identikit.auditing._result import Check
+
+
+def check(evidence: Evidence, threshold: float = 10.0) -> Check | None:
+    """Ratio of the smallest kept to the largest dropped singular value of a standardised view."""
+    m = evidence.moments
+    gaps = {}
+    for v in evidence.views:
+        white = m.whiten(v)
+        # What is dropped far below the tolerance is rounding beyond doubt.
+        if white.rank and white.dropped > 0.1 * rank_tolerance(m.rows, m.widths[v], m.eps[v]):
+            gaps[v] = float(white.values[-1] / white.values[0] / white.dropped)
+    if not gaps:
+        return None
+    view, gap = min(gaps.items(), key=lambda item: item[1])
+    return Check(
+        "rank gap",
+        "Is it clear which directions are rounding?",
+        gap,
+        threshold,
+        gap >= threshold,
+        f"view {evidence.name(view)} has no clear gap between directions that count and rounding "
+        f"(factor {gap:.1f}), so its rank {m.whiten(view).rank} is a matter of convention; store it "
+        "at a higher precision, or compare its leading components with svcca.",
+    )

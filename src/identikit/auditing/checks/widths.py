@@ -1,0 +1,18 @@
+"""Do the views have the same width?"""
+
+from identikit.auditing._evidence import Evidence
+from identikit.auditing._result import Check
+
+
+def check(evidence: Evidence, threshold: float = 1.0) -> Check:
+    """Narrower over wider width."""
+    p, q = (evidence.moments.widths[v] for v in evidence.views)
+    return Check(
+        "widths",
+        "Do the views have the same width?",
+        min(p, q) / max(p, q),
+        threshold,
+        p == q,
+        f"the views have {p} and {q} columns: identity, permutation and monomial make no sense and "
+        "are absent, and rigid and similarity fill the narrower view up with zeros.",
+    )

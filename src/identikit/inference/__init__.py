@@ -1,0 +1,21 @@
+"""Chance levels, held-out values and intervals."""
+
+from identikit.inference._chance import (
+    adjusted_r2,
+    cca_chance,
+    cca_chance_edge,
+    cca_chance_square,
+)
+from identikit.inference._held_out import HeldOutCCA, held_out_cca
+from identikit.inference._jackknife import jackknife_interval, mean_of_folds
+
+__all__ = [
+    "HeldOutCCA",
+    "adjusted_r2",
+    "cca_chance",
+    "cca_chance_edge",
+    "cca_chance_square",
+    "held_out_cca",
+    "jackknife_interval",
+    "mean_of_folds",
+]

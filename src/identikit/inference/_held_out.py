@@ -1,0 +1,57 @@
+"""Canonical correlations on rows that had no part in finding the directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.inference._jackknife import mean_of_folds
+from identikit.moments import Moments
+
+
+@dataclass(frozen=True)
+class HeldOutCCA:
+    """Mean held-out canonical correlation, its interval, and the mean of each fold.
+
+    It under-estimates what CCA in sample over-estimates: the two bracket the truth.
+    """
+
+    value: float
+    interval: tuple[float, float]
+    folds: Array
+
+
+def held_out_cca(moments: Moments, i: int | str = 0, j: int | str = 1) -> HeldOutCCA | None:
+    """CCA with directions from all folds but one and correlations on that one, over all folds.
+
+    None if a view has no direction.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of at least two folds.
+    i, j : int or str
+        The two views.
+    """
+    i, j = moments.resolve(i), moments.resolve(j)
+    folds = [fold for fold, part in enumerate(moments.parts) if part.count > 1]
+    if len(folds) < 2:
+        raise InputError("a held-out correlation needs at least two folds of two rows or more")
+    if not all(moments.whiten(view, fold).rank for view in (i, j) for fold in folds):
+        return None
+    value, interval = mean_of_folds(values := np.array([_fold(moments, i, j, f) for f in folds]))
+    return HeldOutCCA(value, interval, values)
+
+
+def _fold(moments: Moments, i: int, j: int, fold: int) -> float:
+    """Mean correlation on one fold of the canonical variates found on the others."""
+    left, _, right = np.linalg.svd(moments.coherence(i, j, without=fold), full_matrices=False)
+    cross = np.einsum("ac,ab,bc->c", left, moments.coherence(i, j, fold, fold), right.T, optimize=True)
+    x = np.einsum("ac,ab,bc->c", left, moments.coherence(i, i, fold, fold), left, optimize=True)
+    y = np.einsum("ca,ab,cb->c", right, moments.coherence(j, j, fold, fold), right, optimize=True)
+    scale = np.sqrt(np.maximum(x * y, 0.0))
+    r = np.divide(cross, scale, out=np.zeros_like(cross), where=scale > 0)
+    return float(np.clip(r, -1.0, 1.0).mean())

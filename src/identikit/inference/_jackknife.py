@@ -1,0 +1,44 @@
+"""Intervals by the delete-one-fold jackknife."""
+
+from __future__ import annotations
+
+
+import numpy as np
+
+from identikit._linalg import Array
+
+
+def jackknife_interval(
+    value: float, leave_one_out: Array, floor: float = -np.inf, level: float = 0.95
+) -> tuple[float, float]:
+    """Interval for a value from its values without each of the F folds.
+
+    value ± t_{F−1} sqrt((F−1)/F Σ_f (v_(f) − v̄)²), cut off at `floor`. It holds if rows in different
+    folds are independent: put dependent rows into one fold, by groups.
+
+    Parameters
+    ----------
+    value : float
+        From all folds.
+    leave_one_out : array (F,)
+        From all folds but one.
+    floor : float
+        The least value possible.
+    level : float
+        Coverage.
+    """
+    from scipy.stats import t
+
+    folds = len(leave_one_out)
+    spread = leave_one_out - leave_one_out.mean()
+    half = float(t.ppf(0.5 + level / 2, folds - 1) * np.sqrt((folds - 1) / folds * (spread @ spread)))
+    return max(value - half, floor), value + half
+
+
+def mean_of_folds(values: Array, level: float = 0.95) -> tuple[float, tuple[float, float]]:
+    """Mean of one value a fold, and its jackknife interval."""
+    mean = float(values.mean())
+    rest = (values.sum() - values) / (len(values) - 1)
+    return mean, jackknife_interval(mean, rest, level=level)
+
+

@@ -1,0 +1,244 @@
+"""The sufficient statistics of stacked views, per fold: a commutative monoid under +."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from identikit._linalg import (
+    Array,
+    Whitening,
+    eigh,
+    inverse_or_zero,
+    rank_tolerance,
+    standard_deviations,
+    whitening,
+)
+from identikit.errors import InputError
+from identikit.moments._part import Layout, Part, merge, moved
+from identikit.moments._sample import RowSample
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Count, mean and centred scatter of k stacked views, kept per fold; ``a + b`` merges two.
+
+    Make them with `accumulate`. Methods that take folds mean all of them by default, all but
+    one with ``without=f``, one with ``only=f``.
+
+    Parameters
+    ----------
+    names, eps : tuples
+        Of each view: its name, and the spacing at 1 of the type its numbers were stored in.
+    layout : Layout
+        The views' columns, and the coordinates of the scatter (an ill-conditioned view is kept in
+        well-conditioned ones; the methods take care of it).
+    parts : tuple of Part
+        The statistics of each fold.
+    sample : RowSample
+        A few rows, for the measures that need rows.
+    dropped : int
+        How many rows were left out for a value that was not finite.
+    """
+
+    names: tuple[str, ...]
+    eps: tuple[float, ...]
+    layout: Layout
+    parts: tuple[Part, ...]
+    sample: RowSample
+    dropped: int = 0
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Number of columns of each view."""
+        return self.layout.widths
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return len(self.parts)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows in all folds."""
+        return self.n()
+
+    def resolve(self, view: int | str) -> int:
+        """The number of a view given by number or name."""
+        if isinstance(view, str):
+            if view not in self.names:
+                raise InputError(f"no view is called {view!r}; there are {', '.join(self.names)}")
+            return self.names.index(view)
+        if not -len(self.names) <= view < len(self.names):
+            raise InputError(f"there is no view {view}; the moments hold {len(self.names)} views")
+        return view % len(self.names)
+
+    def _chosen(self, without: int | None, only: int | None) -> list[Part]:
+        return [
+            part
+            for fold, part in enumerate(self.parts)
+            if part.count and fold != without and only in (None, fold)
+        ]
+
+    def n(self, without: int | None = None, only: int | None = None) -> int:
+        """Number of rows."""
+        return sum(part.count for part in self._chosen(without, only))
+
+    def centre(self, view: int, without: int | None = None, only: int | None = None) -> Array:
+        """Mean of a view."""
+        columns, n = self.layout.columns[view], self.n(without, only)
+        centre = np.zeros(self.widths[view])
+        for part in self._chosen(without, only):
+            centre += (part.count / n) * part.mean[columns]
+        return centre
+
+    def _stored(
+        self, i: int, j: int, without: int | None = None, only: int | None = None
+    ) -> Array:
+        """Scatter block in the stored coordinates: within folds, plus between their means."""
+        parts, a, b = self._chosen(without, only), self.layout.columns[i], self.layout.columns[j]
+        if len(parts) == 1:
+            return parts[0].scatter[a, b]
+        left = np.stack([part.mean[a] for part in parts]) - self.centre(i, without, only)
+        right = np.stack([part.mean[b] for part in parts]) - self.centre(j, without, only)
+        if self.layout.roots is not None:
+            left, right = left @ self.layout.inverses[i], right @ self.layout.inverses[j]
+        block: Array = (left.T * [part.count for part in parts]) @ right
+        for part in parts:
+            block += part.scatter[a, b]
+        return block
+
+    def block(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
+        """Centred scatter ``X_iᵀ X_j``, in the views' own coordinates."""
+        block = self._stored(i, j, without, only)
+        roots = self.layout.roots
+        return block if roots is None else roots[i].T @ block @ roots[j]
+
+    def scales(self, view: int, without: int | None = None) -> Array:
+        """Root of the diagonal of a view's scatter; 0 for a constant column."""
+        block = self._stored(view, view, without)
+        diagonal = np.diagonal(block)
+        if self.layout.roots is not None:
+            root = self.layout.roots[view]
+            diagonal = np.einsum("ij,ij->j", root, block @ root)
+        return standard_deviations(
+            diagonal, self.centre(view, without), self.n(without), self.eps[view]
+        )
+
+    def correlations(self, i: int, j: int) -> Array:
+        """Pearson correlation of every column of view i with every column of view j."""
+        left, right = inverse_or_zero(self.scales(i)), inverse_or_zero(self.scales(j))
+        return self.block(i, j) * left[:, None] * right
+
+    def principal(self, view: int) -> tuple[Array, Array]:
+        """Eigenvalues of a view's scatter, largest first, and its principal axes in columns."""
+        key = ("principal", view)
+        if key not in self._cache:
+            self._cache[key] = eigh(self.block(view, view))
+        values, vectors = self._cache[key]
+        return values, vectors
+
+    def sample_of(self, view: int) -> Array:
+        """The stored row sample of one view."""
+        return self.sample.rows[:, self.layout.columns[view]]
+
+    def whiten(self, view: int, without: int | None = None) -> Whitening:
+        """Rank-aware whitening of a view, in the *stored* coordinates."""
+        key = ("whiten", view, without)
+        if key not in self._cache:
+            root = None if self.layout.roots is None else self.layout.roots[view]
+            tolerance = rank_tolerance(self.n(without), self.widths[view], self.eps[view])
+            self._cache[key] = whitening(
+                self._stored(view, view, without), root, self.scales(view, without), tolerance
+            )
+        result: Whitening = self._cache[key]
+        return result
+
+    def whitening_map(self, view: int, without: int | None = None) -> Array:
+        """W such that ``X @ W`` has orthonormal columns (X centred), in the view's coordinates."""
+        stored = self.whiten(view, without).map
+        return stored if self.layout.roots is None else self.layout.inverses[view] @ stored
+
+    def loadings(self, view: int, without: int | None = None) -> Array:
+        """``UᵀX``: the centred view in its whitened coordinates (rank × width)."""
+        return self.from_white(view, view, without)
+
+    def coherence(
+        self, i: int, j: int, without: int | None = None, only: int | None = None
+    ) -> Array:
+        """``U_iᵀ U_j`` of the whitened views; its singular values are the canonical correlations.
+
+        With `only`, the views are whitened on all folds but `without` and summed over that one.
+        """
+        return self.from_white(i, j, without, only, to_white=True)
+
+    def from_white(
+        self,
+        i: int,
+        j: int,
+        without: int | None = None,
+        only: int | None = None,
+        *,
+        to_white: bool = False,
+    ) -> Array:
+        """``WᵀX_iᵀX_j`` with view i whitened on all folds but one; sums over those folds or one.
+
+        With `to_white`, view j stands in whitened coordinates too.
+        """
+        left = self.whiten(i, without).map
+        product: Array = left.T @ self._stored(i, j, without if only is None else None, only)
+        if to_white:
+            return product @ self.whiten(j, without).map
+        return product if self.layout.roots is None else product @ self.layout.roots[j]
+
+    def norm_products(self) -> Array:
+        """[i, j] = Σ ‖x_i‖² ‖x_j‖² over all rows, centred on the overall means."""
+        if "norms" not in self._cache:
+            parts, n = self._chosen(None, None), self.rows
+            centre = sum((part.count / n) * part.mean for part in parts)
+            self._cache["norms"] = sum(
+                moved(part, part.mean - centre, self.layout)[1] for part in parts
+            )
+        products: Array = self._cache["norms"]
+        return products
+
+    def __add__(self, other: Moments) -> Moments:
+        if not isinstance(other, Moments):
+            return NotImplemented
+        if self.widths != other.widths or self.folds != other.folds:
+            raise InputError(
+                f"these moments do not fit together: widths {self.widths} and {other.widths}, "
+                f"{self.folds} and {other.folds} folds; both must be the same"
+            )
+        if self.layout.roots is None and other.layout.roots is not None:
+            return replace(other + self, names=self.names)
+        other = other._in(self.layout)
+        return Moments(
+            self.names,
+            tuple(max(pair) for pair in zip(self.eps, other.eps)),
+            self.layout,
+            tuple(merge(a, b, self.layout) for a, b in zip(self.parts, other.parts)),
+            self.sample + other.sample,
+            self.dropped + other.dropped,
+        )
+
+    def _in(self, layout: Layout) -> Moments:
+        """The same moments, with the scatter in another layout's coordinates."""
+        if layout.roots is None or layout is self.layout:
+            return self
+        own = self.layout.roots
+        turns: Sequence[Array] = layout.inverses
+        if own is not None:
+            turns = [root @ inverse for root, inverse in zip(own, layout.inverses)]
+        parts = []
+        for part in self.parts:
+            scatter = np.empty_like(part.scatter)
+            for left, a in zip(turns, layout.columns):
+                for right, b in zip(turns, layout.columns):
+                    scatter[a, b] = left.T @ part.scatter[a, b] @ right
+            parts.append(replace(part, scatter=scatter))
+        return replace(self, layout=layout, parts=tuple(parts), _cache={})

@@ -1,0 +1,125 @@
+"""Moments of one fold, and how two of them merge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from identikit._linalg import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where each view stands among the stacked columns, and the coordinates of its scatter.
+
+    With ``roots`` R_v, scatter matrices are those of x'_v where x_v = x'_v R_v; ``inverses`` are
+    the F_v with x'_v = x_v F_v.
+    """
+
+    widths: tuple[int, ...]
+    roots: tuple[Array, ...] | None = None
+    inverses: tuple[Array, ...] = ()
+
+    @cached_property
+    def columns(self) -> tuple[slice, ...]:
+        """The columns of each view."""
+        ends = np.cumsum(self.widths).tolist()
+        return tuple(slice(end - width, end) for end, width in zip(ends, self.widths))
+
+    @property
+    def width(self) -> int:
+        """Columns of all views."""
+        return sum(self.widths)
+
+    def to_stored(self, rows: Array) -> Array:
+        """Stacked rows in the coordinates of the scatter."""
+        return rows if self.roots is None else self._apply(rows, self.inverses)
+
+    def to_own(self, rows: Array) -> Array:
+        """Stacked sums of rows, from the coordinates of the scatter to the views' own."""
+        return rows if self.roots is None else self._apply(rows, self.roots)
+
+    def _apply(self, rows: Array, turns: Sequence[Array]) -> Array:
+        return np.concatenate([rows[..., c] @ t for c, t in zip(self.columns, turns)], axis=-1)
+
+    def traces(self, scatter: Array) -> Array:
+        """Trace of each view's scatter, in the views' own coordinates."""
+        blocks = [scatter[c, c] for c in self.columns]
+        if self.roots is None:
+            return np.array([np.trace(block) for block in blocks])
+        return np.array([np.vdot(root, block @ root) for root, block in zip(self.roots, blocks)])
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Count, mean, and sums over rows z = (x₁ … x_k) centred on that mean.
+
+    ``scatter`` = Σ z zᵀ; ``cubic[v]`` = Σ ‖x_v‖² z; ``quartic[v, w]`` = Σ ‖x_v‖² ‖x_w‖². The last two
+    are what the unbiased HSIC needs beside the scatter (Song et al. 2007, feature form).
+    """
+
+    count: int
+    mean: Array
+    scatter: Array
+    cubic: Array
+    quartic: Array
+
+    @staticmethod
+    def empty(layout: Layout) -> Part:
+        """The neutral element."""
+        d, k = layout.width, len(layout.widths)
+        return Part(0, np.zeros(d), np.zeros((d, d)), np.zeros((k, d)), np.zeros((k, k)))
+
+
+def merge(a: Part, b: Part, layout: Layout) -> Part:
+    """Moments of the rows of both, by the update of Chan, Golub and LeVeque (1983)."""
+    if a.count == 0 or b.count == 0:
+        return b if a.count == 0 else a
+    count = a.count + b.count
+    gap = b.mean - a.mean
+    mean = a.mean + gap * (b.count / count)
+    turned = layout.to_stored(gap) * np.sqrt(a.count * (b.count / count))
+    scatter = np.outer(turned, turned)
+    scatter += a.scatter
+    scatter += b.scatter
+    cubic_a, quartic_a = moved(a, a.mean - mean, layout)
+    cubic_b, quartic_b = moved(b, b.mean - mean, layout)
+    return Part(count, mean, scatter, cubic_a + cubic_b, quartic_a + quartic_b)
+
+
+def moved(part: Part, shift: Array, layout: Layout) -> tuple[Array, Array]:
+    """The cubic and quartic sums when every centred row z becomes z + shift."""
+    cubic = part.cubic + cubic_gain(part.count, part.scatter, shift, layout)
+    return cubic, part.quartic + quartic_gain(part, shift, layout)
+
+
+def cubic_gain(count: int, scatter: Array, shift: Array, layout: Layout) -> Array:
+    """Σ‖x_v+s_v‖²(z+s) − Σ‖x_v‖²z = 2 S_{·v} s_v + (tr S_vv + n‖s_v‖²) s, for every view v."""
+    squares = np.array([shift[c] @ shift[c] for c in layout.columns])
+    gain = 2 * _products(scatter, shift, layout)
+    gain += (layout.traces(scatter) + count * squares)[:, None] * shift
+    return gain
+
+
+def quartic_gain(part: Part, shift: Array, layout: Layout) -> Array:
+    """Σ‖x_v+s_v‖²‖x_w+s_w‖² − Σ‖x_v‖²‖x_w‖², for every pair of views."""
+    columns = layout.columns
+    squares = np.array([shift[c] @ shift[c] for c in columns])
+    traces = layout.traces(part.scatter)
+    products = _products(part.scatter, shift, layout)
+    along = np.stack([part.cubic[:, c] @ shift[c] for c in columns], axis=1)
+    across = np.stack([products[:, c] @ shift[c] for c in columns], axis=1)
+    mixed = 2 * along + np.outer(traces, squares)
+    gain: Array = mixed + mixed.T + 4 * across + part.count * np.outer(squares, squares)
+    return gain
+
+
+def _products(scatter: Array, shift: Array, layout: Layout) -> Array:
+    """Row v is S_{·v} s_v, in the views' own coordinates."""
+    inner = shift
+    if layout.roots is not None:
+        inner = np.concatenate([r @ shift[c] for r, c in zip(layout.roots, layout.columns)])
+    return layout.to_own(np.stack([scatter[:, c] @ inner[c] for c in layout.columns]))

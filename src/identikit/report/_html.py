@@ -1,0 +1,138 @@
+"""One self-contained page: no network, no script, no fonts to fetch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from identikit.auditing._result import Audit, Pair
+from identikit.report._numbers import ABSENT, number, plain, shorten, with_interval
+from identikit.report._order import shared_warnings, worst_first
+from identikit.report._panels import MAX_POINTS
+from identikit.report._svg import inline
+from identikit.report._words import GROUPS, compose, headline, standing
+from identikit.report.plots import pair_figure
+
+# Pairs that get a figure; with 20 views there are 190 pairs, and a page must stay a page.
+MAX_FIGURES = 30
+FIGURE_LABEL = (
+    "Three panels: the held-out error of every group of maps, the canonical correlations beside "
+    "their chance level, and the aligned rows. The numbers are in the tables of this page."
+)
+
+
+def html(audit: Audit) -> str:
+    """Render an audit as one HTML page.
+
+    Parameters
+    ----------
+    audit : Audit
+        The result to show.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("identikit", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "plain": plain, "shorten": shorten}
+    pairs = worst_first(audit)
+    page = environment.get_template("audit.html.j2").render(
+        audit=audit,
+        settings=audit.settings,
+        headline=headline(audit.verdict, len(audit.views)),
+        standing=standing(audit.verdict),
+        sentence=compose(
+            audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, _isolated
+        ).replace("95 %", "95\u00a0%"),
+        matrix=_matrix(audit, pairs),
+        cards=[_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
+        pairs=pairs,
+        numbers=_numbers(pairs),
+        warnings=shared_warnings(pairs),
+        groups=GROUPS,
+        max_points=MAX_POINTS,
+        absent=ABSENT,
+    )
+    # File names may hold bytes that are no text; they must not stop the report from being written.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _isolated(name: str) -> str:
+    """A name between Unicode isolates, so that right-to-left script does not reorder the rest."""
+    return f"\u2068{shorten(name, 60)}\u2069"
+
+
+def _matrix(audit: Audit, pairs: list[Pair]) -> list[list[dict[str, Any] | None]]:
+    cells = {}
+    for index, pair in enumerate(pairs):
+        cell = {
+            "error": with_interval(pair.error, pair.interval)[0],
+            "group": pair.group,
+            # The root spreads the small errors, among which the verdict falls.
+            "shade": f"{math.sqrt(min(1.0, pair.error)):.2f}",
+            "target": f"pair-{index}" if index < MAX_FIGURES else f"row-{index}",
+        }
+        cells[pair.a, pair.b] = cells[pair.b, pair.a] = cell
+    names = [view.name for view in audit.views]
+    return [[cells.get((row, column)) for column in names] for row in names]
+
+
+def _card(audit: Audit, pair: Pair, index: int) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    figure = pair_figure(pair, audit.settings.tolerance)
+    held_out = pair.cca.held_out_interval
+    return {
+        "pair": pair,
+        "standing": standing(pair),
+        "error": with_interval(pair.error, pair.interval),
+        "held_out_interval": None if held_out is None else [number(end) for end in held_out],
+        "ladder": [
+            (
+                rung,
+                [
+                    with_interval(rung.error, rung.interval),
+                    with_interval(rung.forward, rung.forward_interval),
+                    with_interval(rung.backward, rung.backward_interval),
+                ],
+                rung.group == pair.group,
+            )
+            for rung in pair.ladder
+        ],
+        "svg": Markup(inline(figure, FIGURE_LABEL, f"identikit-{index}")),
+    }
+
+
+def _numbers(pairs: list[Pair]) -> dict[str, Any]:
+    """The table of all numbers: titled columns, and a row of values for every pair."""
+    present = {rung.group for pair in pairs for rung in pair.ladder}
+    rungs = [group for group in GROUPS if group in present]
+    measures = list(dict.fromkeys(key for pair in pairs for key in pair.measures))
+    columns = [
+        ("verdict", ["error", "low", "high"]),
+        ("error by group", rungs),
+        ("CCA", ["mean", "held out", "chance", "adjusted R²", "rank"]),
+        ("CKA", ["biased", "debiased", "chance"]),
+        ("other measures", [key.replace("_", " ") for key in measures]),
+    ]
+    rows = []
+    for pair in pairs:
+        errors = {rung.group: rung.error for rung in pair.ladder}
+        cca, cka = pair.cca, pair.cka
+        rows.append(
+            (
+                pair,
+                [
+                    *(pair.error, *pair.interval),
+                    *map(errors.get, rungs),
+                    *(cca.mean, cca.held_out, cca.chance, cca.adjusted_r2, cca.rank),
+                    *(cka.value, cka.debiased, cka.chance),
+                    *map(pair.measures.get, measures),
+                ],
+            )
+        )
+    return {"columns": [column for column in columns if column[1]], "rows": rows}

@@ -1,0 +1,66 @@
+"""Numbers and names as text: the digits that the interval supports, names that fit."""
+
+from __future__ import annotations
+
+import math
+
+from identikit.auditing._result import Interval
+
+ABSENT = "–"
+# Below this an error is rounding, and its digits are noise whatever the interval says.
+SMALLEST = 1e-4
+
+
+def decimals(interval: Interval) -> int:
+    """Decimals down to the first digit of the interval's half-width, between 2 and 4.
+
+    >>> decimals((0.076, 0.089)), decimals((0.1, 0.7)), decimals((0.5, 0.5))
+    (3, 2, 4)
+    """
+    half = (interval[1] - interval[0]) / 2
+    return 4 if half <= SMALLEST else max(2, min(4, -math.floor(math.log10(half))))
+
+
+def number(value: float | None, places: int = 3) -> str:
+    """A value with fixed decimals; a dash if it is absent.
+
+    >>> number(0.9534), number(None), number(0.00001), number(-0.00001), number(12345.6), number(7)
+    ('0.953', '–', '<0.001', '0.000', '1.23e+04', '7')
+    """
+    if value is None:
+        return ABSENT
+    if isinstance(value, int):
+        return str(value)
+    if abs(value) >= 1000:
+        return f"{value:.3g}"
+    if 0 < value < 0.5 * 10**-places:
+        return f"<{10**-places:.{places}f}"
+    return f"{value:.{places}f}".replace(f"-{0:.{places}f}", f"{0:.{places}f}")
+
+
+def with_interval(value: float, interval: Interval) -> tuple[str, str, str]:
+    """A value and the ends of its interval, all with the digits that the interval supports.
+
+    >>> with_interval(0.0823, (0.0761, 0.0894))
+    ('0.082', '0.076', '0.089')
+    """
+    places = decimals(interval)
+    return number(value, places), number(interval[0], places), number(interval[1], places)
+
+
+def plain(text: str) -> str:
+    """One line of printable text: no line breaks, escape sequences or direction overrides."""
+    return "".join(mark if mark.isprintable() else " " for mark in text)
+
+
+def shorten(text: str, width: int) -> str:
+    """`plain` text of at most `width` characters, with the middle left out.
+
+    >>> shorten("layer12_seed0_checkpoint", 11)
+    'layer…point'
+    """
+    text = plain(text)
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"

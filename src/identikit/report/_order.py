@@ -1,0 +1,23 @@
+"""The order in which pairs are read, and the warnings they share."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from identikit.auditing._result import Audit, Pair
+from identikit.report._words import UNRELATED
+
+
+def worst_first(audit: Audit) -> list[Pair]:
+    """The verdict's pair, then the unrelated ones, then by falling error."""
+    worst = {audit.verdict.a, audit.verdict.b}
+    return sorted(
+        audit.comparisons,
+        key=lambda pair: ({pair.a, pair.b} != worst, pair.group != UNRELATED, -pair.error),
+    )
+
+
+def shared_warnings(pairs: list[Pair]) -> list[tuple[str, int]]:
+    """Each distinct warning with the number of pairs that have it, the commonest first."""
+    # A dict, not a set: equal counts keep the order of the checks, in every process.
+    return Counter(text for pair in pairs for text in dict.fromkeys(pair.warnings)).most_common()

@@ -1,0 +1,133 @@
+"""The verdict in one sentence, and the words for the groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from identikit.auditing._result import Interval, Pair, Verdict
+from identikit.report._numbers import SMALLEST, shorten, with_interval
+
+UNRELATED = "unrelated"
+
+
+class Words(NamedTuple):
+    """A group in words: what the views are the same *up to*, and what that means."""
+
+    up_to: str
+    meaning: str
+
+
+GROUPS = {
+    "identity": Words(
+        "coordinate by coordinate",
+        "No map is needed: every coordinate of one view equals that coordinate of the other.",
+    ),
+    "permutation": Words(
+        "up to the order and the signs of their axes",
+        "The axes are the same, but may be listed in another order, flipped, and shifted.",
+    ),
+    "monomial": Words(
+        "up to the order, the signs and the scales of their axes",
+        "As permutation, and every axis may have its own unit of measurement.",
+    ),
+    "rigid": Words(
+        "up to a rotation or reflection",
+        "The shape of the point cloud is the same: distances and angles agree, axes need not.",
+    ),
+    "similarity": Words(
+        "up to a rotation or reflection and one overall scale",
+        "As rigid, and one view may be a magnified copy: ratios of distances agree.",
+    ),
+    "linear": Words(
+        "up to an invertible linear map",
+        "The same information, linearly readable, but mixed and stretched: distances and "
+        "angles may differ. The origin stays where it is.",
+    ),
+    "affine": Words(
+        "up to an invertible linear map and a shift",
+        "As linear, and the origin may move.",
+    ),
+    UNRELATED: Words(
+        "in no linear sense",
+        "Even the best map predicts one view from the other no better than chance.",
+    ),
+}
+
+
+def standing(result: Pair | Verdict) -> str:
+    """Where a result stands: `unrelated`, `within tolerance` or `above tolerance`."""
+    if result.group == UNRELATED:
+        return UNRELATED
+    return "within tolerance" if result.within_tolerance else "above tolerance"
+
+
+def headline(verdict: Verdict, views: int) -> str:
+    """The verdict in a few words, for the top of a page."""
+    if verdict.group == UNRELATED:
+        return "Not related" if views == 2 else "Not all views are related"
+    if verdict.within_tolerance:
+        return f"The same, {GROUPS[verdict.loosest].up_to}"
+    return "Not the same within the tolerance"
+
+
+def sentence(verdict: Verdict, rows: int, views: int, tolerance: float) -> str:
+    """Say the verdict in one sentence.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        The verdict on the worst pair.
+    rows, views : int
+        How many rows and views the audit had.
+    tolerance : float
+        The largest error that counts as the same.
+    """
+    return compose(verdict, rows, views, tolerance, lambda name: shorten(name, 40))
+
+
+def compose(
+    verdict: Verdict, rows: int, views: int, tolerance: float, show: Callable[[str], str]
+) -> str:
+    """Build the sentence; `show` decides how a name appears in it."""
+    a, b = show(verdict.a), show(verdict.b)
+    up_to = GROUPS[verdict.group].up_to
+    error = _error(verdict.error, verdict.interval)
+    over = f"over {rows:,} rows"
+    worst = f"the worst pair ({a}, {b})"
+    if verdict.group == UNRELATED:
+        if views == 2:
+            return (
+                f"The views {a} and {b} are unrelated: {over}, no linear map explains one from "
+                f"the other beyond chance; predicting it leaves {error}, where 1 is no better "
+                "than the mean."
+            )
+        return (
+            f"Not all {views} views are related: {over}, no linear map explains one view of "
+            f"{worst} from the other beyond chance; predicting it leaves {error}, where 1 is no "
+            "better than the mean."
+        )
+    if verdict.within_tolerance:
+        doubt = ", though the interval reaches above it" if verdict.interval[1] > tolerance else ""
+        if views == 2:
+            start, who = f"The views {a} and {b} are the same {up_to}", "one predicts the other"
+        else:
+            start = f"All {views} views are the same {GROUPS[verdict.loosest].up_to}"
+            who = f"even {worst} is predicted"
+        return f"{start}: {over}, {who} with {error}, within the tolerance of {tolerance:g}{doubt}."
+    doubt = ", though the interval reaches below it" if verdict.interval[0] < tolerance else ""
+    if views == 2:
+        start, who = f"The views {a} and {b} are not the same", "they come closest"
+    else:
+        start, who = f"Not all {views} views are the same", f"{worst} comes closest"
+    return (
+        f"{start} within the tolerance of {tolerance:g}: {over}, {who} {up_to}, with {error}, "
+        f"above the tolerance{doubt}."
+    )
+
+
+def _error(error: float, interval: Interval) -> str:
+    if max(error, interval[1]) < SMALLEST:
+        return f"a relative error below {SMALLEST:.4f}"
+    value, low, high = with_interval(error, interval)
+    return f"a relative error of {value} (95 % interval {low} to {high})"

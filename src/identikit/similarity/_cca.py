@@ -1,0 +1,76 @@
+"""Canonical correlation analysis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.moments import Moments
+from identikit.similarity._registry import measure
+
+
+@dataclass(frozen=True)
+class CCA:
+    """Canonical correlations of two views, in sample.
+
+    `correlations` are in descending order, `rank` of them; `ranks` are the views' own. `mean` and
+    `mean_square` (R²_CCA, Kornblith et al. 2019) are None if a view has n − 1 independent directions:
+    then every correlation is 1 whatever the data.
+    """
+
+    correlations: Array
+    ranks: tuple[int, int]
+    rows: int
+
+    @property
+    def rank(self) -> int:
+        """Number of correlations: the smaller of the two ranks."""
+        return min(self.ranks)
+
+    @property
+    def saturated(self) -> bool:
+        """Whether a view fills the row space, so that all correlations are 1 by necessity."""
+        return self.rank == 0 or max(self.ranks) >= self.rows - 1
+
+    @property
+    def mean(self) -> float | None:
+        """Mean correlation."""
+        return None if self.saturated else float(self.correlations.mean())
+
+    @property
+    def mean_square(self) -> float | None:
+        """Mean squared correlation."""
+        return None if self.saturated else float(np.mean(self.correlations**2))
+
+    @property
+    def value(self) -> float | None:
+        """The mean correlation."""
+        return self.mean
+
+
+@measure(invariant_to="affine", reference="Hotelling 1936; Roeder, Metz and Kingma 2021")
+def cca(moments: Moments, i: int | str = 0, j: int | str = 1) -> CCA:
+    """Canonical correlations of two views: r = svd(U_iᵀ U_j), with X = U S Vᵀ of numerical rank.
+
+    Exact and in sample. Directions that are rounding of the stored type do not count.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int or str
+        The two views, by number or name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from identikit.moments import accumulate
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> round(cca(accumulate([X, X @ [[1, 2, 0], [0, 1, 0], [3, 0, 1]]])).mean, 6)
+    1.0
+    """
+    i, j = moments.resolve(i), moments.resolve(j)
+    r = np.linalg.svd(moments.coherence(i, j), compute_uv=False)
+    ranks = moments.whiten(i).rank, moments.whiten(j).rank
+    return CCA(np.clip(r, 0.0, 1.0), ranks, moments.rows)

@@ -1,0 +1,59 @@
+"""Overlap of nearest neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit.errors import InputError
+from identikit.moments import Moments
+from identikit.similarity._registry import measure
+
+
+@dataclass(frozen=True)
+class MutualKNN:
+    """Mean share of a row's k nearest neighbours that are the same in both views.
+
+    `chance` is that share for unrelated neighbourhoods, k / (rows − 1).
+    """
+
+    value: float | None
+    chance: float | None
+    k: int
+    rows: int
+
+
+@measure(invariant_to="similarity", reference="Huh et al. 2024", rows=True)
+def mutual_knn(moments: Moments, i: int | str = 0, j: int | str = 1, k: int = 10) -> MutualKNN:
+    """Mutual k-nearest-neighbour overlap, Euclidean, on the stored row sample.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int or str
+        The two views.
+    k : int
+        Number of neighbours; None is returned as the value if the sample has no more than k rows.
+    """
+    if k < 1:
+        raise InputError(f"mutual_knn looks at k = {k} neighbours; give k of at least 1")
+    rows = len(moments.sample.keys)
+    if rows <= k + 1:
+        return MutualKNN(None, None, k, rows)
+    member = [_neighbours(moments, moments.resolve(view), k) for view in (i, j)]
+    shared = np.count_nonzero(member[0] & member[1])
+    return MutualKNN(shared / (k * rows), k / (rows - 1), k, rows)
+
+
+def _neighbours(moments: Moments, view: int, k: int) -> NDArray[np.bool_]:
+    """[a, b] = whether row b is among the k nearest of row a."""
+    X = moments.sample_of(view) - moments.centre(view)
+    squares = np.einsum("ij,ij->i", X, X)
+    distances = squares[:, None] + squares - 2 * (X @ X.T)
+    np.fill_diagonal(distances, np.inf)
+    nearest = np.argpartition(distances, k - 1, axis=1)[:, :k]
+    member = np.zeros(distances.shape, dtype=bool)
+    np.put_along_axis(member, nearest, True, axis=1)
+    return member

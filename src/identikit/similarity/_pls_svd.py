@@ -1,0 +1,43 @@
+"""PLS-SVD: singular values of the cross-correlation matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.moments import Moments
+from identikit.similarity._registry import measure
+
+
+@dataclass(frozen=True)
+class PLSSVD:
+    """Singular values of the cross-correlation matrix; `value` is m_SVD, 1 − value is d_SVD."""
+
+    singular_values: Array
+    width: int
+
+    @property
+    def value(self) -> float | None:
+        """Mean singular value over the narrower view's width."""
+        return float(self.singular_values.sum() / self.width) if self.width else None
+
+
+@measure(invariant_to="monomial", reference="Nielsen et al. 2025, Definition 4.5")
+def pls_svd(moments: Moments, i: int | str = 0, j: int | str = 1) -> PLSSVD:
+    """Mean singular value of the correlation matrix between standardised coordinates.
+
+    m_SVD = (1/M) Σ_c σ_c(E[x̃ ỹᵀ]) with every coordinate at mean 0 and variance 1 (constant ones do not
+    count); 2M(1 − m_SVD) is the least squared distance of the standardised views over rotations.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int or str
+        The two views.
+    """
+    i, j = moments.resolve(i), moments.resolve(j)
+    correlations = moments.correlations(i, j)
+    varies = [int(np.count_nonzero(moments.scales(view))) for view in (i, j)]
+    return PLSSVD(np.linalg.svd(correlations, compute_uv=False), min(varies))

@@ -1,0 +1,52 @@
+"""Orthogonal Procrustes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from identikit.moments import Moments
+from identikit.similarity._registry import measure
+
+
+@dataclass(frozen=True)
+class Procrustes:
+    """Similarity of two views after the best rotation or reflection.
+
+    `value` = ‖XᵀY‖_* / (‖X‖_F ‖Y‖_F); `distance` = 2 − 2 value, the squared Procrustes distance of the
+    views scaled to unit norm.
+    """
+
+    value: float | None
+
+    @property
+    def similarity(self) -> float | None:
+        """The same as `value`."""
+        return self.value
+
+    @property
+    def distance(self) -> float | None:
+        """Squared distance after the best rotation, both views at unit norm."""
+        return None if self.value is None else max(2.0 - 2.0 * self.value, 0.0)
+
+
+@measure(invariant_to="similarity", reference="Schönemann 1966; Ding, Denain and Steinhardt 2021")
+def procrustes(moments: Moments, i: int | str = 0, j: int | str = 1) -> Procrustes:
+    """Orthogonal Procrustes similarity: the nuclear norm of XᵀY over the norms of X and Y.
+
+    min over orthogonal R of ‖XR − Y‖² = ‖X‖² + ‖Y‖² − 2‖XᵀY‖_*, at unit norms 2 − 2 × similarity.
+    Views of unequal width are compared as if the narrower had columns of zeros.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int or str
+        The two views.
+    """
+    i, j = moments.resolve(i), moments.resolve(j)
+    size = np.sqrt(np.trace(moments.block(i, i)) * np.trace(moments.block(j, j)))
+    if size == 0.0:
+        return Procrustes(None)
+    nuclear = np.linalg.svd(moments.block(i, j), compute_uv=False).sum()
+    return Procrustes(float(nuclear / size))

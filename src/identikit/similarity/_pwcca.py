@@ -1,0 +1,49 @@
+"""Projection-weighted canonical correlation analysis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.moments import Moments
+from identikit.similarity._registry import measure
+
+
+@dataclass(frozen=True)
+class PWCCA:
+    """Canonical correlations and the weight of each in the first view; `value` is their mean."""
+
+    correlations: Array
+    weights: Array
+    saturated: bool
+
+    @property
+    def value(self) -> float | None:
+        """Weighted mean correlation."""
+        if self.saturated:
+            return None
+        return float(self.weights @ self.correlations / self.weights.sum())
+
+
+@measure(invariant_to="permutation", reference="Morcos, Raghu and Bengio 2018")
+def pwcca(moments: Moments, i: int | str = 0, j: int | str = 1) -> PWCCA:
+    """Mean canonical correlation, weighted by what each direction holds of the first view.
+
+    α_c = Σ_u |⟨h_c, x_u⟩| over the units u of view i, with h_c the unit-norm canonical variates;
+    PWCCA = Σ α_c r_c / Σ α_c. Not symmetric: affine maps of view j leave it alone, of view i only
+    signed permutations, shifts and one scale.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int or str
+        The view whose units weigh, and the other.
+    """
+    i, j = moments.resolve(i), moments.resolve(j)
+    left, r, _ = np.linalg.svd(moments.coherence(i, j), full_matrices=False)
+    weights = np.abs(left.T @ moments.loadings(i)).sum(axis=1)
+    ranks = moments.whiten(i).rank, moments.whiten(j).rank
+    saturated = min(ranks) == 0 or max(ranks) >= moments.rows - 1
+    return PWCCA(np.clip(r, 0.0, 1.0), weights, saturated)

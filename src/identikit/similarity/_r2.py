@@ -1,0 +1,51 @@
+"""Explained variance of one view by the other, both ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from identikit.moments import Moments
+from identikit.similarity._registry import measure
+
+
+@dataclass(frozen=True)
+class R2:
+    """Share of variance explained by the best affine map, in sample; None where it must be 1.
+
+    `forward` is view j from view i, `backward` view i from view j, `value` the smaller.
+    """
+
+    forward: float | None
+    backward: float | None
+
+    @property
+    def value(self) -> float | None:
+        """The worse direction."""
+        if self.forward is None or self.backward is None:
+            return None
+        return min(self.forward, self.backward)
+
+
+@measure(invariant_to="similarity", reference="Kornblith et al. 2019")
+def r2(moments: Moments, i: int | str = 0, j: int | str = 1) -> R2:
+    """In-sample R² of linear regression, both ways: ‖U_iᵀ Y_j‖²_F / ‖Y_j‖²_F and the reverse.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int or str
+        The two views.
+    """
+    i, j = moments.resolve(i), moments.resolve(j)
+    return R2(_explained(moments, i, j), _explained(moments, j, i))
+
+
+def _explained(moments: Moments, i: int, j: int) -> float | None:
+    """R² of view j from view i."""
+    total = float(np.trace(moments.block(j, j)))
+    if total == 0.0 or moments.whiten(i).rank >= moments.rows - 1:
+        return None
+    along = moments.coherence(i, j) @ moments.loadings(j)
+    return min(float(np.vdot(along, along)) / total, 1.0)

@@ -1,0 +1,71 @@
+"""What every measure states about itself, and where the measures are found."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol, TypeVar
+
+from identikit.moments import Moments
+
+
+class Similarity(Protocol):
+    """What a measure returns: an object with a `value`, None where a value would mean nothing."""
+
+    @property
+    def value(self) -> float | None:
+        """The similarity: 1 is the same."""
+        ...
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure and what it promises.
+
+    Parameters
+    ----------
+    name : str
+    function : callable
+        ``function(moments, i, j)`` returns an object with `.value`.
+    invariant_to : str
+        The loosest group of the ladder that may act on both views without changing the value.
+    reference : str
+        Where the measure comes from.
+    rows : bool
+        Whether it looks at the stored row sample; all others are functions of the moments alone.
+    """
+
+    name: str
+    function: Callable[..., Similarity]
+    invariant_to: str
+    reference: str
+    rows: bool = False
+
+    def __call__(self, moments: Moments, i: int | str = 0, j: int | str = 1) -> float | None:
+        """The value for two views."""
+        return self.function(moments, i, j).value
+
+
+MEASURES: dict[str, Measure] = {}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def measure(*, invariant_to: str, reference: str, rows: bool = False) -> Callable[[F], F]:
+    """Register a function of Moments as a measure under its own name."""
+
+    def register(function: F) -> F:
+        name = function.__name__
+        MEASURES[name] = Measure(name, function, invariant_to, reference, rows)
+        return function
+
+    return register
+
+
+def discover(package: str, path: Any) -> None:
+    """Import every private module of the package, so that a new file is a new measure."""
+    for module in pkgutil.iter_modules(path):
+        if module.name.startswith("_"):
+            import_module(f"{package}.{module.name}")

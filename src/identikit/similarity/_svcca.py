@@ -1,0 +1,68 @@
+"""Singular vector canonical correlation analysis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from identikit._linalg import Array, inverse_or_zero
+from identikit.errors import InputError
+from identikit.moments import Moments
+from identikit.similarity._registry import measure
+
+
+@dataclass(frozen=True)
+class SVCCA:
+    """Canonical correlations of the leading principal components; `kept` of each view."""
+
+    correlations: Array
+    kept: tuple[int, int]
+
+    @property
+    def value(self) -> float | None:
+        """Mean correlation."""
+        return float(self.correlations.mean()) if len(self.correlations) else None
+
+
+@measure(invariant_to="similarity", reference="Raghu et al. 2017")
+def svcca(
+    moments: Moments,
+    i: int | str = 0,
+    j: int | str = 1,
+    k: int | None = None,
+    variance: float = 0.99,
+) -> SVCCA:
+    """CCA between the top principal components of each view.
+
+    Unlike CCA it is *not* invariant to linear maps: they change which directions are large, so a
+    value below 1 does not refute linear identifiability.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int or str
+        The two views.
+    k : int, optional
+        Number of components of each view (its rank at most). Goes before `variance`.
+    variance : float
+        Otherwise: as many components as hold this share of each view's variance.
+    """
+    i, j = moments.resolve(i), moments.resolve(j)
+    if k is not None and k < 1:
+        raise InputError(f"svcca keeps k = {k} components; give k of at least 1")
+    if not 0 < variance <= 1:
+        raise InputError(f"svcca keeps a share {variance} of the variance; give one in (0, 1]")
+    left, right = (_leading(moments, view, k, variance) for view in (i, j))
+    r = np.linalg.svd(left.T @ moments.block(i, j) @ right, compute_uv=False)
+    return SVCCA(np.clip(r, 0.0, 1.0), (left.shape[1], right.shape[1]))
+
+
+def _leading(moments: Moments, view: int, k: int | None, variance: float) -> Array:
+    values, vectors = moments.principal(view)
+    if k is None:
+        share = np.cumsum(values) / max(values.sum(), 1e-300)
+        k = int(np.searchsorted(share, variance - 1e-12)) + 1
+    k = min(k, moments.whiten(view).rank)
+    leading: Array = vectors[:, :k] * inverse_or_zero(np.sqrt(values[:k]))
+    return leading

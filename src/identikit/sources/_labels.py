@@ -1,0 +1,122 @@
+"""Group labels in: one integer or string a row."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from identikit.errors import InputError
+from identikit.sources._array import as_array
+from identikit.sources._npy import read_layout
+from identikit.sources._npz import open_member
+from identikit.sources._open import split_member
+from identikit.sources._rows import UNPACKING_ERRORS, open_binary, size_of
+
+# Beyond this, neighbouring whole numbers are one and the same float64.
+_LARGEST_WHOLE = 2.0**53
+
+
+def read_labels(path_or_array: str | os.PathLike[str] | ArrayLike) -> NDArray[Any]:
+    """Labels as a 1-D array of integers or strings.
+
+    Parameters
+    ----------
+    path_or_array : path or sequence
+        Integers or strings in memory; or a .npy file, an array of a .npz file (`path::name`), or
+        a .txt file with one label a line, which are taken as strings.
+
+    Examples
+    --------
+    >>> read_labels(["a", "b", "a"]).tolist()
+    ['a', 'b', 'a']
+    """
+    if isinstance(path_or_array, str | os.PathLike):
+        path, member = split_member(path_or_array)
+        label = f"groups ({path})"
+        return _checked(_from_file(path, member, label), label)
+    values: object = path_or_array
+    if isinstance(values, list | tuple):
+        # As objects, because [1, "1"] would otherwise become two equal strings.
+        values = np.array(values, dtype=object)
+    return _checked(as_array(values, "groups"), "groups")
+
+
+def _from_file(path: Path, member: str | None, label: str) -> NDArray[Any]:
+    suffix = path.suffix.lower()
+    with ExitStack() as stack:
+        file = stack.enter_context(open_binary(path, label))
+        if suffix not in (".npy", ".npz", ".txt"):
+            raise InputError(f"{label} has the suffix {path.suffix!r}; expected .npy, .npz or .txt")
+        if suffix == ".npz":
+            stream, layout = open_member(file, member, label, stack)
+        elif member is not None:
+            raise InputError(f"{label}: a {suffix} file has no names; leave out '::{member}'")
+        elif suffix == ".txt":
+            return _from_text(file.read(), label)
+        else:
+            stream, layout = file, read_layout(file, size_of(file), label)
+        try:
+            stream.seek(layout.offset)
+            data = stream.read(layout.end - layout.offset)
+        except UNPACKING_ERRORS as error:
+            raise InputError(f"{label} is damaged: {str(error) or 'it ends early'}") from error
+    return np.ndarray(layout.shape, layout.dtype, data, order="F" if layout.fortran else "C")
+
+
+def _from_text(data: bytes, label: str) -> NDArray[Any]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{label} is not UTF-8 text ({error}); re-save it as UTF-8") from error
+    lines = [line.strip() for line in text.replace("\r\n", "\n").rstrip("\n").split("\n")]
+    if "" in lines:
+        raise InputError(f"{label}: line {lines.index('') + 1} is empty; expected one label a line")
+    return np.array(lines, dtype=str)
+
+
+def _checked(labels: NDArray[Any], label: str) -> NDArray[Any]:
+    if labels.ndim != 1:
+        raise InputError(f"{label} has shape {labels.shape}; expected 1-D, one label a row")
+    if labels.dtype.kind in "OT":  # T: NumPy's strings of variable length
+        labels = _from_objects(labels.astype(object), label)
+    kind = labels.dtype.kind
+    if kind == "f":
+        return _whole(labels, label)
+    if kind == "b":
+        return labels.astype(np.int64)
+    if kind not in "iuU":
+        raise InputError(f"{label} has dtype {labels.dtype}; expected integers or strings")
+    return labels
+
+
+def _from_objects(labels: NDArray[Any], label: str) -> NDArray[Any]:
+    numbers = (int, float, np.integer, np.floating, np.bool_)
+    expected = str if len(labels) and isinstance(labels[0], str) else numbers
+    for row, value in enumerate(labels):
+        if not isinstance(value, expected):
+            raise InputError(
+                f"{label}: row {row} is {value!r} of type {type(value).__name__}; expected "
+                "integers only or strings only, with none missing"
+            )
+    return np.array(labels.tolist())
+
+
+def _whole(labels: NDArray[Any], label: str) -> NDArray[Any]:
+    bad = ~np.isfinite(labels)
+    if bad.any():
+        raise InputError(
+            f"{label}: {int(bad.sum())} labels are NaN or infinite, the first in row "
+            f"{int(bad.argmax())}; give every row a group"
+        )
+    bad = (labels != np.floor(labels)) | (np.abs(labels) > _LARGEST_WHOLE)
+    if bad.any():
+        raise InputError(
+            f"{label}: row {int(bad.argmax())} is {labels[bad.argmax()]}; expected integers or "
+            "strings, not measurements"
+        )
+    return labels.astype(np.int64)

@@ -1,0 +1,129 @@
+"""One door for every kind of view."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from identikit.errors import InputError
+from identikit.sources import _torch
+from identikit.sources._array import ArraySource, as_array
+from identikit.sources._registry import openers
+from identikit.sources._rows import file_label, open_binary
+from identikit.sources._source import Source
+
+
+def open_source(view: object, name: str | None = None, position: int = 0) -> Source:
+    """Open one view.
+
+    Parameters
+    ----------
+    view : array, tensor, data frame, nested lists or path
+        What to read. `path::name` selects an array inside a file.
+    name : str, optional
+        What reports call it; by default the file's stem, with `::name` if one was selected, or
+        `view` and the position.
+    position : int
+        The place among the views, for that default.
+
+    Examples
+    --------
+    >>> source = open_source([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> source.name, source.rows, source.width
+    ('view0', 3, 2)
+    >>> source.read(1, 3)
+    array([[3., 4.],
+           [5., 6.]])
+    """
+    if isinstance(view, str | os.PathLike):
+        return _open_path(view, name, position)
+    name = f"view{position}" if name is None else name
+    if _torch.is_tensor(view):
+        return _torch.TorchSource(view, name)
+    return ArraySource(as_array(view, f"view {name!r}"), name)
+
+
+def open_sources(views: Sequence[object], names: Sequence[str] | None = None) -> list[Source]:
+    """Open views whose rows belong together, row by row.
+
+    Parameters
+    ----------
+    views : sequence
+        Each as `open_source` takes it.
+    names : sequence of str, optional
+        One a view. Equal names, given or not, are told apart by " (2)", " (3)".
+
+    Examples
+    --------
+    >>> [s.name for s in open_sources([[[1], [2]], [[3], [4]]], names=["run", "run"])]
+    ['run', 'run (2)']
+    """
+    if isinstance(views, str | os.PathLike) or hasattr(views, "__array__"):
+        raise InputError(
+            f"expected a list of views, got one {type(views).__name__}; put it in a list: [view]"
+        )
+    views = list(views)
+    if not views:
+        raise InputError("expected at least one view, got none")
+    if isinstance(names, str) or (names is not None and len(names) != len(views)):
+        raise InputError(f"expected {len(views)} names, one a view, got {names!r}")
+    given = [None] * len(views) if names is None else names
+    with ExitStack() as stack:
+        sources = []
+        for position, (view, name) in enumerate(zip(views, given, strict=True)):
+            source = open_source(view, name, position)
+            stack.callback(source.close)
+            sources.append(source)
+        _tell_apart(sources)
+        first = sources[0]
+        for other in sources[1:]:
+            if other.rows != first.rows:
+                raise InputError(
+                    f"view {first.name!r} has {first.rows} rows and view {other.name!r} has "
+                    f"{other.rows}; identikit pairs rows by position: every view needs the same "
+                    "rows in the same order"
+                )
+        stack.pop_all()
+    return sources
+
+
+def split_member(view: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """Split `path::name`; the shortest path that is a file wins, but the whole comes first."""
+    text = os.fsdecode(view)
+    pieces = text.split("::")
+    for count in (len(pieces), *range(1, len(pieces))):
+        # Not Path.is_file, which raises for a path that is too long or lies behind a closed door.
+        if os.path.isfile("::".join(pieces[:count])):  # noqa: PTH113
+            break
+    else:
+        count = 1
+    return Path("::".join(pieces[:count])), "::".join(pieces[count:]) if pieces[count:] else None
+
+
+def _open_path(view: str | os.PathLike[str], name: str | None, position: int) -> Source:
+    if not os.fspath(view):
+        raise InputError(f"view {position} is an empty path; expected the name of a file")
+    path, member = split_member(view)
+    if name is None:
+        name = path.stem if member is None else f"{path.stem}::{member}"
+    opener = openers().get(path.suffix.lower())
+    if opener is None:
+        label = file_label(name, path)
+        # A wrong path is the likelier slip than a wrong kind of file, so that is said first.
+        open_binary(path, label).close()
+        raise InputError(
+            f"{label} has the suffix {path.suffix!r}; expected one of {', '.join(openers())}"
+        )
+    return opener(path, member, name)
+
+
+def _tell_apart(sources: Sequence[Source]) -> None:
+    taken: set[str] = set()
+    for source in sources:
+        name, copy = source.name, 1
+        while source.name in taken:
+            copy += 1
+            source.name = f"{name} ({copy})"
+        taken.add(source.name)

@@ -1,0 +1,153 @@
+"""Rows of a matrix that lies in a file: seek, read, nothing kept.
+
+A memory map would do the same with less code, but its pages count as the process's own, so the
+peak would grow with the number of rows.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import zlib
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit.errors import InputError
+from identikit.sources._checks import BFLOAT16_EPS, check_matrix, numeric_eps
+
+# What a damaged or shrinking archive raises while it is unpacked.
+UNPACKING_ERRORS = (BadZipFile, EOFError, zlib.error)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where an array lies in a file, and how.
+
+    `bfloat16` marks a dtype of raw 16-bit words that are the upper halves of float32 numbers.
+    """
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran: bool = False
+    bfloat16: bool = False
+
+    @property
+    def end(self) -> int:
+        """The first byte after the array."""
+        return self.offset + math.prod(self.shape) * self.dtype.itemsize
+
+    def check_fits(self, size: int, label: str) -> None:
+        """Raise unless the array ends within `size` bytes."""
+        if self.end > size:
+            raise InputError(
+                f"{label} is truncated: its header promises an array of shape {self.shape} and "
+                f"dtype {self.dtype}, which needs {self.end} bytes, but {size} were found; "
+                "write or copy the file again"
+            )
+
+
+class FileRows:
+    """A source of rows from a seekable binary stream.
+
+    Parameters
+    ----------
+    stream : binary file
+        Where to read from.
+    layout : Layout
+        Where the array lies in it.
+    name, label : str
+        What reports call the view, and what errors call it.
+    resources : ExitStack
+        What `close` shall close; taken over from the opener if all is well.
+    """
+
+    def __init__(
+        self, stream: IO[bytes], layout: Layout, name: str, label: str, resources: ExitStack
+    ) -> None:
+        self.name = name
+        self.eps = BFLOAT16_EPS if layout.bfloat16 else numeric_eps(layout.dtype, label)
+        self.rows, self.width = check_matrix(layout.shape, label)
+        self._stream = stream
+        self._layout = layout
+        self._label = label
+        # Only now: if a check above fails, the opener's own `with` still closes the file.
+        self._resources = resources.pop_all()
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows `start` to `stop`."""
+        start, stop, _ = slice(start, stop).indices(self.rows)
+        count = max(stop - start, 0)
+        if self._layout.fortran:
+            block = np.empty((self.width, count), self._layout.dtype)
+            for column in range(self.width):
+                block[column] = self._numbers(column * self.rows + start, count)
+            return block.T
+        block = self._numbers(start * self.width, count * self.width).reshape(count, self.width)
+        if self._layout.bfloat16:
+            return (block.astype(np.uint32) << 16).view(np.float32)
+        return block
+
+    def close(self) -> None:
+        """Close the file."""
+        self._resources.close()
+
+    def _numbers(self, first: int, count: int) -> NDArray[Any]:
+        size = self._layout.dtype.itemsize
+        # Bytes, because a buffer of big-endian or half-precision numbers cannot be sliced as such.
+        buffer = np.empty(count * size, np.uint8)
+        place, done = self._layout.offset + first * size, 0
+        try:
+            self._stream.seek(place)
+            while done < buffer.size:
+                got = self._stream.readinto(buffer[done:].data)  # type: ignore[attr-defined]
+                if not got:
+                    raise EOFError(f"expected {buffer.size} bytes, found {done}")
+                done += got
+        except UNPACKING_ERRORS as error:
+            raise InputError(
+                f"{self._label} could not be read at byte {place + done}: "
+                f"{str(error) or 'it ends early'}; it is damaged or changed while it was read"
+            ) from error
+        return buffer.view(self._layout.dtype)
+
+
+def file_label(name: str, path: Path) -> str:
+    """What an error calls the view that comes from a file."""
+    return f"view {name!r} ({path})"
+
+
+def open_binary(path: Path, label: str) -> IO[bytes]:
+    """Open a regular file for unbuffered reading, or say why that is not possible.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    label : str
+        What the error shall call it.
+    """
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            return path.open("rb", buffering=0)
+    except FileNotFoundError as error:
+        raise InputError(f"{label}: there is no such file; check the path") from error
+    except PermissionError as error:
+        raise InputError(f"{label}: permission denied; make the file readable") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{label} cannot be opened: {error}") from error
+    kind = "a directory" if stat.S_ISDIR(mode) else "a pipe or a device"
+    raise InputError(f"{label} is {kind}; expected a regular file")
+
+
+def size_of(file: IO[bytes]) -> int:
+    """The number of bytes of an open file."""
+    return os.fstat(file.fileno()).st_size

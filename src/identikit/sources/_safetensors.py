@@ -1,0 +1,103 @@
+"""The .safetensors format: a length, a JSON header of dtypes, shapes and offsets, then the bytes.
+
+Read here and not by its own package, which maps the whole file and has no NumPy bfloat16.
+https://github.com/huggingface/safetensors#format
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from identikit.errors import InputError
+from identikit.sources._checks import choose
+from identikit.sources._registry import register
+from identikit.sources._rows import FileRows, Layout, file_label, open_binary, size_of
+
+_DTYPES = {
+    "F16": "<f2",
+    "BF16": "<u2",
+    "F32": "<f4",
+    "F64": "<f8",
+    "I8": "|i1",
+    "I16": "<i2",
+    "I32": "<i4",
+    "I64": "<i8",
+    "U8": "|u1",
+    "U16": "<u2",
+    "U32": "<u4",
+    "U64": "<u8",
+    "BOOL": "|b1",
+}
+_PREFIX = 8
+# The format's own limit: a garbled length must not become an allocation.
+_LONGEST_HEADER = 100_000_000
+
+
+@register(".safetensors")
+def open_safetensors(path: Path, member: str | None, name: str) -> FileRows:
+    """Open one tensor of a .safetensors file."""
+    label = file_label(name, path)
+    with ExitStack() as stack:
+        file = stack.enter_context(open_binary(path, label))
+        layout = _read_layout(file, member, label)
+        return FileRows(file, layout, name, label, stack)
+
+
+def _read_layout(file: IO[bytes], member: str | None, label: str) -> Layout:
+    size = size_of(file)
+    header, start = _read_header(file, size, label)
+    tensor = choose(header.keys() - {"__metadata__"}, member, label)
+    entry = header[tensor]
+    try:
+        kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        sound = isinstance(kind, str) and all(
+            type(number) is int and number >= 0 for number in (*shape, begin, end)
+        )
+    except (TypeError, KeyError, ValueError):
+        sound = False
+    if not sound:
+        raise InputError(
+            f"{label} is damaged: the header's entry for {tensor!r} is {str(entry)[:200]}; "
+            "expected a dtype, a shape and two data_offsets"
+        )
+    if kind not in _DTYPES:
+        raise InputError(
+            f"{label}: the tensor {tensor!r} has dtype {kind!r}; expected real numbers, one of "
+            f"{', '.join(_DTYPES)}: convert it before saving"
+        )
+    layout = Layout(start + begin, tuple(shape), np.dtype(_DTYPES[kind]), bfloat16=kind == "BF16")
+    if layout.end != start + end:
+        raise InputError(
+            f"{label} is damaged: the tensor {tensor!r} of shape {layout.shape} and dtype {kind} "
+            f"needs {layout.end - layout.offset} bytes, but its offsets span {end - begin}"
+        )
+    layout.check_fits(size, label)
+    return layout
+
+
+def _read_header(file: IO[bytes], size: int, label: str) -> tuple[dict[str, Any], int]:
+    if size < _PREFIX:
+        raise InputError(f"{label} is truncated: expected at least {_PREFIX} bytes, found {size}")
+    length = int.from_bytes(file.read(_PREFIX), "little")
+    if length > min(size - _PREFIX, _LONGEST_HEADER):
+        raise InputError(
+            f"{label} is truncated or not a .safetensors file: its first bytes announce a header "
+            f"of {length} bytes, but {size - _PREFIX} bytes follow"
+        )
+    try:
+        header = json.loads(file.read(length))
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{label} is not a .safetensors file: its header is not JSON ({error})"
+        ) from error
+    if not isinstance(header, dict):
+        raise InputError(
+            f"{label} is not a .safetensors file: its header is a JSON "
+            f"{type(header).__name__}, expected an object"
+        )
+    return header, _PREFIX + length
