@@ -100,8 +100,15 @@ def make_audit(names: list[str], pairs: list[Pair], dims: list[int] | None = Non
     """Wrap pairs into an audit; the verdict is that of the pair with the largest error."""
     worst = max(pairs, key=lambda pair: pair.error)
     widths = dims or [16] * len(names)
+    order = [*LADDER, "unrelated"]
     verdict = Verdict(
-        worst.group, worst.error, worst.interval, worst.within_tolerance, worst.a, worst.b
+        worst.group,
+        worst.error,
+        worst.interval,
+        worst.within_tolerance,
+        worst.a,
+        worst.b,
+        max((pair.group for pair in pairs), key=order.index),
     )
     return Audit(
         version="0.1.0",

@@ -53,9 +53,9 @@ _HOME = {
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = [  # noqa: PLE0604
-    "Audit",
+__all__ = [
     "AlignmentMap",
+    "Audit",
     "InputError",
     "MissingExtraError",
     "Moments",

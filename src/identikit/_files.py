@@ -30,7 +30,9 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterat
     if not target.parent.is_dir():
         raise InputError(f"cannot write {target}: the directory {target.parent} does not exist")
     if target.exists() and not overwrite:
-        raise InputError(f"{target} exists already; choose another name or overwrite it with --force")
+        raise InputError(
+            f"{target} exists already; choose another name or overwrite it with --force"
+        )
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:64]}.", dir=target.parent)
     except OSError as error:

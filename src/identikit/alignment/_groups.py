@@ -76,17 +76,15 @@ def join(first: str, second: str) -> str:
     return next(name for name in GROUPS if name in both[0] & both[1])
 
 
-@group(
-    "no change at all",
-    "permutation monomial rigid similarity linear affine",
-    equal_widths=True)
+@group("no change at all", "permutation monomial rigid similarity linear affine", equal_widths=True)
 def identity(s: PairStats) -> tuple[Array, Array]:
     """y = x."""
     return np.eye(len(s.x_mean)), np.zeros(len(s.y_mean))
 
 
 @group(
-    "axes reordered and flipped, and a shift", "monomial rigid similarity affine", equal_widths=True)
+    "axes reordered and flipped, and a shift", "monomial rigid similarity affine", equal_widths=True
+)
 def permutation(s: PairStats) -> tuple[Array, Array]:
     """Signed permutation and shift: the assignment with the largest Σ |S_xy|."""
     from scipy.optimize import linear_sum_assignment
@@ -99,7 +97,7 @@ def permutation(s: PairStats) -> tuple[Array, Array]:
 
 @group("axes reordered, flipped and each rescaled, and a shift", "affine", equal_widths=True)
 def monomial(s: PairStats) -> tuple[Array, Array]:
-    """One source axis and one factor a target axis: the assignment with the largest Σ S_xy²/S_xx."""
+    """One source axis and one factor a target axis: the assignment of largest Σ S_xy²/S_xx."""
     from scipy.optimize import linear_sum_assignment
 
     slopes = s.sxy * inverse_or_zero(np.diagonal(s.sxx).copy())[:, None]

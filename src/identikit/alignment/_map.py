@@ -66,7 +66,8 @@ class AlignmentMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"possible here: {fits}"
             )
         rung = rungs[0]
-        self.error = ladder(moments, i, j, (self.group,))[self.group][0].error
+        held_out, _ = ladder(moments, i, j, (self.group,))[self.group]
+        self.error: float | None = held_out.error
         if rung.whitened:
             stats, _ = whitened_stats(moments, i, j)
             weights, shift = rung.fit(stats)
@@ -113,7 +114,7 @@ class AlignmentMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return result
 
     def compose(self, then: AlignmentMap) -> AlignmentMap:
-        """The map that does this one first and `then` next, in the strictest group that holds both."""
+        """This map and `then` after it, in the strictest group that holds both."""
         self._fitted()
         then._fitted()
         if self.weights_.shape[1] != then.weights_.shape[0]:

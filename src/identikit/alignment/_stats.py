@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from identikit._linalg import Array
+from identikit._linalg import Array, svd
 from identikit.moments import Moments
 
 
@@ -33,7 +33,7 @@ class PairStats:
     @cached_property
     def polar(self) -> Array:
         """Orthogonal factor of the cross-scatter: the rotation that solves Procrustes' problem."""
-        left, _, right = np.linalg.svd(self.sxy, full_matrices=False)
+        left, _, right = svd(self.sxy)
         factor: Array = left @ right
         return factor
 
@@ -85,7 +85,9 @@ def pair_stats(
     )
 
 
-def whitened_stats(m: Moments, i: int, j: int, fold: int | None = None) -> tuple[PairStats, PairStats]:
+def whitened_stats(
+    m: Moments, i: int, j: int, fold: int | None = None
+) -> tuple[PairStats, PairStats]:
     """Training and test statistics, the source in coordinates whitened on the training rows.
 
     Regression needs them: in the source's own coordinates a small direction would lose its digits.

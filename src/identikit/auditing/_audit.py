@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from identikit import __version__
-from identikit._linalg import Array
+from identikit._linalg import Array, svd
 from identikit.alignment import GROUPS, HeldOut, ladder
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._result import (
@@ -93,7 +93,7 @@ def audit(
     """
     if folds < 5:
         raise InputError(f"an audit needs at least 5 folds for its intervals, not {folds}")
-    if not 0 <= tolerance:
+    if not tolerance >= 0:
         raise InputError(f"the tolerance is {tolerance}; it must not be negative")
     sources = open_sources(views, names)
     try:
@@ -240,7 +240,11 @@ def compare(moments: Moments, i: int, j: int, tolerance: float, *, grouped: bool
             rank=spectrum.rank,
         ),
         cka=CKASummary(biased.value, cka(moments, i, j, debiased=True).value, biased.chance),
-        measures={name: measure(moments, i, j) for name, measure in MEASURES.items()},
+        measures={
+            name: measure(moments, i, j)
+            for name, measure in MEASURES.items()
+            if name not in ("cca", "cka")
+        },
         checks=run_checks(evidence),
         correlations=spectrum.correlations,
         chance_edge=cca_chance_edge(n, p, q),
@@ -257,9 +261,10 @@ def _rung(name: str, forward: HeldOut, backward: HeldOut) -> Rung:
 
 def _canonical_variates(moments: Moments, i: int, j: int) -> Array:
     """The first two canonical variates of both views on some rows, at unit variance."""
-    left, _, right = np.linalg.svd(moments.coherence(i, j), full_matrices=False)
+    left, _, right = svd(moments.coherence(i, j))
     sides = []
     for view, turn in ((i, left), (j, right.T)):
         rows = moments.sample_of(view)[:DRAWN] - moments.centre(view)
         sides.append(rows @ moments.whitening_map(view) @ turn[:, :2])
-    return np.stack(sides, axis=1) * np.sqrt(moments.rows - 1)
+    variates: Array = np.stack(sides, axis=1) * np.sqrt(moments.rows - 1)
+    return variates

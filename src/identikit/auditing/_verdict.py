@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from identikit.auditing._result import Rung
 
-#: How much worse a stricter rung may be: its error may exceed the best rung's error e by SLACK times
-#: the variance that the best rung explains, e_H ≤ e + SLACK (1 − e²).
+#: How much worse a stricter rung may be: its error may exceed the best rung's error e by SLACK
+#: times the variance that the best rung explains, e_H ≤ e + SLACK (1 − e²).
 #:
 #: Why on errors and not on explained variance: where views agree exactly, an allowance of 0.03 of
 #: the variance would call a rotation by 10° a permutation with an error of 0.17; on errors it calls
@@ -28,8 +28,8 @@ def choose_group(ladder: Sequence[Rung], slack: float = SLACK) -> tuple[str, Run
     chance, in either direction (no 95 % interval stays below 1), the pair is `unrelated`.
 
     A rung must be near the best (`SLACK`) in one direction, and in the other one near it but for
-    attenuation: if y = h(x) + noise, then h⁻¹ misses x by the noise, an error of σ, while a free fit
-    shrinks towards the mean and misses it by e = σ/√(1 + σ²), so that σ = e/√(1 − e²).
+    attenuation: if y = h(x) + noise, then h⁻¹ misses x by the noise, an error of σ, while a free
+    fit shrinks towards the mean and misses it by e = σ/√(1 + σ²), so that σ = e/√(1 − e²).
 
     Parameters
     ----------

@@ -16,9 +16,10 @@ def cca_chance(n: int, p: int, q: int) -> float:
     """Expected mean canonical correlation of independent views of n rows and p and q columns.
 
     Squared correlations of independent Gaussian views follow the Jacobi ensemble, and Wachter's law
-    for large widths. The mean of r is exact for one column, simulated below 32 columns (seed fixed),
-    and otherwise the mean of √t under Wachter's law; for p = q, c = p/(n−1) and φ = arcsin √c that is
-    (sin 2φ − 2φ cos 2φ)/(π sin² φ). If p + q > n − 1, then p + q − n + 1 correlations are 1.
+    for large widths. The mean of r is exact for one column, simulated below 32 columns (the seed is
+    fixed), and otherwise the mean of √t under Wachter's law; for p = q, c = p/(n−1) and
+    φ = arcsin √c that is (sin 2φ − 2φ cos 2φ)/(π sin² φ). If p + q > n − 1, then p + q − n + 1
+    correlations are 1.
 
     Parameters
     ----------

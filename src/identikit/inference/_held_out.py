@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array
+from identikit._linalg import Array, svd
 from identikit.errors import InputError
 from identikit.inference._jackknife import mean_of_folds
 from identikit.moments import Moments
@@ -48,8 +48,10 @@ def held_out_cca(moments: Moments, i: int | str = 0, j: int | str = 1) -> HeldOu
 
 def _fold(moments: Moments, i: int, j: int, fold: int) -> float:
     """Mean correlation on one fold of the canonical variates found on the others."""
-    left, _, right = np.linalg.svd(moments.coherence(i, j, without=fold), full_matrices=False)
-    cross = np.einsum("ac,ab,bc->c", left, moments.coherence(i, j, fold, fold), right.T, optimize=True)
+    left, _, right = svd(moments.coherence(i, j, without=fold))
+    cross = np.einsum(
+        "ac,ab,bc->c", left, moments.coherence(i, j, fold, fold), right.T, optimize=True
+    )
     x = np.einsum("ac,ab,bc->c", left, moments.coherence(i, i, fold, fold), left, optimize=True)
     y = np.einsum("ca,ab,cb->c", right, moments.coherence(j, j, fold, fold), right, optimize=True)
     scale = np.sqrt(np.maximum(x * y, 0.0))

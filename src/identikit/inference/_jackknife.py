@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from identikit._linalg import Array
@@ -13,8 +12,8 @@ def jackknife_interval(
 ) -> tuple[float, float]:
     """Interval for a value from its values without each of the F folds.
 
-    value ± t_{F−1} sqrt((F−1)/F Σ_f (v_(f) − v̄)²), cut off at `floor`. It holds if rows in different
-    folds are independent: put dependent rows into one fold, by groups.
+    value ± t_{F−1} sqrt((F−1)/F Σ_f (v_(f) − v̄)²), cut off at `floor`. It holds if rows in
+    different folds are independent: put dependent rows into one fold, by groups.
 
     Parameters
     ----------
@@ -31,7 +30,9 @@ def jackknife_interval(
 
     folds = len(leave_one_out)
     spread = leave_one_out - leave_one_out.mean()
-    half = float(t.ppf(0.5 + level / 2, folds - 1) * np.sqrt((folds - 1) / folds * (spread @ spread)))
+    half = float(
+        t.ppf(0.5 + level / 2, folds - 1) * np.sqrt((folds - 1) / folds * (spread @ spread))
+    )
     return max(value - half, floor), value + half
 
 
@@ -40,5 +41,3 @@ def mean_of_folds(values: Array, level: float = 0.95) -> tuple[float, tuple[floa
     mean = float(values.mean())
     rest = (values.sum() - values) / (len(values) - 1)
     return mean, jackknife_interval(mean, rest, level=level)
-
-

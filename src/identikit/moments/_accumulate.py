@@ -279,9 +279,10 @@ def _means(views: list[NDArray[Any]]) -> Array:
 
 
 def _finite_rows(views: list[NDArray[Any]]) -> NDArray[np.bool_]:
-    return np.logical_and.reduce(
-        [np.isfinite(view.astype(np.float64)).all(axis=1) for view in views]
-    )
+    finite = np.ones(len(views[0]), dtype=bool)
+    for view in views:
+        finite &= np.isfinite(view.astype(np.float64)).all(axis=1)
+    return finite
 
 
 def _describe_nonfinite(sources: Sequence[Source], step: int) -> str:
@@ -297,8 +298,8 @@ def _describe_nonfinite(sources: Sequence[Source], step: int) -> str:
             bad += len(wrong)
         if bad:
             words.append(
-                f"view {source.name!r} has NaN or infinity in {bad} of {source.rows} rows, the first "
-                f"is row {first}"
+                f"view {source.name!r} has NaN or infinity in {bad} of {source.rows} rows, the "
+                f"first is row {first}"
             )
     return (
         f"{'; '.join(words)} (counting from 0); repair them, or leave such rows out of all views "

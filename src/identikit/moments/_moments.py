@@ -96,9 +96,7 @@ class Moments:
             centre += (part.count / n) * part.mean[columns]
         return centre
 
-    def _stored(
-        self, i: int, j: int, without: int | None = None, only: int | None = None
-    ) -> Array:
+    def _stored(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
         """Scatter block in the stored coordinates: within folds, plus between their means."""
         parts, a, b = self._chosen(without, only), self.layout.columns[i], self.layout.columns[j]
         if len(parts) == 1:

@@ -57,8 +57,8 @@ class Layout:
 class Part:
     """Count, mean, and sums over rows z = (x₁ … x_k) centred on that mean.
 
-    ``scatter`` = Σ z zᵀ; ``cubic[v]`` = Σ ‖x_v‖² z; ``quartic[v, w]`` = Σ ‖x_v‖² ‖x_w‖². The last two
-    are what the unbiased HSIC needs beside the scatter (Song et al. 2007, feature form).
+    ``scatter`` = Σ z zᵀ; ``cubic[v]`` = Σ ‖x_v‖² z; ``quartic[v, w]`` = Σ ‖x_v‖² ‖x_w‖². The last
+    two are what the unbiased HSIC needs beside the scatter (Song et al. 2007, feature form).
     """
 
     count: int

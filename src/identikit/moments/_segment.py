@@ -20,8 +20,8 @@ def augmented_width(layout: Layout) -> int:
 class Segment:
     """Sums of rows about a pivot that stays close to their mean, so that no digits cancel.
 
-    Rows are ``[z, ‖x_1‖² … ‖x_k‖², 1, 0 …]`` with z = row − pivot, so that their Gram matrix holds the
-    count, the sum, the scatter and the cubic and quartic sums of `Part` at once.
+    Rows are ``[z, ‖x_1‖² … ‖x_k‖², 1, 0 …]`` with z = row − pivot, so that their Gram matrix holds
+    the count, the sum, the scatter and the cubic and quartic sums of `Part` at once.
 
     Parameters
     ----------

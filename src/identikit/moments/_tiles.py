@@ -41,7 +41,10 @@ def tiles(widths: Sequence[int], folds: int, memory: int | None = None) -> list[
         return [Tile(tuple(views), everything)]
     chunks: list[list[int]] = [[]]
     for view in views:
-        if chunks[-1] and 4 * scatter_bytes([widths[v] for v in (*chunks[-1], view)], folds) > budget:
+        if (
+            chunks[-1]
+            and 4 * scatter_bytes([widths[v] for v in (*chunks[-1], view)], folds) > budget
+        ):
             chunks.append([])
         chunks[-1].append(view)
     joined = [sorted(a + b) for a, b in combinations(chunks, 2)]

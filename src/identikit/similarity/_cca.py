@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array
+from identikit._linalg import Array, singular_values
 from identikit.moments import Moments
 from identikit.similarity._registry import measure
 
@@ -16,8 +16,8 @@ class CCA:
     """Canonical correlations of two views, in sample.
 
     `correlations` are in descending order, `rank` of them; `ranks` are the views' own. `mean` and
-    `mean_square` (R²_CCA, Kornblith et al. 2019) are None if a view has n − 1 independent directions:
-    then every correlation is 1 whatever the data.
+    `mean_square` (R²_CCA, Kornblith et al. 2019) are None if a view has n − 1 independent
+    directions: then every correlation is 1 whatever the data.
     """
 
     correlations: Array
@@ -71,6 +71,6 @@ def cca(moments: Moments, i: int | str = 0, j: int | str = 1) -> CCA:
     1.0
     """
     i, j = moments.resolve(i), moments.resolve(j)
-    r = np.linalg.svd(moments.coherence(i, j), compute_uv=False)
+    r = singular_values(moments.coherence(i, j))
     ranks = moments.whiten(i).rank, moments.whiten(j).rank
     return CCA(np.clip(r, 0.0, 1.0), ranks, moments.rows)

@@ -21,7 +21,7 @@ class CKA:
 
 @measure(invariant_to="similarity", reference="Kornblith et al. 2019; Song et al. 2007")
 def cka(moments: Moments, i: int | str = 0, j: int | str = 1, debiased: bool = False) -> CKA:
-    """Linear CKA: ‖XᵀY‖²_F / (‖XᵀX‖_F ‖YᵀY‖_F), or with the unbiased HSIC in the place of each norm.
+    """Linear CKA: ‖XᵀY‖²_F / (‖XᵀX‖_F ‖YᵀY‖_F), or the unbiased HSIC in each norm's place.
 
     The unbiased HSIC of centred X, Y with a = row norms² of X, b of Y:
     [‖XᵀY‖²_F − n/(n−2) aᵀb + Σa Σb /((n−1)(n−2))] / (n(n−3)). It is 0 on average for independent

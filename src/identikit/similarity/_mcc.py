@@ -29,8 +29,8 @@ class MCC:
 def mcc(moments: Moments, i: int | str = 0, j: int | str = 1) -> MCC:
     """Mean absolute Pearson correlation of axes, matched one to one so that it is largest.
 
-    MCC = (1/k) max over injective π of Σ_a |corr(x_a, y_π(a))|, k the smaller width. It is far from 0
-    for an arbitrary rotation: read it beside the rigid rung of the ladder.
+    MCC = (1/k) max over injective π of Σ_a |corr(x_a, y_π(a))|, k the smaller width. It is far from
+    0 for an arbitrary rotation: read it beside the rigid rung of the ladder.
 
     Parameters
     ----------

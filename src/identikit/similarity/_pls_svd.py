@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array
+from identikit._linalg import Array, singular_values
 from identikit.moments import Moments
 from identikit.similarity._registry import measure
 
@@ -28,8 +28,9 @@ class PLSSVD:
 def pls_svd(moments: Moments, i: int | str = 0, j: int | str = 1) -> PLSSVD:
     """Mean singular value of the correlation matrix between standardised coordinates.
 
-    m_SVD = (1/M) Σ_c σ_c(E[x̃ ỹᵀ]) with every coordinate at mean 0 and variance 1 (constant ones do not
-    count); 2M(1 − m_SVD) is the least squared distance of the standardised views over rotations.
+    m_SVD = (1/M) Σ_c σ_c(E[x̃ ỹᵀ]) with every coordinate at mean 0 and variance 1 (constant ones
+    do not count); 2M(1 − m_SVD) is the least squared distance of the standardised views over
+    rotations.
 
     Parameters
     ----------
@@ -38,6 +39,6 @@ def pls_svd(moments: Moments, i: int | str = 0, j: int | str = 1) -> PLSSVD:
         The two views.
     """
     i, j = moments.resolve(i), moments.resolve(j)
-    correlations = moments.correlations(i, j)
+    correlations: Array = moments.correlations(i, j)
     varies = [int(np.count_nonzero(moments.scales(view))) for view in (i, j)]
-    return PLSSVD(np.linalg.svd(correlations, compute_uv=False), min(varies))
+    return PLSSVD(singular_values(correlations), min(varies))

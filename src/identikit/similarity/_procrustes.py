@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from identikit._linalg import singular_values
 from identikit.moments import Moments
 from identikit.similarity._registry import measure
 
@@ -14,8 +15,8 @@ from identikit.similarity._registry import measure
 class Procrustes:
     """Similarity of two views after the best rotation or reflection.
 
-    `value` = ‖XᵀY‖_* / (‖X‖_F ‖Y‖_F); `distance` = 2 − 2 value, the squared Procrustes distance of the
-    views scaled to unit norm.
+    `value` = ‖XᵀY‖_* / (‖X‖_F ‖Y‖_F); `distance` = 2 − 2 value, the squared Procrustes distance of
+    the views scaled to unit norm.
     """
 
     value: float | None
@@ -48,5 +49,5 @@ def procrustes(moments: Moments, i: int | str = 0, j: int | str = 1) -> Procrust
     size = np.sqrt(np.trace(moments.block(i, i)) * np.trace(moments.block(j, j)))
     if size == 0.0:
         return Procrustes(None)
-    nuclear = np.linalg.svd(moments.block(i, j), compute_uv=False).sum()
+    nuclear = singular_values(moments.block(i, j)).sum()
     return Procrustes(float(nuclear / size))

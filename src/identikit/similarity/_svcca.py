@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array, inverse_or_zero
+from identikit._linalg import Array, inverse_or_zero, singular_values
 from identikit.errors import InputError
 from identikit.moments import Moments
 from identikit.similarity._registry import measure
@@ -54,7 +54,7 @@ def svcca(
     if not 0 < variance <= 1:
         raise InputError(f"svcca keeps a share {variance} of the variance; give one in (0, 1]")
     left, right = (_leading(moments, view, k, variance) for view in (i, j))
-    r = np.linalg.svd(left.T @ moments.block(i, j) @ right, compute_uv=False)
+    r = singular_values(left.T @ moments.block(i, j) @ right)
     return SVCCA(np.clip(r, 0.0, 1.0), (left.shape[1], right.shape[1]))
 
 

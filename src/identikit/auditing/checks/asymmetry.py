@@ -17,6 +17,6 @@ def check(evidence: Evidence, threshold: float = 0.2) -> Check:
         threshold,
         gap <= threshold,
         f"view {evidence.name(more)} predicts {evidence.name(less)} with an error of "
-        f"{min(forward, backward):.2f}, but the other way round it is {max(forward, backward):.2f}: "
+        f"{min(forward, backward):.2f}, the other way round it is {max(forward, backward):.2f}: "
         f"{evidence.name(more)} holds more, and the verdict counts the worse direction.",
     )

@@ -24,6 +24,7 @@ def check(evidence: Evidence, threshold: float = 0.5) -> Check | None:
         share,
         threshold,
         share <= threshold,
-        f"column {column} of view {evidence.name(view)} holds {share:.0%} of its variance, so errors "
-        "and CKA speak mostly of that column; standardise the columns, or read CCA beside them.",
+        f"column {column} of view {evidence.name(view)} holds {share:.0%} of its variance, so "
+        "errors and CKA speak mostly of that column; standardise the columns, or read CCA beside "
+        "them.",
     )

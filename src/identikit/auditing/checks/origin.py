@@ -28,6 +28,7 @@ def check(evidence: Evidence, threshold: float = SLACK) -> Check | None:
         added,
         threshold,
         added > threshold * (1 - best**2),
-        "the means are so far from zero against the spread that a linear map can imitate any shift: "
-        "linear and affine cannot be told apart here; centre the views if a shift should not count.",
+        "the means are so far from zero against the spread that a linear map can imitate any "
+        "shift: linear and affine cannot be told apart here; centre the views if a shift should "
+        "not count.",
     )

@@ -7,7 +7,7 @@ from identikit.auditing._result import Check
 
 
 def check(evidence: Evidence, threshold: float = 0.1) -> Check | None:
-    """Effective number of rows in the scatter, (Σ‖x‖²)² / Σ‖x‖⁴, as a share of n; Gaussian ≥ 1/3."""
+    """Effective number of rows in the scatter, (Σ‖x‖²)²/Σ‖x‖⁴, over n; at least 1/3 if Gaussian."""
     m = evidence.moments
     products = m.norm_products()
     shares = {}
@@ -25,6 +25,6 @@ def check(evidence: Evidence, threshold: float = 0.1) -> Check | None:
         threshold,
         share >= threshold,
         f"a few outlier rows dominate the scatter of view {evidence.name(view)} (as if it had "
-        f"{max(share * m.rows, 1):.0f} rows instead of {m.rows}), so errors and CKA speak mostly of "
-        "them; look at the rows of largest norm, or normalise the rows.",
+        f"{max(share * m.rows, 1):.0f} rows instead of {m.rows}), so errors and CKA speak mostly "
+        "of them; look at the rows of largest norm, or normalise the rows.",
     )

@@ -24,6 +24,6 @@ def check(evidence: Evidence, threshold: float = 10.0) -> Check | None:
         threshold,
         gap >= threshold,
         f"view {evidence.name(view)} has no clear gap between directions that count and rounding "
-        f"(factor {gap:.1f}), so its rank {m.whiten(view).rank} is a matter of convention; store it "
-        "at a higher precision, or compare its leading components with svcca.",
+        f"(factor {gap:.1f}), so its rank {m.whiten(view).rank} is a matter of convention; "
+        "store it at a higher precision, or compare its leading components with svcca.",
     )

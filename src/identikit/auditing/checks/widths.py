@@ -13,6 +13,7 @@ def check(evidence: Evidence, threshold: float = 1.0) -> Check:
         min(p, q) / max(p, q),
         threshold,
         p == q,
-        f"the views have {p} and {q} columns: identity, permutation and monomial make no sense and "
-        "are absent, and rigid and similarity fill the narrower view up with zeros.",
+        f"the views have {max(p, q)} and {min(p, q)} columns: identity, permutation and monomial "
+        "make no sense and are absent, and rigid and similarity fill the narrower view up with "
+        "zeros.",
     )

@@ -1,0 +1,241 @@
+"""The rank rule, the whitening and the second coordinates, each against its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conftest import close, parse_seeds
+from identikit._linalg import (
+    eigh,
+    eigvalsh,
+    inverse_or_zero,
+    needs_second_pass,
+    rank_tolerance,
+    singular_values,
+    standard_deviations,
+    svd,
+    well_conditioned_root,
+    whitening,
+)
+from identikit.moments import accumulate
+from identikit.similarity import cca
+
+
+def rotated(rng, rows, width, condition):
+    """Centred rows whose standard deviations along rotated axes span the condition number."""
+    turn = np.linalg.qr(rng.normal(size=(width, width)))[0]
+    X = rng.normal(size=(rows, width)) * np.logspace(0, -np.log10(condition), width) @ turn
+    return X - X.mean(axis=0)
+
+
+def spread(X):
+    """Scatter and root of its diagonal, of centred rows."""
+    return X.T @ X, np.linalg.norm(X, axis=0)
+
+
+def in_second_coordinates(X):
+    """What a second pass would find: the scatter of X F, R, F and the scale."""
+    F, R = well_conditioned_root(*spread(X))
+    return (X @ F).T @ (X @ F), R, F, spread(X)[1]
+
+
+# The helpers of the suite itself.
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected"),
+    [
+        (1 + 1e-6, 1.0),
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.1]),
+        (np.nan, 1.0),
+        (1.0, np.nan),
+        (np.inf, 1.0),
+        ([1.0, 1.0], 1.0),
+        (np.ones((3, 1)), np.ones((1, 3))),
+    ],
+    ids=["off", "one entry off", "nan", "nan expected", "inf", "broadcast", "transposed"],
+)
+def test_close_raises_on_a_planted_fault(actual, expected):
+    with pytest.raises(AssertionError):
+        close(actual, expected, 1e-7)
+
+
+def test_close_accepts_what_is_within_the_tolerance():
+    close([1.0, 2.0 + 1e-9], [1.0, 2.0], 1e-8)
+    close(1000.01, 1000.0, 1e-4, scale=1000.0)
+
+
+def test_seeds_are_read_as_a_range_or_a_list():
+    assert parse_seeds("0-3") == [0, 1, 2, 3]
+    assert parse_seeds("4,1") == [4, 1]
+    assert parse_seeds("0") == [0]
+
+
+# The rank rule.
+
+
+@pytest.mark.parametrize("eps", [2.0**-10, 2.0**-23, 2.0**-52])
+@pytest.mark.parametrize(("rows", "width"), [(10, 3), (3, 10), (10**4, 64), (10**9, 64)])
+def test_rank_tolerance_is_the_usual_rule_up_to_the_root_of_eps(rows, width, eps):
+    assert rank_tolerance(rows, width, eps) == min(max(rows, width) * eps, np.sqrt(eps))
+
+
+def test_rank_tolerance_never_reaches_one_in_float16():
+    assert rank_tolerance(10**12, 10**4, 2.0**-10) < 0.04
+
+
+def test_a_column_whose_spread_is_rounding_of_its_mean_is_constant():
+    n, eps = 1000, 2.0**-23
+    X = np.full((n, 2), 1000.0, dtype=np.float32)
+    X[::2, 0] = np.nextafter(np.float32(1000), np.float32(2000))
+    X[::2, 1] = 1001
+    wide = X.astype(np.float64)
+    deviations = standard_deviations(n * wide.var(axis=0), wide.mean(axis=0), n, eps)
+    assert deviations[0] == 0.0
+    close(deviations[1], np.sqrt(n * 0.25), 1e-10)
+
+
+def test_inverse_or_zero():
+    close(inverse_or_zero(np.array([2.0, 0.0, 0.25])), [0.5, 0.0, 4.0], 0)
+
+
+def test_eigh_sorts_and_never_goes_negative(rng):
+    half = rng.normal(size=(6, 3))
+    values, vectors = eigh(half @ half.T)
+    assert np.all(np.diff(values) <= 0)
+    assert np.all(values >= 0)
+    close((vectors * values) @ vectors.T, half @ half.T, 1e-12)
+    close(vectors.T @ vectors, np.eye(6), 1e-12)
+
+
+@pytest.mark.parametrize("size", [3, 80])
+def test_decompositions_are_those_of_numpy_at_any_number_of_threads(rng, size):
+    matrix = rng.normal(size=(size + 2, size))
+    left, values, right = svd(matrix)
+    close((left * values) @ right, matrix, 1e-11)
+    close(singular_values(matrix), values, 1e-11)
+    assert np.all(np.diff(values) <= 0)
+    close(eigvalsh(matrix.T @ matrix)[::-1], values**2, 1e-10)
+
+
+# Whitening.
+
+
+@pytest.mark.parametrize("condition", [1, 1e2, 1e3])
+def test_whitening_makes_columns_orthonormal(rng, condition):
+    X = rotated(rng, 300, 7, condition) * np.logspace(-9, 9, 7)
+    scatter, scale = spread(X)
+    white = whitening(scatter, None, scale, 1e-9)
+    assert white.rank == 7
+    assert white.dropped == 0.0
+    U = X @ white.map
+    close(U.T @ U, np.eye(7), 1e-9)
+    close(white.values, np.linalg.svd(X / scale, compute_uv=False), 1e-9)
+
+
+@pytest.mark.parametrize("condition", [1, 1e4, 1e7, 1e10])
+def test_whitening_in_second_coordinates_keeps_small_directions(rng, condition):
+    X = rotated(rng, 300, 7, condition)
+    scatter, R, F, scale = in_second_coordinates(X)
+    white = whitening(scatter, R, scale, 1e-13)
+    assert white.rank == 7
+    U = X @ F @ white.map
+    # X F itself carries rounding of the condition number times ε.
+    close(U.T @ U, np.eye(7), 1e-9)
+    expected = np.linalg.svd(X / scale, compute_uv=False)
+    close(white.values / expected, np.ones(7), 1e-12 * condition + 1e-9)
+
+
+def test_whitening_counts_directions_above_the_tolerance_and_reports_the_next(rng):
+    U = np.linalg.qr(rng.normal(size=(200, 4)))[0]
+    # Equal column norms, so that standardising leaves the singular values as they are.
+    turn = np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 2
+    scatter, scale = spread(U * [1.0, 1e-1, 1e-2, 1e-3] @ turn)
+    for tolerance, rank, dropped in [(1e-4, 4, 0), (5e-3, 3, 1e-3), (0.05, 2, 1e-2), (0.5, 1, 0.1)]:
+        white = whitening(scatter, None, scale, tolerance)
+        assert white.rank == rank
+        close(white.dropped, dropped, 1e-6)
+
+
+def test_the_rank_does_not_depend_on_units(rng):
+    X = rotated(rng, 300, 5, 10.0)
+    X[:, 4] = X[:, 0]
+    ranks = set()
+    for units in (np.ones(5), np.logspace(-10, 10, 5), np.logspace(12, -12, 5)):
+        scatter, scale = spread(X * units)
+        ranks.add(whitening(scatter, None, scale, 1e-6).rank)
+    assert ranks == {4}
+
+
+@pytest.mark.parametrize("root", [None, np.eye(3)])
+def test_a_constant_view_has_rank_zero(root):
+    white = whitening(np.zeros((3, 3)), root, np.zeros(3), 1e-9)
+    assert white.rank == 0
+    assert white.map.shape == (3, 0)
+    assert white.dropped == 0.0
+
+
+# The second coordinates.
+
+
+@pytest.mark.parametrize("condition", [1, 1e4, 1e6])
+def test_second_coordinates_are_nearly_orthonormal_and_invert(rng, condition):
+    X = rotated(rng, 300, 6, condition)
+    F, R = well_conditioned_root(*spread(X))
+    close(F @ R, np.eye(6), 1e-9)
+    close(X @ F @ R, X, 1e-9)
+    assert np.linalg.cond(X @ F) < 2
+
+
+def test_second_coordinates_take_constant_and_duplicated_columns(rng):
+    X = rotated(rng, 300, 4, 10.0)
+    X[:, 1], X[:, 3] = 0.0, X[:, 2]
+    F, R = well_conditioned_root(*spread(X))
+    assert np.isfinite(F).all()
+    assert np.isfinite(R).all()
+    close(X @ F @ R, X, 1e-8)
+
+
+def test_a_second_pass_is_asked_for_only_where_digits_are_missing(rng):
+    easy, hard = spread(rotated(rng, 500, 5, 1e2)), spread(rotated(rng, 500, 5, 1e6))
+    assert not needs_second_pass(*easy, tolerance=1e-13)
+    assert needs_second_pass(*hard, tolerance=1e-13)
+    # Directions that do not count need no digits.
+    assert not needs_second_pass(*hard, tolerance=1e-2)
+    assert not needs_second_pass(np.zeros((3, 3)), np.zeros(3), tolerance=1e-13)
+
+
+# F18: directions of rounding noise pull the mean correlation down if they are whitened.
+
+
+def near_copies(rng):
+    signal = rng.normal(size=(3000, 20))
+    return [
+        np.hstack([signal, signal[:, :12] + 1e-7 * rng.normal(size=(3000, 12))]).astype(np.float32)
+        for _ in range(2)
+    ]
+
+
+def test_copies_with_rounding_noise_do_not_pull_the_mean(rng):
+    """Fixture F18: 20 dimensions and 12 copies, float32, 1e-7 noise, n = 3000: 1.000."""
+    result = cca(accumulate(near_copies(rng)))
+    assert result.ranks == (20, 20)
+    close(result.mean, 1.0, 1e-3)
+
+
+def test_whitened_rounding_noise_would_pull_the_mean(rng):
+    """Fixture F18 at a relative tolerance of 1e-9: .66 ± .01."""
+    bases = []
+    for view in near_copies(rng):
+        X = view.astype(np.float64)
+        X -= X.mean(axis=0)
+        scatter, R, F, scale = in_second_coordinates(X)
+        white = whitening(scatter, R, scale, 1e-9)
+        assert white.rank == 32
+        bases.append(X @ F @ white.map)
+    r = np.linalg.svd(bases[0].T @ bases[1], compute_uv=False)
+    close(r.mean(), 0.66, 0.01)
+    # The same numbers said to be float64: their noise counts then.
+    wide = [view.astype(np.float64) for view in near_copies(rng)]
+    close(cca(accumulate(wide)).mean, 0.66, 0.01)
