@@ -14,6 +14,10 @@ Array = NDArray[np.float64]
 #: A scatter matrix in plain float64 says nothing of eigenvalues below this share of the largest.
 GRAM_FLOOR = 1e-13
 
+#: No direction is dropped that holds more than this of a standardised column's spread: in wide
+#: views the largest singular value is many columns' worth, and no yardstick for rounding.
+LARGEST_ROUNDING = 2.0**-5
+
 #: Above this share of the largest eigenvalue, correlations from a scatter matrix are good to 1e-9.
 GRAM_EXACT = 1e-8
 
@@ -92,12 +96,14 @@ class Whitening(NamedTuple):
     """Coordinates in which a centred view is orthonormal: ``X @ map`` has orthonormal columns.
 
     `values` are the singular values of the standardised view, for the kept directions; `dropped`
-    is the largest one that did not count, as a share of the largest (0 if none was dropped).
+    is the largest one that did not count (0 if none was dropped), `tolerance` what had to be
+    exceeded.
     """
 
     map: Array
     values: Array
     dropped: float
+    tolerance: float
 
     @property
     def rank(self) -> int:
@@ -129,16 +135,21 @@ def whitening(scatter: Array, root: Array | None, scale: Array, tolerance: float
         singular, turn = np.sqrt(values), inverse[:, None] * vectors
         tolerance = max(tolerance, GRAM_FLOOR**0.5)
     else:
-        values, vectors = eigh(scatter)
+        # Merged moments may be stored in coordinates that fit only a part of their rows.
+        stored = np.sqrt(np.maximum(np.diagonal(scatter), 0.0))
+        unit = inverse_or_zero(stored)
+        values, vectors = eigh(scatter * unit[:, None] * unit)
         kept = values > GRAM_FLOOR * values[0]
         values, vectors = values[kept], vectors[:, kept]
-        left, singular, _ = svd(np.sqrt(values)[:, None] * (vectors.T @ root) * inverse)
-        turn = (vectors / np.sqrt(values)) @ left * singular
+        inner = (vectors.T * stored) @ root * inverse
+        left, singular, _ = svd(np.sqrt(values)[:, None] * inner)
+        turn = (unit[:, None] * vectors / np.sqrt(values)) @ left * singular
     if singular.size == 0 or singular[0] == 0.0:
-        return Whitening(np.empty((len(scale), 0)), np.empty(0), 0.0)
-    rank = int(np.count_nonzero(singular > tolerance * singular[0]))
-    dropped = float(singular[rank] / singular[0]) if rank < len(singular) else 0.0
-    return Whitening(turn[:, :rank] / singular[:rank], singular[:rank], dropped)
+        return Whitening(np.empty((len(scale), 0)), np.empty(0), 0.0, 0.0)
+    least = min(tolerance * float(singular[0]), LARGEST_ROUNDING)
+    rank = int(np.count_nonzero(singular > least))
+    dropped = float(singular[rank]) if rank < len(singular) else 0.0
+    return Whitening(turn[:, :rank] / singular[:rank], singular[:rank], dropped, least)
 
 
 def well_conditioned_root(scatter: Array, scale: Array) -> tuple[Array, Array]:

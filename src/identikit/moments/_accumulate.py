@@ -96,6 +96,10 @@ def accumulate(
     >>> bool(np.allclose(whole.block(0, 1), parts.block(0, 1)))
     True
     """
+    if sample < 0:
+        raise InputError(f"sample is {sample}; give 0 rows or more")
+    if block_rows is not None and block_rows < 1:
+        raise InputError(f"block_rows is {block_rows}; give at least 1")
     sources = open_sources(views, names)
     try:
         check_memory([source.width for source in sources], folds, memory)
@@ -143,7 +147,7 @@ def accumulate_sources(
     step = min(step, len(fold_of_row))
     scan = _Scan(sources, fold_of_row, folds, step, seed, drop_nonfinite, progress)
     moments = scan.run(Layout(widths), sample)
-    layout = _well_conditioned(moments)
+    layout = _well_conditioned(moments) if moments.rows > 1 else None
     return moments if layout is None else scan.run(layout, sample)
 
 

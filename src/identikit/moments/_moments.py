@@ -99,6 +99,8 @@ class Moments:
     def _stored(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
         """Scatter block in the stored coordinates: within folds, plus between their means."""
         parts, a, b = self._chosen(without, only), self.layout.columns[i], self.layout.columns[j]
+        if not parts:
+            return np.zeros((self.widths[i], self.widths[j]))
         if len(parts) == 1:
             return parts[0].scatter[a, b]
         left = np.stack([part.mean[a] for part in parts]) - self.centre(i, without, only)

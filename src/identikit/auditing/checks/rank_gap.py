@@ -1,6 +1,5 @@
 """Is it clear which directions are rounding?"""
 
-from identikit._linalg import rank_tolerance
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._result import Check
 
@@ -12,8 +11,8 @@ def check(evidence: Evidence, threshold: float = 10.0) -> Check | None:
     for v in evidence.views:
         white = m.whiten(v)
         # What is dropped far below the tolerance is rounding beyond doubt.
-        if white.rank and white.dropped > 0.1 * rank_tolerance(m.rows, m.widths[v], m.eps[v]):
-            gaps[v] = float(white.values[-1] / white.values[0] / white.dropped)
+        if white.rank and white.dropped > 0.1 * white.tolerance:
+            gaps[v] = float(white.values[-1] / white.dropped)
     if not gaps:
         return None
     view, gap = min(gaps.items(), key=lambda item: item[1])

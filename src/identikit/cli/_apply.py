@@ -1,0 +1,121 @@
+"""`identikit apply`: send the rows of a file through a fitted map, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from identikit.cli import _options as options
+from identikit.cli._progress import progress_bar
+from identikit.errors import InputError
+
+if TYPE_CHECKING:
+    from identikit._linalg import Array
+    from identikit.alignment import AlignmentMap
+    from identikit.sources import Source
+
+EXAMPLE = "identikit apply map.safetensors old.npy -o mapped.npy"
+
+#: Bytes of a block and its image, as float64.
+BLOCK_BYTES = 32 * 2**20
+
+
+def command(
+    map_file: Annotated[
+        Path, typer.Argument(metavar="MAP", help="A map that `identikit align` wrote.")
+    ],
+    view: Annotated[str, typer.Argument(metavar="A", help="The rows to map.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE.npy", help="Where the result goes.")
+    ],
+    inverse: Annotated[
+        bool, typer.Option("--inverse", help="Map back, from the target's space to the source's.")
+    ] = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Map the rows of A with a fitted map; float32, or float64 if A is."""
+    from identikit.alignment import load_map
+    from identikit.sources import open_source
+
+    if output.suffix != ".npy":
+        raise InputError(f"the result is a .npy file, but the output is {output}")
+    options.check_target(output, [str(map_file), view], overwrite=force)
+    fitted = load_map(map_file)
+    source = open_source(view)
+    try:
+        _check_width(fitted, source, inverse)
+        with progress_bar(quiet) as progress:
+            blank = _write(fitted, source, output, inverse, force, progress)
+    finally:
+        source.close()
+    if not quiet:
+        if blank:
+            typer.echo(f"{blank} rows with NaN or infinity came out as NaN", err=True)
+        typer.echo(f"wrote {output}: {source.rows} rows", err=True)
+
+
+def _check_width(fitted: AlignmentMap, source: Source, inverse: bool) -> None:
+    widths, names = fitted.weights_.shape, (fitted.source_, fitted.target_)
+    here, there = (1, 0) if inverse else (0, 1)
+    if source.width != widths[here]:
+        turn = "without --inverse" if inverse else "with --inverse"
+        fits = f"; it would fit {turn}" if source.width == widths[there] else ""
+        raise InputError(
+            f"this map takes rows of {names[here]!r} with {widths[here]} columns, but view "
+            f"{source.name!r} has {source.width}{fits}"
+        )
+
+
+def _write(
+    fitted: AlignmentMap,
+    source: Source,
+    output: Path,
+    inverse: bool,
+    force: bool,
+    progress: Callable[[str, int, int], None],
+) -> int:
+    """Write the image of every row; return how many rows held NaN or infinity."""
+    import numpy as np
+
+    from identikit._files import replacing
+
+    stored = source.read(0, 1).dtype
+    dtype = np.dtype("<f8" if stored.kind == "f" and stored.itemsize >= 8 else "<f4")
+    width = fitted.weights_.shape[0 if inverse else 1]
+    step = max(1, BLOCK_BYTES // (8 * (source.width + width)))
+    apply = _mapping(fitted, inverse)
+    blank = 0
+    with replacing(output, overwrite=force) as temporary, temporary.open("wb") as file:
+        header = {"descr": dtype.str, "fortran_order": False, "shape": (source.rows, width)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, source.rows, step):
+            rows = source.read(start, start + step).astype(np.float64)
+            finite = np.isfinite(rows).all(axis=1)
+            rows[~finite] = 0.0
+            with np.errstate(over="ignore", invalid="ignore"):
+                image = apply(rows).astype(dtype)
+            overflown = ~np.isfinite(image).all(axis=1)
+            if overflown.any():
+                raise InputError(
+                    f"row {start + int(overflown.argmax())} of view {source.name!r} maps to values "
+                    f"too large for {dtype.name}; rescale the view, or store it as float64"
+                )
+            image[~finite] = np.nan
+            blank += int(np.count_nonzero(~finite))
+            file.write(image.tobytes())
+            progress("mapping", min(start + step, source.rows), source.rows)
+    return blank
+
+
+def _mapping(fitted: AlignmentMap, inverse: bool) -> Callable[[Array], Array]:
+    if not inverse:
+        return fitted.transform
+    import numpy as np
+
+    # As `inverse_transform`, but with the pseudo-inverse taken once and not for every block.
+    back = np.linalg.pinv(fitted.weights_)
+    return lambda rows: (rows - fitted.shift_) @ back

@@ -1,0 +1,108 @@
+"""What several verbs share: options, their parsing, and where they may write."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from identikit.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="A label a row (.npy, .npz::name or .txt); rows that share one share a fold.",
+    ),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option(metavar="A,B,...", help="Names of the views; repeat it if a name has a comma."),
+]
+Folds = Annotated[int, typer.Option(help="Folds for the held-out errors.")]
+DropNonfinite = Annotated[
+    bool, typer.Option("--drop-nonfinite", help="Leave rows with NaN or infinity out of all views.")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document instead of words and a table.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+
+WIDTH = 100
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+def split_names(names: list[str] | None) -> list[str] | None:
+    """One option is a list with commas, several are a name each.
+
+    >>> split_names(["a, b"]), split_names(["a,b", "c"]), split_names(None)
+    (['a', 'b'], ['a,b', 'c'], None)
+    """
+    if not names:
+        return None
+    parts = [part.strip() for part in (names[0].split(",") if len(names) == 1 else names)]
+    if "" in parts:
+        raise InputError(f"--names has an empty name in {','.join(names)!r}; give one name a view")
+    return parts
+
+
+def parse_size(text: str | None) -> int | None:
+    """Bytes from a number with a unit.
+
+    >>> parse_size("4GB"), parse_size("512 MiB"), parse_size("1.5k")
+    (4000000000, 536870912, 1500)
+    """
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?", text.strip().upper())
+    if match is None or match[2] not in _UNITS:
+        raise InputError(f"--memory is {text!r}; expected a size such as 4GB, 512MB or 2GiB")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def check_target(path: Path | None, inputs: Sequence[str], *, overwrite: bool) -> None:
+    """Find out before the work, not after it, that a file cannot or must not be written."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"{path} is a directory; give the name of a file to write")
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"cannot write {path}: the directory {path.parent} is not writable")
+    if path.exists():
+        if any(_same(path, name) for name in inputs):
+            raise InputError(f"{path} is one of the inputs; choose another name for the output")
+        if not overwrite:
+            raise InputError(
+                f"{path} exists already; choose another name or overwrite it with --force"
+            )
+
+
+def _same(path: Path, view: str) -> bool:
+    from identikit.sources._open import split_member
+
+    source, _ = split_member(view)
+    return source.exists() and path.samefile(source)
+
+
+def console() -> Console:
+    """Standard output, at most 100 columns wide, and exactly that if it is no terminal."""
+    from rich.console import Console
+
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # Not rich's own exit with 1, which here means that --fail-above was exceeded.
+
+    output = Output(highlight=False)
+    output.width = min(output.width, WIDTH) if output.is_terminal else WIDTH
+    return output
