@@ -308,10 +308,6 @@ def test_the_range_of_float32_changes_nothing(rng, seed, scale):
 
 
 @pytest.mark.parametrize("scale", [1e60, 1e100, 1e-60, 1e-100])
-@pytest.mark.xfail(
-    strict=True,
-    reason="CKA multiplies fourth powers: 0, NaN or None beyond 1e±38, and audit() asserts",
-)
 def test_an_extreme_scale_is_refused_or_changes_nothing(seed, scale):
     plain = audit_or_refuse(exotic(np.random.default_rng(seed), 1.0))
     scaled = audit_or_refuse(exotic(np.random.default_rng(seed), scale))
@@ -322,7 +318,6 @@ def test_an_extreme_scale_is_refused_or_changes_nothing(seed, scale):
 
 
 @pytest.mark.parametrize("scale", [1e60, 1e-60])
-@pytest.mark.xfail(strict=True, reason="CKA's denominator overflows or underflows")
 def test_cka_does_not_depend_on_units(seed, scale):
     plain, scaled = (
         accumulate(exotic(np.random.default_rng(seed), factor)) for factor in (1.0, scale)

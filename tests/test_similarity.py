@@ -203,7 +203,8 @@ def assert_none_for_a_constant_view(measure: Measure, constant: float) -> None:
 
 @pytest.mark.parametrize("constant", [0.0, 1e6])
 @pytest.mark.parametrize(
-    "measure", faulty("mcc spearman_mcc mutual_knn", "a constant view scores 0 or an arbitrary value")
+    "measure",
+    faulty("mcc spearman_mcc mutual_knn", "a constant view scores 0 or an arbitrary value"),
 )
 def test_none_for_a_constant_view(measure: Measure, constant: float) -> None:
     assert_none_for_a_constant_view(measure, constant)

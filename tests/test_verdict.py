@@ -78,9 +78,7 @@ def rungs(X: Array, Y: Array, folds: int = 5) -> tuple[Rung, ...]:
         errors = [side.error for side in both]
         ends = [_interval(side) for side in both]
         worse = int(errors[1] > errors[0])
-        found.append(
-            Rung(name, errors[worse], ends[worse], errors[0], ends[0], errors[1], ends[1])
-        )
+        found.append(Rung(name, errors[worse], ends[worse], errors[0], ends[0], errors[1], ends[1]))
     return tuple(found)
 
 
@@ -203,7 +201,9 @@ def test_linear_with_a_mean_under_noise() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("n", "d", "folds"), [(60, 50, 10), (65, 50, 5), (120, 100, 5)])
-def test_few_rows_for_the_width_still_show_a_rotation(n: int, d: int, folds: int, seed: int) -> None:
+def test_few_rows_for_the_width_still_show_a_rotation(
+    n: int, d: int, folds: int, seed: int
+) -> None:
     """n of 1.2 or 1.3 d: a free linear map overfits, a rotation does not."""
     X, Y = planted("rigid", seed, d, 0.05, n=n, style="isotropic")
     found = rungs(X, Y, folds)

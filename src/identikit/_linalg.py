@@ -27,7 +27,8 @@ def rank_tolerance(rows: int, width: int, eps: float) -> float:
 
     ``min(max(n, d) ε, √ε)`` with ε the spacing of the type the numbers were *stored* in: the usual
     rule for small n; at √ε a direction still stands far above rounding, so no larger n may cost it
-    its place (in float16 the usual rule would leave no direction at all from n = 1024 on).
+    its place (in float16 the usual rule would leave no direction at all from n = 1024 on). And see
+    `LARGEST_ROUNDING`.
 
     >>> rank_tolerance(1000, 32, 2.0**-23) == 1000 * 2.0**-23
     True

@@ -57,8 +57,8 @@ def ladder(
         raise InputError("a held-out error needs at least two folds with rows in them")
     rungs = applicable(moments.widths[i], moments.widths[j], groups)
     totals = [_totals(moments, view, folds) for view in (j, i)]
-    for view, total in zip((j, i), totals):
-        if total.sum() == 0.0:
+    for view in (i, j):
+        if not moments.varies(view):
             raise InputError(
                 f"view {moments.names[view]!r} is constant: all its rows are the same, so there is "
                 "nothing to explain; leave it out"

@@ -43,7 +43,7 @@ def command(
     if not quiet:
         typer.echo(
             f"Training {seeds} small networks on handwritten digits, each from its own seed, and "
-            "one on shuffled\nlabels; comparing their last hidden layers on digits they have not seen.",
+            "one on shuffled\nlabels; comparing their last hidden layers on digits they did not see.",
             err=True,
         )
     # Matrices this small are slower on two threads than on one.
@@ -105,7 +105,7 @@ def reading(everything: Audit, data: DemoViews) -> list[str]:
     tolerance = everything.settings.tolerance
     lines = [
         f"The networks get {_range(right, 1)} % of the unseen digits right. If two of them made "
-        "the very same predictions, theory says, an affine map would lie between their last layers.",
+        "the very same predictions, theory says, an affine map would link their last layers.",
         f"Seed against seed, the best affine map leaves a held-out error of {_range(affine)}; a "
         f"rotation with one scale leaves {_range(_errors(seeds, 'similarity'))}. Mean CCA is "
         f"{_range(_held_out(seeds))} held out, where chance is {_range(_chance(seeds))}.",

@@ -225,7 +225,7 @@ class _Scan:
         pivot = _means(views) if segment is None else segment.pivot
         rows = self._fill(views, pivot)
         norms = rows[:, self.layout.width : self.layout.width + len(views)]
-        if not np.isfinite(norms.sum()):
+        if not np.isfinite(np.vdot(norms, norms)):
             finite = _finite_rows(views)
             if not finite.all():
                 if not self.drop_nonfinite:

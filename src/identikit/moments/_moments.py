@@ -129,6 +129,10 @@ class Moments:
             diagonal, self.centre(view, without), self.n(without), self.eps[view]
         )
 
+    def varies(self, view: int) -> bool:
+        """Whether the rows of a view differ by more than the rounding of their mean."""
+        return bool(self.scales(view).any())
+
     def correlations(self, i: int, j: int) -> Array:
         """Pearson correlation of every column of view i with every column of view j."""
         left, right = inverse_or_zero(self.scales(i)), inverse_or_zero(self.scales(j))

@@ -38,23 +38,26 @@ def cka(moments: Moments, i: int | str = 0, j: int | str = 1, debiased: bool = F
     """
     i, j = moments.resolve(i), moments.resolve(j)
     n = moments.rows
-    pairs = [(i, j), (i, i), (j, j)]
-    norms = [float(np.vdot(block, block)) for block in (moments.block(a, b) for a, b in pairs)]
     traces = {view: float(np.trace(moments.block(view, view))) for view in (i, j)}
-    scale = float(np.sqrt(norms[1] * norms[2]))
-    if scale == 0.0 or n < 2:
+    if not (moments.varies(i) and moments.varies(j)):
         return CKA(None, debiased, None)
-    chance = traces[i] * traces[j] / ((n - 1) * scale)
+    # Each view at unit trace: CKA has no units, and fourth powers of large ones would overflow.
+    pairs = [(i, j), (i, i), (j, j)]
+    blocks = [moments.block(a, b) / np.sqrt(traces[a]) / np.sqrt(traces[b]) for a, b in pairs]
+    norms = [float(np.vdot(block, block)) for block in blocks]
+    scale = float(np.sqrt(norms[1] * norms[2]))
+    chance = 1.0 / ((n - 1) * scale)
     if not debiased:
         return CKA(norms[0] / scale, False, chance)
-    if n < 4:
-        return CKA(None, True, chance)
     products = moments.norm_products()
+    if n < 4 or min(products[i, i], products[j, j]) == 0.0:  # too few rows, or an underflow
+        return CKA(None, True, chance)
     hsic = [
-        (norm - n / (n - 2) * products[a, b] + traces[a] * traces[b] / ((n - 1) * (n - 2)))
+        (norm - n / (n - 2) * products[a, b] / traces[a] / traces[b] + 1 / ((n - 1) * (n - 2)))
         / (n * (n - 3))
         for norm, (a, b) in zip(norms, pairs)
     ]
-    if hsic[1] <= 0 or hsic[2] <= 0:
+    # An unbiased norm may be 0 or less; what rounding leaves of it is no norm either.
+    if any(value * n * (n - 3) <= 1e-12 * norm for value, norm in zip(hsic[1:], norms[1:])):
         return CKA(None, True, chance)
     return CKA(float(hsic[0] / np.sqrt(hsic[1] * hsic[2])), True, chance)

@@ -38,7 +38,10 @@ def mcc(moments: Moments, i: int | str = 0, j: int | str = 1) -> MCC:
     i, j : int or str
         The two views.
     """
-    return match(moments.correlations(moments.resolve(i), moments.resolve(j)))
+    i, j = moments.resolve(i), moments.resolve(j)
+    if not (moments.varies(i) and moments.varies(j)):
+        return MCC(np.empty((0, 2), dtype=np.intp), np.empty(0))
+    return match(moments.correlations(i, j))
 
 
 def match(correlations: Array) -> MCC:

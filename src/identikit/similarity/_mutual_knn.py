@@ -39,10 +39,11 @@ def mutual_knn(moments: Moments, i: int | str = 0, j: int | str = 1, k: int = 10
     """
     if k < 1:
         raise InputError(f"mutual_knn looks at k = {k} neighbours; give k of at least 1")
+    i, j = moments.resolve(i), moments.resolve(j)
     rows = len(moments.sample.keys)
-    if rows <= k + 1:
+    if rows <= k + 1 or not (moments.varies(i) and moments.varies(j)):
         return MutualKNN(None, None, k, rows)
-    member = [_neighbours(moments, moments.resolve(view), k) for view in (i, j)]
+    member = [_neighbours(moments, view, k) for view in (i, j)]
     shared = np.count_nonzero(member[0] & member[1])
     return MutualKNN(shared / (k * rows), k / (rows - 1), k, rows)
 

@@ -46,8 +46,7 @@ def procrustes(moments: Moments, i: int | str = 0, j: int | str = 1) -> Procrust
         The two views.
     """
     i, j = moments.resolve(i), moments.resolve(j)
-    size = np.sqrt(np.trace(moments.block(i, i)) * np.trace(moments.block(j, j)))
-    if size == 0.0:
+    if not (moments.varies(i) and moments.varies(j)):
         return Procrustes(None)
-    nuclear = singular_values(moments.block(i, j)).sum()
-    return Procrustes(float(nuclear / size))
+    sizes = [np.sqrt(np.trace(moments.block(view, view))) for view in (i, j)]
+    return Procrustes(float(singular_values(moments.block(i, j) / sizes[0] / sizes[1]).sum()))

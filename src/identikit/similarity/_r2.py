@@ -44,8 +44,8 @@ def r2(moments: Moments, i: int | str = 0, j: int | str = 1) -> R2:
 
 def _explained(moments: Moments, i: int, j: int) -> float | None:
     """R² of view j from view i."""
-    total = float(np.trace(moments.block(j, j)))
-    if total == 0.0 or moments.whiten(i).rank >= moments.rows - 1:
+    if not moments.varies(j) or moments.whiten(i).rank >= moments.rows - 1:
         return None
+    total = float(np.trace(moments.block(j, j)))
     along = moments.coherence(i, j) @ moments.loadings(j)
     return min(float(np.vdot(along, along)) / total, 1.0)

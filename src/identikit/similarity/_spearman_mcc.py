@@ -23,6 +23,8 @@ def spearman_mcc(moments: Moments, i: int | str = 0, j: int | str = 1) -> MCC:
         The two views.
     """
     left, right = (_ranks(moments, moments.resolve(view)) for view in (i, j))
+    if len(left) < 2 or not (left.any() and right.any()):
+        return MCC(np.empty((0, 2), dtype=np.intp), np.empty(0))
     return match(left.T @ right)
 
 
@@ -31,6 +33,6 @@ def _ranks(moments: Moments, view: int) -> Array:
     from scipy.stats import rankdata
 
     ranks = rankdata(moments.sample_of(view), axis=0)
-    ranks -= ranks.mean(axis=0)
+    ranks -= (len(ranks) + 1) / 2
     unit: Array = ranks * inverse_or_zero(np.linalg.norm(ranks, axis=0))
     return unit

@@ -18,11 +18,14 @@ class SVCCA:
 
     correlations: Array
     kept: tuple[int, int]
+    rows: int
 
     @property
     def value(self) -> float | None:
-        """Mean correlation."""
-        return float(self.correlations.mean()) if len(self.correlations) else None
+        """Mean correlation; None if a view's components would fit any data."""
+        if min(self.kept) == 0 or max(self.kept) >= self.rows - 1:
+            return None
+        return float(self.correlations.mean())
 
 
 @measure(invariant_to="similarity", reference="Raghu et al. 2017")
@@ -55,7 +58,7 @@ def svcca(
         raise InputError(f"svcca keeps a share {variance} of the variance; give one in (0, 1]")
     left, right = (_leading(moments, view, k, variance) for view in (i, j))
     r = singular_values(left.T @ moments.block(i, j) @ right)
-    return SVCCA(np.clip(r, 0.0, 1.0), (left.shape[1], right.shape[1]))
+    return SVCCA(np.clip(r, 0.0, 1.0), (left.shape[1], right.shape[1]), moments.rows)
 
 
 def _leading(moments: Moments, view: int, k: int | None, variance: float) -> Array:

@@ -13,7 +13,7 @@ def check(evidence: Evidence, threshold: float = 0.1) -> Check | None:
     shares = {}
     for v in evidence.views:
         trace = float(np.trace(m.block(v, v)))
-        if trace > 0:
+        if products[v, v] > 0:
             shares[v] = trace**2 / float(products[v, v]) / m.rows
     if not shares:
         return None
