@@ -40,9 +40,8 @@ def record(what: str, measure: str, value: float, relation: str, bar: float) -> 
     """Keep a line of the table and show it at once."""
     ok = value <= bar if relation == "≤" else value >= bar
     ROWS.append((what, measure, value, relation, bar, ok))
-    print(
-        f"{what:<34} {measure:<34} {value:8.2f}   bar {relation} {bar:<6g} {'ok' if ok else 'MISSED'}"
-    )
+    verdict = "ok" if ok else "MISSED"
+    print(f"{what:<34} {measure:<34} {value:8.2f}   bar {relation} {bar:<6g} {verdict}")
 
 
 def views(folder: Path, count: int, rows: int, width: int) -> list[Path]:

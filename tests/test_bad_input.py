@@ -268,7 +268,7 @@ def test_one_file_for_two_results():
     [
         (("audit", "a.npy", "b.npy", "--frobnicate"), "--frobnicate"),
         (("audit",), "Missing argument"),
-        (("audit", "a.npy", "b.npy", "--folds", "many"), "many"),
+        (("audit", "a.npy", "b.npy", "--folds", "many"), "--folds"),
         (("align", "a.npy", "b.npy"), "Missing option"),
         (("demo", "--seeds", "1"), "--seeds"),
         (("frobnicate",), "frobnicate"),

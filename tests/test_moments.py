@@ -347,7 +347,7 @@ def test_senseless_options_raise(rng, option):
 
 def test_too_little_memory_raises(rng):
     X = rng.normal(size=(20, 10))
-    with pytest.raises(InputError, match=r"2 views with 20 columns in 5 folds need .* GiB"):
+    with pytest.raises(InputError, match=r"2 views with 20 columns in 5 folds need .* MB"):
         accumulate([X, X], memory=1000)
 
 

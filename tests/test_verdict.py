@@ -149,10 +149,10 @@ def test_unrelated_views(kind: str, d: int, seeds: int) -> None:
         rng = np.random.default_rng([seed, d])
         X = rng.normal(size=(4000, d))
         Y = {
-            "independent": lambda: rng.normal(size=(4000, d)),
-            "squares": lambda: X**2,
-            "heavy tails": lambda: rng.standard_t(3, size=(4000, d)),
-        }[kind]()
+            "independent": rng.normal(size=(4000, d)),
+            "squares": X**2,
+            "heavy tails": rng.standard_t(3, size=(4000, d)),
+        }[kind]
         right += choose_group(rungs(X, Y))[0] == "unrelated"
     assert right >= seeds - seeds // 20
 
@@ -188,7 +188,7 @@ def test_a_far_mean_hides_a_shift_and_the_audit_says_so(far: float) -> None:
 
 @pytest.mark.xfail(strict=True, reason="attenuation is allowed for as if it were one for all axes")
 def test_linear_with_a_mean_under_noise() -> None:
-    """Back from y, noise drowns the axis that A shrinks; only an affine fit can retreat to the mean.
+    """Back from y, noise drowns the axis that A shrinks; only an affine fit can go to the mean.
 
     The true inverse misses x by more than e/√(1 − e²), as the directions' errors differ.
     """
@@ -248,8 +248,8 @@ def test_the_allowance_shrinks_with_what_is_explained() -> None:
 
 
 def test_attenuation_is_allowed_in_one_direction_only() -> None:
-    e = 0.6
-    attenuated = e / np.sqrt(1 - e**2)  # 0.75
+    e = 0.4
+    attenuated = e / np.sqrt(1 - e**2)  # 0.436, beyond the slack alone
     best = rung("affine", e, e)
     assert choose_group([rung("rigid", e, attenuated), best])[0] == "rigid"
     assert choose_group([rung("rigid", attenuated, e), best])[0] == "rigid"

@@ -10,7 +10,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from identikit._version import __version__
 
 if TYPE_CHECKING:
     from identikit.alignment import AlignmentMap, align, load_map
@@ -59,6 +59,7 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "Moments",
+    "__version__",
     "accumulate",
     "align",
     "audit",

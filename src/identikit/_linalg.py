@@ -45,39 +45,39 @@ def _blas() -> Any:
     return ThreadpoolController()
 
 
-def _one_thread(matrix: Array) -> AbstractContextManager[Any]:
-    """One BLAS thread for a decomposition of moderate size.
+def one_thread(size: int) -> AbstractContextManager[Any]:
+    """One BLAS thread for work on matrices of moderate size.
 
     LAPACK's reductions are many small steps with a barrier each. A second thread gains a few per
     cent on an idle machine, and costs a factor of 50 where another process has the second core.
     """
-    return _blas().limit(limits=1) if 64 <= min(matrix.shape) <= 2048 else nullcontext()
+    return _blas().limit(limits=1) if 64 <= size <= 2048 else nullcontext()
 
 
 def svd(matrix: Array) -> tuple[Array, Array, Array]:
     """Thin singular value decomposition."""
-    with _one_thread(matrix):
+    with one_thread(min(matrix.shape)):
         left, values, right = np.linalg.svd(matrix, full_matrices=False)
     return left, values, right
 
 
 def singular_values(matrix: Array) -> Array:
     """Singular values, largest first."""
-    with _one_thread(matrix):
+    with one_thread(min(matrix.shape)):
         values = np.linalg.svd(matrix, compute_uv=False)
     return values.astype(np.float64, copy=False)
 
 
 def eigvalsh(matrix: Array) -> Array:
     """Eigenvalues of a symmetric matrix, smallest first."""
-    with _one_thread(matrix):
+    with one_thread(min(matrix.shape)):
         values = np.linalg.eigvalsh(matrix)
     return values.astype(np.float64, copy=False)
 
 
 def eigh(matrix: Array) -> tuple[Array, Array]:
     """Eigenvalues, largest first and never negative, and eigenvectors in columns."""
-    with _one_thread(matrix):
+    with one_thread(min(matrix.shape)):
         values, vectors = np.linalg.eigh(matrix)
     return np.maximum(values[::-1], 0.0), np.ascontiguousarray(vectors[:, ::-1])
 

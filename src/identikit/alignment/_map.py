@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from identikit import __version__, _files
+from identikit import _files
 from identikit._linalg import Array
+from identikit._version import __version__
 from identikit.alignment._groups import GROUPS, join
 from identikit.alignment._ladder import applicable, ladder
 from identikit.alignment._stats import pair_stats, whitened_stats
@@ -167,16 +168,22 @@ def load_map(path: str | os.PathLike[str]) -> AlignmentMap:
             arrays = {name: file.get_tensor(name) for name in names & {"weights", "shift"}}
     except (SafetensorError, json.JSONDecodeError, OSError) as error:
         raise InputError(f"{path} is not a readable safetensors file: {error}") from error
-    if header.get("format") != FORMAT or len(arrays) != 2:
+    form = header.get("format") if isinstance(header, dict) else None
+    if form != FORMAT or len(arrays) != 2:
         raise InputError(
-            f"{path} is not a map written by this version of identikit (its header says "
-            f"{header.get('format')!r}, expected {FORMAT!r})"
+            f"{path} is not a map written by this version of identikit (its header says {form!r}, "
+            f"expected {FORMAT!r})"
         )
     weights, shift = arrays["weights"], arrays["shift"]
-    if header["group"] not in GROUPS or weights.ndim != 2 or shift.shape != weights.shape[1:]:
+    try:
+        group, held_out = header["group"], header["error"]
+        source, target = header["source"]["name"], header["target"]["name"]
+        whole = group in GROUPS and weights.ndim == 2 and shift.shape == weights.shape[1:]
+    except (KeyError, TypeError):
+        whole = False
+    if not whole:
         raise InputError(f"{path} is damaged: its arrays do not fit its header")
-    source, target = header["source"]["name"], header["target"]["name"]
-    return _made(header["group"], weights, shift, source, target, header["error"])
+    return _made(group, weights, shift, source, target, held_out)
 
 
 def _made(

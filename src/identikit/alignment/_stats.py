@@ -127,7 +127,7 @@ def _constant(m: Moments, view: int, fold: int | None, centre: Array, white: Arr
     scale = np.where(scale > 0, scale / np.sqrt(m.n(fold)), np.abs(centre))
     scale = np.where(scale > 0, scale, 1.0)
     # In standardised columns, so that the answer does not depend on units.
-    span, _ = np.linalg.qr((m.loadings(view, fold) / scale).T)
+    span = svd((m.loadings(view, fold) / scale).T)[0]
     mean = centre / scale
     outside = mean - span @ (span.T @ mean)
     size = float(outside @ outside)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from identikit import __version__
-from identikit._linalg import Array, svd
+from identikit._linalg import Array, one_thread, svd
+from identikit._version import __version__
 from identikit.alignment import GROUPS, HeldOut, ladder
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._result import (
@@ -132,7 +132,8 @@ def audit(
                 described.setdefault(v, describe(moments, tile.views.index(v)))
             for a, b in tile.pairs:
                 i, j = tile.views.index(a), tile.views.index(b)
-                pairs[a, b] = compare(moments, i, j, tolerance, grouped=groups is not None)
+                with one_thread(max(sources[a].width, sources[b].width)):
+                    pairs[a, b] = compare(moments, i, j, tolerance, grouped=groups is not None)
                 if progress is not None:
                     progress("comparing", len(pairs), total)
         return _result(sources, described, pairs, moments, tolerance, seed, groups is not None)

@@ -29,7 +29,8 @@ def choose_group(ladder: Sequence[Rung], slack: float = SLACK) -> tuple[str, Run
 
     A rung must be near the best (`SLACK`) in one direction, and in the other one near it but for
     attenuation: if y = h(x) + noise, then h⁻¹ misses x by the noise, an error of σ, while a free
-    fit shrinks towards the mean and misses it by e = σ/√(1 + σ²), so that σ = e/√(1 − e²).
+    fit shrinks towards the mean and misses it by e = σ/√(1 + σ²); the difference is e³/2 to leading
+    order, and that much more is allowed.
 
     Parameters
     ----------
@@ -45,7 +46,9 @@ def choose_group(ladder: Sequence[Rung], slack: float = SLACK) -> tuple[str, Run
     backward = min(rung.backward for rung in ladder)
     for rung in ladder:
         there, back = _excess(rung.forward, forward), _excess(rung.backward, backward)
-        if min(max(there[0], back[1]), max(there[1], back[0])) <= slack:
+        if min(there, back) <= slack and (
+            there <= slack + forward**3 / 2 and back <= slack + backward**3 / 2
+        ):
             return rung.group, rung
     return best.group, best
 
@@ -55,12 +58,9 @@ def beyond_chance(rung: Rung) -> bool:
     return min(rung.forward_interval[1], rung.backward_interval[1]) < 1.0
 
 
-def _excess(error: float, best: float) -> tuple[float, float]:
-    """How much an error exceeds the best one, and the best one without its attenuation.
-
-    Both as a share of the explained variance.
-    """
+def _excess(error: float, best: float) -> float:
+    """How much an error exceeds the best one, as a share of the variance that the best explains."""
     explained = 1.0 - best**2
     if explained <= 0.0:
-        return (0.0 if error <= best else math.inf), 0.0
-    return (error - best) / explained, (error - best / math.sqrt(explained)) / explained
+        return 0.0 if error <= best else math.inf
+    return (error - best) / explained

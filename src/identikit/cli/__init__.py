@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from identikit import __version__
+from identikit._version import __version__
 from identikit.errors import InputError, MissingExtraError
 
 __all__ = ["app", "main"]

@@ -19,7 +19,7 @@ def command(
     views: Annotated[
         list[str],
         typer.Argument(
-            metavar="VIEW...",
+            metavar="VIEW",
             help="Two or more files of the same rows: .npy, .npz::name, .safetensors::name.",
         ),
     ],

@@ -43,7 +43,7 @@ def command(
     if not quiet:
         typer.echo(
             f"Training {seeds} small networks on handwritten digits, each from its own seed, and "
-            "one on shuffled\nlabels; comparing their last hidden layers on digits they did not see.",
+            "one on shuffled\nlabels; comparing their last hidden layers on unseen digits.",
             err=True,
         )
     # Matrices this small are slower on two threads than on one.

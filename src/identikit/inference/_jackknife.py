@@ -26,13 +26,12 @@ def jackknife_interval(
     level : float
         Coverage.
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit  # Student's quantile; scipy.stats takes a second to import
 
     folds = len(leave_one_out)
     spread = leave_one_out - leave_one_out.mean()
-    half = float(
-        t.ppf(0.5 + level / 2, folds - 1) * np.sqrt((folds - 1) / folds * (spread @ spread))
-    )
+    quantile = float(stdtrit(folds - 1, 0.5 + level / 2))
+    half = quantile * float(np.sqrt((folds - 1) / folds * (spread @ spread)))
     return max(value - half, floor), value + half
 
 

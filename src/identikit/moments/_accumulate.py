@@ -125,7 +125,7 @@ def check_memory(widths: Sequence[int], folds: int, memory: int | None) -> None:
     if needed > budget:
         raise InputError(
             f"the statistics of {len(widths)} views with {sum(widths)} columns in {folds} folds "
-            f"need {needed / 2**30:.2f} GiB, the budget is {budget / 2**30:.2f} GiB; "
+            f"need {needed / 1e6:,.1f} MB, the budget is {budget / 1e6:,.1f} MB; "
             "give fewer columns, fewer folds, or a larger memory budget"
         )
 

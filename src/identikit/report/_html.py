@@ -47,7 +47,7 @@ def html(audit: Audit) -> str:
         standing=standing(audit.verdict),
         sentence=compose(
             audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, _isolated
-        ).replace("95 %", "95\u00a0%"),
+        ),
         matrix=_matrix(audit, pairs),
         cards=[_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
         pairs=pairs,

@@ -130,4 +130,4 @@ def _error(error: float, interval: Interval) -> str:
     if max(error, interval[1]) < SMALLEST:
         return f"a relative error below {SMALLEST:.4f}"
     value, low, high = with_interval(error, interval)
-    return f"a relative error of {value} (95 % interval {low} to {high})"
+    return f"a relative error of {value} (95% interval {low} to {high})"

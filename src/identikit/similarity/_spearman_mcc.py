@@ -30,9 +30,12 @@ def spearman_mcc(moments: Moments, i: int | str = 0, j: int | str = 1) -> MCC:
 
 def _ranks(moments: Moments, view: int) -> Array:
     """Ranks of each column at mean 0 and norm 1; zeros for a constant column."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(moments.sample_of(view), axis=0)
-    ranks -= (len(ranks) + 1) / 2
+    sample = moments.sample_of(view)
+    ranks = np.empty_like(sample)
+    for column, (values, ordered) in enumerate(zip(sample.T, np.sort(sample, axis=0).T)):
+        below = np.searchsorted(ordered, values, side="left")
+        ranks[:, column] = (
+            below + np.searchsorted(ordered, values, side="right") - len(values)
+        ) / 2
     unit: Array = ranks * inverse_or_zero(np.linalg.norm(ranks, axis=0))
     return unit

@@ -14,7 +14,7 @@ def check(evidence: Evidence, threshold: float = 0.1) -> Check | None:
     for v in evidence.views:
         trace = float(np.trace(m.block(v, v)))
         if products[v, v] > 0:
-            shares[v] = trace**2 / float(products[v, v]) / m.rows
+            shares[v] = trace / float(products[v, v]) * trace / m.rows
     if not shares:
         return None
     view, share = min(shares.items(), key=lambda item: item[1])
