@@ -10,6 +10,10 @@ CI                  if set, missing data is a failure and not a skip
 from __future__ import annotations
 
 import os
+
+# Matrices this small gain nothing from a second thread, and wait for it on a busy machine.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from identikit._linalg import Array, one_thread, svd
+from identikit._linalg import Array, one_thread
 from identikit._version import __version__
 from identikit.alignment import GROUPS, HeldOut, ladder
 from identikit.auditing._evidence import Evidence
@@ -22,7 +22,7 @@ from identikit.auditing._result import (
     Verdict,
     View,
 )
-from identikit.auditing._verdict import SLACK, UNRELATED, choose_group
+from identikit.auditing._verdict import SLACK, UNRELATED, choose_group, unshrunk_errors
 from identikit.auditing.checks import run_checks
 from identikit.errors import InputError
 from identikit.inference import (
@@ -214,7 +214,7 @@ def describe(moments: Moments, view: int) -> View:
 def compare(moments: Moments, i: int, j: int, tolerance: float, *, grouped: bool) -> Pair:
     """All that an audit says of two views."""
     rungs = tuple(_rung(name, *both) for name, both in ladder(moments, i, j).items())
-    group, rung = choose_group(rungs)
+    group, rung = choose_group(rungs, unshrunk_errors(moments, i, j))
     spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
     n = moments.rows
     chance = cca_chance(n, p, q)
@@ -262,7 +262,7 @@ def _rung(name: str, forward: HeldOut, backward: HeldOut) -> Rung:
 
 def _canonical_variates(moments: Moments, i: int, j: int) -> Array:
     """The first two canonical variates of both views on some rows, at unit variance."""
-    left, _, right = svd(moments.coherence(i, j))
+    left, _, right = moments.canonical(i, j)
     sides = []
     for view, turn in ((i, left), (j, right.T)):
         rows = moments.sample_of(view)[:DRAWN] - moments.centre(view)

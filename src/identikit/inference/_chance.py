@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from identikit._linalg import Array
 from identikit.errors import InputError
 
 #: Below this width the limit law is too high by a per cent or more, and a simulation is cheap.
@@ -99,13 +100,19 @@ def _wachter_mean(c1: float, c2: float) -> float:
     With t = λ₋ + (λ₊−λ₋) sin² θ the integrand is smooth, also where λ₋ → 0 or λ₊ → 1.
     """
     low, high = _edges(c1, c2)
-    nodes, weights = np.polynomial.legendre.leggauss(400)
+    nodes, weights = _quadrature()
     theta = (nodes + 1) * np.pi / 4
     sine, cosine = np.sin(theta), np.cos(theta)
     t = low + (high - low) * sine**2
     rest = (1 - high) + (high - low) * cosine**2
     density = 2 * (high - low) ** 2 * (sine * cosine) ** 2 / (2 * np.pi * c1 * np.sqrt(t) * rest)
     return float(weights @ density * np.pi / 4)
+
+
+@lru_cache(maxsize=1)
+def _quadrature() -> tuple[Array, Array]:
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    return nodes, weights
 
 
 @lru_cache(maxsize=1024)

@@ -15,6 +15,7 @@ from identikit._linalg import (
     inverse_or_zero,
     rank_tolerance,
     standard_deviations,
+    svd,
     whitening,
 )
 from identikit.errors import InputError
@@ -198,6 +199,15 @@ class Moments:
         if to_white:
             return product @ self.whiten(j, without).map
         return product if self.layout.roots is None else product @ self.layout.roots[j]
+
+    def canonical(self, i: int, j: int) -> tuple[Array, Array, Array]:
+        """Thin SVD of the coherence: canonical directions of view i whitened, r, those of j."""
+        last: tuple[tuple[int, int], tuple[Array, Array, Array]] | None
+        last = self._cache.get("canonical")  # only the last pair: there may be many
+        if last is None or last[0] != (i, j):
+            last = (i, j), svd(self.coherence(i, j))
+            self._cache["canonical"] = last
+        return last[1]
 
     def norm_products(self) -> Array:
         """[i, j] = Σ ‖x_i‖² ‖x_j‖² over all rows, centred on the overall means."""

@@ -11,6 +11,8 @@ from identikit._linalg import Array
 from identikit.moments import Moments
 from identikit.similarity._registry import measure
 
+Mask = NDArray[np.bool_]
+
 
 @dataclass(frozen=True)
 class MCC:
@@ -29,8 +31,8 @@ class MCC:
 def mcc(moments: Moments, i: int | str = 0, j: int | str = 1) -> MCC:
     """Mean absolute Pearson correlation of axes, matched one to one so that it is largest.
 
-    MCC = (1/k) max over injective π of Σ_a |corr(x_a, y_π(a))|, k the smaller width. It is far from
-    0 for an arbitrary rotation: read it beside the rigid rung of the ladder.
+    MCC = (1/k) max over injective π of Σ_a |corr(x_a, y_π(a))|, with k the smaller number of axes
+    that vary. It is far from 0 for an arbitrary rotation: read it beside the ladder's rigid rung.
 
     Parameters
     ----------
@@ -39,14 +41,14 @@ def mcc(moments: Moments, i: int | str = 0, j: int | str = 1) -> MCC:
         The two views.
     """
     i, j = moments.resolve(i), moments.resolve(j)
-    if not (moments.varies(i) and moments.varies(j)):
-        return MCC(np.empty((0, 2), dtype=np.intp), np.empty(0))
-    return match(moments.correlations(i, j))
+    return match(moments.correlations(i, j), moments.scales(i) > 0, moments.scales(j) > 0)
 
 
-def match(correlations: Array) -> MCC:
-    """The one-to-one matching of rows and columns with the largest sum of absolute values."""
+def match(correlations: Array, varies_i: Mask, varies_j: Mask) -> MCC:
+    """The one-to-one matching of axes that vary, with the largest sum of absolute correlations."""
     from scipy.optimize import linear_sum_assignment
 
-    rows, columns = linear_sum_assignment(-np.abs(correlations))
-    return MCC(np.stack([rows, columns], axis=1), correlations[rows, columns])
+    a, b = np.flatnonzero(varies_i), np.flatnonzero(varies_j)
+    rows, columns = linear_sum_assignment(-np.abs(correlations[np.ix_(a, b)]))
+    pairs = np.stack([a[rows], b[columns]], axis=1)
+    return MCC(pairs, correlations[pairs[:, 0], pairs[:, 1]])

@@ -45,7 +45,7 @@ def mutual_knn(moments: Moments, i: int | str = 0, j: int | str = 1, k: int = 10
         return MutualKNN(None, None, k, rows)
     member = [_neighbours(moments, view, k) for view in (i, j)]
     shared = np.count_nonzero(member[0] & member[1])
-    return MutualKNN(shared / (k * rows), k / (rows - 1), k, rows)
+    return MutualKNN(float(shared / (k * rows)), k / (rows - 1), k, rows)
 
 
 def _neighbours(moments: Moments, view: int, k: int) -> NDArray[np.bool_]:

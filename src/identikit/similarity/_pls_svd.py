@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +17,13 @@ class PLSSVD:
     """Singular values of the cross-correlation matrix; `value` is m_SVD, 1 − value is d_SVD."""
 
     singular_values: Array
-    width: int
+    widths: tuple[int, int]
 
     @property
     def value(self) -> float | None:
-        """Mean singular value over the narrower view's width."""
-        return float(self.singular_values.sum() / self.width) if self.width else None
+        """Their sum over √(pq), the most it can be; for equal widths that is their mean."""
+        most = math.sqrt(self.widths[0] * self.widths[1])
+        return float(self.singular_values.sum() / most) if most else None
 
 
 @measure(invariant_to="monomial", reference="Nielsen et al. 2025, Definition 4.5")
@@ -40,5 +42,5 @@ def pls_svd(moments: Moments, i: int | str = 0, j: int | str = 1) -> PLSSVD:
     """
     i, j = moments.resolve(i), moments.resolve(j)
     correlations: Array = moments.correlations(i, j)
-    varies = [int(np.count_nonzero(moments.scales(view))) for view in (i, j)]
-    return PLSSVD(singular_values(correlations), min(varies))
+    p, q = (int(np.count_nonzero(moments.scales(view))) for view in (i, j))
+    return PLSSVD(singular_values(correlations), (p, q))

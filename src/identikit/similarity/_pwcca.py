@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array, svd
+from identikit._linalg import Array
 from identikit.moments import Moments
 from identikit.similarity._registry import measure
 
@@ -42,7 +42,7 @@ def pwcca(moments: Moments, i: int | str = 0, j: int | str = 1) -> PWCCA:
         The view whose units weigh, and the other.
     """
     i, j = moments.resolve(i), moments.resolve(j)
-    left, r, _ = svd(moments.coherence(i, j))
+    left, r, _ = moments.canonical(i, j)
     weights = np.abs(left.T @ moments.loadings(i)).sum(axis=1)
     ranks = moments.whiten(i).rank, moments.whiten(j).rank
     saturated = min(ranks) == 0 or max(ranks) >= moments.rows - 1

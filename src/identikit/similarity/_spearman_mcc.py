@@ -23,9 +23,7 @@ def spearman_mcc(moments: Moments, i: int | str = 0, j: int | str = 1) -> MCC:
         The two views.
     """
     left, right = (_ranks(moments, moments.resolve(view)) for view in (i, j))
-    if len(left) < 2 or not (left.any() and right.any()):
-        return MCC(np.empty((0, 2), dtype=np.intp), np.empty(0))
-    return match(left.T @ right)
+    return match(left.T @ right, (left != 0).any(axis=0), (right != 0).any(axis=0))
 
 
 def _ranks(moments: Moments, view: int) -> Array:
