@@ -124,7 +124,7 @@ def test_every_group_has_its_own_sentence():
 def test_sentence_within_tolerance(group):
     text = say(two_views(group=group))
     assert text.startswith("The views seed 0 and seed 1 are the same ")
-    assert "0.082 (95 % interval 0.075 to 0.089), within the tolerance of 0.1." in text
+    assert "0.082 (95% interval 0.075 to 0.089), within the tolerance of 0.1." in text
     assert "10,000 rows" in text
 
 

@@ -22,15 +22,6 @@ Array = NDArray[np.float64]
 every_measure = pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
 
 
-def faulty(names: str, reason: str) -> list[object]:
-    """All measures, those named here expected to fail for a known reason."""
-    mark = pytest.mark.xfail(strict=True, reason=reason)
-    return [
-        pytest.param(measure, id=name, marks=[mark] if name in names.split() else [])
-        for name, measure in MEASURES.items()
-    ]
-
-
 def views(seed: int = 0, n: int = 400, p: int = 5, q: int = 5) -> tuple[Array, Array]:
     """Two correlated views with unequal spreads, correlated columns and means away from zero."""
     rng = np.random.default_rng(seed)
@@ -136,9 +127,7 @@ def test_symmetric_but_for_pwcca(measure: Measure) -> None:
         assert forward == pytest.approx(backward, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "measure", faulty("pls_svd", "divided by the narrower width, not by the root of the product")
-)
+@every_measure
 def test_no_value_above_one_for_unequal_widths(measure: Measure) -> None:
     """A view beside itself written twice: the most alike that views of unequal widths can be."""
     X, _ = views()

@@ -89,7 +89,7 @@ def audit(
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(500, 4))
     >>> audit([X, X[:, ::-1] * 2]).verdict.group
-    'similarity'
+    'monomial'
     """
     if folds < 5:
         raise InputError(f"an audit needs at least 5 folds for its intervals, not {folds}")
