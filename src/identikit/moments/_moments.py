@@ -13,6 +13,7 @@ from identikit._linalg import (
     Whitening,
     eigh,
     inverse_or_zero,
+    one_thread,
     rank_tolerance,
     standard_deviations,
     svd,
@@ -99,6 +100,16 @@ class Moments:
 
     def _stored(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
         """Scatter block in the stored coordinates: within folds, plus between their means."""
+        if without is None and only is None:
+            # Of each view, and of the last pair: every measure asks for them.
+            key = ("block", i) if i == j else "block"
+            if self._cache.get(key, (None, None))[0] != (i, j):
+                self._cache[key] = (i, j), self._pooled(i, j, None, None)
+            block: Array = self._cache[key][1]
+            return block
+        return self._pooled(i, j, without, only)
+
+    def _pooled(self, i: int, j: int, without: int | None, only: int | None) -> Array:
         parts, a, b = self._chosen(without, only), self.layout.columns[i], self.layout.columns[j]
         if not parts:
             return np.zeros((self.widths[i], self.widths[j]))
@@ -115,8 +126,7 @@ class Moments:
 
     def block(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
         """Centred scatter ``X_iᵀ X_j``, in the views' own coordinates."""
-        block = self._stored(i, j, without, only)
-        roots = self.layout.roots
+        block, roots = self._stored(i, j, without, only), self.layout.roots
         return block if roots is None else roots[i].T @ block @ roots[j]
 
     def scales(self, view: int, without: int | None = None) -> Array:
@@ -194,11 +204,12 @@ class Moments:
 
         With `to_white`, view j stands in whitened coordinates too.
         """
-        left = self.whiten(i, without).map
-        product: Array = left.T @ self._stored(i, j, without if only is None else None, only)
-        if to_white:
-            return product @ self.whiten(j, without).map
-        return product if self.layout.roots is None else product @ self.layout.roots[j]
+        left, roots = self.whiten(i, without).map, self.layout.roots
+        block = self._stored(i, j, without if only is None else None, only)
+        right = self.whiten(j, without).map if to_white else None if roots is None else roots[j]
+        with one_thread(max(block.shape)):
+            product: Array = left.T @ block
+            return product if right is None else product @ right
 
     def canonical(self, i: int, j: int) -> tuple[Array, Array, Array]:
         """Thin SVD of the coherence: canonical directions of view i whitened, r, those of j."""

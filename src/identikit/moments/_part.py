@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from identikit._linalg import Array
+from identikit._linalg import Array, one_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,34 +92,46 @@ def merge(a: Part, b: Part, layout: Layout) -> Part:
 
 def moved(part: Part, shift: Array, layout: Layout) -> tuple[Array, Array]:
     """The cubic and quartic sums when every centred row z becomes z + shift."""
-    cubic = part.cubic + cubic_gain(part.count, part.scatter, shift, layout)
-    return cubic, part.quartic + quartic_gain(part, shift, layout)
+    products = _products(part.scatter, shift, layout)
+    traces = layout.traces(part.scatter)
+    cubic = part.cubic + _cubic_gain(part.count, products, traces, shift, layout)
+    gain = _quartic_gain(part.count, part.cubic, products, traces, shift, layout)
+    return cubic, part.quartic + gain
 
 
-def cubic_gain(count: int, scatter: Array, shift: Array, layout: Layout) -> Array:
+def centred_norms(
+    n: int, scatter: Array, cubic: Array, quartic: Array, shift: Array, layout: Layout
+) -> tuple[Array, Array]:
+    """The inverse of `moved`: sums over centred rows z, from those over z + shift."""
+    products, traces = _products(scatter, shift, layout), layout.traces(scatter)
+    cubic = cubic - _cubic_gain(n, products, traces, shift, layout)
+    return cubic, quartic - _quartic_gain(n, cubic, products, traces, shift, layout)
+
+
+def _cubic_gain(n: int, products: Array, traces: Array, shift: Array, layout: Layout) -> Array:
     """Σ‖x_v+s_v‖²(z+s) − Σ‖x_v‖²z = 2 S_{·v} s_v + (tr S_vv + n‖s_v‖²) s, for every view v."""
     squares = np.array([shift[c] @ shift[c] for c in layout.columns])
-    gain = 2 * _products(scatter, shift, layout)
-    gain += (layout.traces(scatter) + count * squares)[:, None] * shift
+    gain: Array = 2 * products + (traces + n * squares)[:, None] * shift
     return gain
 
 
-def quartic_gain(part: Part, shift: Array, layout: Layout) -> Array:
+def _quartic_gain(
+    n: int, cubic: Array, products: Array, traces: Array, shift: Array, layout: Layout
+) -> Array:
     """Σ‖x_v+s_v‖²‖x_w+s_w‖² − Σ‖x_v‖²‖x_w‖², for every pair of views."""
     columns = layout.columns
     squares = np.array([shift[c] @ shift[c] for c in columns])
-    traces = layout.traces(part.scatter)
-    products = _products(part.scatter, shift, layout)
-    along = np.stack([part.cubic[:, c] @ shift[c] for c in columns], axis=1)
+    along = np.stack([cubic[:, c] @ shift[c] for c in columns], axis=1)
     across = np.stack([products[:, c] @ shift[c] for c in columns], axis=1)
     mixed = 2 * along + np.outer(traces, squares)
-    gain: Array = mixed + mixed.T + 4 * across + part.count * np.outer(squares, squares)
+    gain: Array = mixed + mixed.T + 4 * across + n * np.outer(squares, squares)
     return gain
 
 
 def _products(scatter: Array, shift: Array, layout: Layout) -> Array:
     """Row v is S_{·v} s_v, in the views' own coordinates."""
-    inner = shift
-    if layout.roots is not None:
-        inner = np.concatenate([r @ shift[c] for r, c in zip(layout.roots, layout.columns)])
-    return layout.to_own(np.stack([scatter[:, c] @ inner[c] for c in layout.columns]))
+    parts = np.zeros((len(layout.columns), len(shift)))
+    for v, c in enumerate(layout.columns):
+        parts[v, c] = shift[c] if layout.roots is None else layout.roots[v] @ shift[c]
+    with one_thread():
+        return layout.to_own(parts @ scatter)

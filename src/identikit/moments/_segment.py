@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsyrk
+from scipy.linalg.blas import dgemm, dsyr, dsyrk
 
 from identikit._linalg import Array
-from identikit.moments._part import Layout, Part, cubic_gain, quartic_gain
+from identikit.moments._part import Layout, Part, centred_norms
 
-#: How far, in units of the first block's variance, the mean of a block may lie from the pivot.
+#: How far, in units of the first block's spread, the mean of a block may lie from the pivot.
 DRIFT = 16.0
 
 
@@ -26,20 +26,21 @@ class Segment:
     Parameters
     ----------
     pivot : array (D,)
-        The mean of the first block.
+        A point near the mean of the first block.
     spread : array (k,)
-        That block's variance, summed over the columns of each view.
+        That block's mean squared distance from it, for each view.
     """
 
     def __init__(self, layout: Layout, pivot: Array, spread: Array) -> None:
         self.layout, self.pivot, self.spread = layout, pivot, spread
         size = augmented_width(layout)
-        self.gram = np.zeros((size, size))
+        self.gram = np.empty((size, size))
+        self.started = False
 
     def drifts(self, rows: Array) -> bool:
         """Whether these rows (less the pivot) are so far off that a new pivot is due."""
-        few = rows[:: max(1, len(rows) // 64)].mean(axis=0)
-        squares = np.array([few[c] @ few[c] for c in self.layout.columns])
+        few = rows[:: max(1, len(rows) // 64)].mean(axis=0) ** 2
+        squares = np.array([few[c].sum() for c in self.layout.columns])
         return bool(np.any(squares > DRIFT * self.spread))
 
     def add(self, rows: Array) -> None:
@@ -48,22 +49,23 @@ class Segment:
             for columns, turn in zip(self.layout.columns, self.layout.inverses):
                 rows[:, columns] = dgemm(1.0, rows[:, columns], turn)
         # The transposes are Fortran-ordered views: BLAS adds in place, into one triangle. SciPy's
-        # BLAS and no other in this loop: NumPy brings its own, and idle BLAS threads spin.
-        dsyrk(1.0, rows.T, beta=1.0, c=self.gram.T, overwrite_c=1)
+        # BLAS and no other in this loop, not even for a dot product: see `one_thread`.
+        dsyrk(1.0, rows.T, beta=1.0 if self.started else 0.0, c=self.gram.T, overwrite_c=1)
+        self.started = True
 
     def part(self) -> Part:
-        """The moments about the mean, from the sums about the pivot."""
-        _mirror_lower(self.gram)
+        """The moments about the mean, from the sums about the pivot; uses the segment up."""
         layout, d = self.layout, self.layout.width
         norms, one = slice(d, d + len(layout.widths)), d + len(layout.widths)
         n = round(self.gram[one, one])
-        stored = self.gram[one, :d] / n
-        scatter = self.gram[:d, :d] - np.outer(n * stored, stored)
-        shift = layout.to_own(stored)
-        cubic = layout.to_own(self.gram[norms, :d]) - cubic_gain(n, scatter, shift, layout)
-        part = Part(n, self.pivot + shift, scatter, cubic, self.gram[norms, norms])
-        quartic = part.quartic - quartic_gain(part, shift, layout)
-        return Part(n, part.mean, scatter, cubic, quartic)
+        mean = np.zeros(len(self.gram))
+        mean[:d] = self.gram[one, :d] / n
+        dsyr(-n, mean, a=self.gram.T, overwrite_a=1)
+        _mirror_lower(self.gram)
+        scatter, shift = self.gram[:d, :d], layout.to_own(mean[:d])
+        about_pivot = layout.to_own(self.gram[norms, :d]), self.gram[norms, norms]
+        cubic, quartic = centred_norms(n, scatter, *about_pivot, shift, layout)
+        return Part(n, self.pivot + shift, scatter, cubic, quartic)
 
 
 def _mirror_lower(matrix: Array, tile: int = 512) -> None:

@@ -12,7 +12,7 @@ def check(evidence: Evidence, threshold: float = 10.0) -> Check | None:
         white = m.whiten(v)
         # What is dropped far below the tolerance is rounding beyond doubt.
         if white.rank and white.dropped > 0.1 * white.tolerance:
-            gaps[v] = float(white.values[-1] / white.dropped)
+            gaps[v] = white.smallest / white.dropped
     if not gaps:
         return None
     view, gap = min(gaps.items(), key=lambda item: item[1])
