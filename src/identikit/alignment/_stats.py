@@ -10,6 +10,9 @@ import numpy as np
 from identikit._linalg import Array, svd
 from identikit.moments import Moments
 
+#: A residual below this share of what it is the difference of is rounding.
+ROUNDING = 64 * 2.0**-52
+
 
 @dataclass(frozen=True, eq=False)
 class PairStats:
@@ -62,13 +65,10 @@ class PairStats:
     def squared_error(self, weights: Array, shift: Array) -> float:
         """Σ ‖y − (x W + b)‖² over these rows, from their moments."""
         gap = self.y_mean - self.x_mean @ weights - shift
-        value = (
-            np.trace(self.syy)
-            - 2 * np.vdot(weights, self.sxy)
-            + np.vdot(weights, self.sxx @ weights)
-            + self.n * (gap @ gap)
-        )
-        return max(float(value), 0.0)
+        target, fitted = float(np.trace(self.syy)), float(np.vdot(weights, self.sxx @ weights))
+        value = target - 2 * float(np.vdot(weights, self.sxy)) + fitted + self.n * float(gap @ gap)
+        # Of an exact fit only rounding is left, and its root would look like an error of 1e-8.
+        return value if value > ROUNDING * (target + fitted) else 0.0
 
 
 def pair_stats(

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 
 
+def _plain(record: Any) -> dict[str, Any]:
+    """A record as JSON knows it: intervals are lists."""
+    values = asdict(record)
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
+
+
 @dataclass(frozen=True)
 class Rung:
     """One rung of the ladder: the held-out error of the best map in a group.
@@ -65,7 +71,7 @@ class CKASummary:
 class Check:
     """One question asked of a pair, its answer, and what to do about it.
 
-    `message` is one sentence of what it means and what to try; it is a warning if `ok` is false.
+    `message` is one sentence of what a fault means and what to try: a warning, if `ok` is false.
     """
 
     name: str
@@ -124,12 +130,12 @@ class Pair:
             "error": self.error,
             "interval": list(self.interval),
             "within_tolerance": self.within_tolerance,
-            "ladder": [asdict(rung) for rung in self.ladder],
-            "cca": asdict(self.cca),
-            "cka": asdict(self.cka),
+            "ladder": [_plain(rung) for rung in self.ladder],
+            "cca": _plain(self.cca),
+            "cka": _plain(self.cka),
             "measures": dict(self.measures),
             "warnings": self.warnings,
-            "checks": [asdict(check) for check in self.checks],
+            "checks": [_plain(check) for check in self.checks],
         }
 
 
@@ -200,14 +206,13 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """The audit as one JSON-ready document."""
-        verdict = asdict(self.verdict)
         return {
             "identikit": self.version,
             "rows": self.rows,
-            "views": [asdict(view) for view in self.views],
+            "views": [_plain(view) for view in self.views],
             "pairs": [pair.to_dict() for pair in self.comparisons],
-            "verdict": verdict | {"interval": list(self.verdict.interval)},
-            "settings": asdict(self.settings),
+            "verdict": _plain(self.verdict),
+            "settings": _plain(self.settings),
         }
 
     def to_json(self) -> str:

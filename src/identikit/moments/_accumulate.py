@@ -215,7 +215,7 @@ class _Scan:
     def _add(self, fold: int, views: list[NDArray[Any]], keys: Keys) -> None:
         """Add the rows of one fold, given view by view."""
         segment = self.segments.get(fold)
-        pivot = _pivot(views) if segment is None else segment.pivot
+        pivot = self._pivot(views) if segment is None else segment.pivot
         rows = self._fill(views, pivot)
         norms = rows[:, self.layout.width : self.layout.width + len(views)]
         if not np.isfinite(np.einsum("ij,ij->", norms, norms)):
@@ -242,6 +242,21 @@ class _Scan:
             few = np.concatenate([view[chosen].astype(np.float64) for view in views], axis=1)
             self.keeper.keep(keys[chosen], few)
         segment.add(rows)
+
+    def _pivot(self, views: list[NDArray[Any]]) -> Array:
+        """What to sum about: zero if all means are within two deviations of it, else the means.
+
+        Zero costs at most a factor of five in rounding and saves a subtraction. Not so in the
+        coordinates of an ill-conditioned view, where the mean may lie in a direction that hardly
+        varies. Columns whose mean is not finite get zero, as such rows are found out later.
+        """
+        with np.errstate(invalid="ignore", over="ignore"):
+            few = [view[:: max(1, len(view) // 256)].astype(np.float64) for view in views]
+            near = all(np.all(part.mean(axis=0) ** 2 <= 4 * part.var(axis=0)) for part in few)
+            if near and self.layout.roots is None:
+                return np.zeros(self.layout.width)
+            means = np.concatenate([view.mean(axis=0, dtype=np.float64) for view in views])
+        return np.where(np.isfinite(means), means, 0.0)
 
     def _fill(self, views: list[NDArray[Any]], pivot: Array) -> Array:
         """Rows less the pivot, their squared norms by view, and a one, in the buffer."""
@@ -273,20 +288,6 @@ def _by_fold(folds: FoldOfRow) -> Iterator[tuple[int, slice | NDArray[np.intp]]]
         where = np.flatnonzero(folds == fold)
         run = slice(int(where[0]), int(where[-1]) + 1)
         yield int(fold), run if run.stop - run.start == len(where) else where
-
-
-def _pivot(views: list[NDArray[Any]]) -> Array:
-    """What to sum about: zero if every column's mean is within two deviations of it, else the mean.
-
-    Zero costs at most a factor of five in rounding, and saves a subtraction; columns whose mean is
-    not finite get zero, as such rows are found out later.
-    """
-    with np.errstate(invalid="ignore", over="ignore"):
-        few = [view[:: max(1, len(view) // 256)].astype(np.float64) for view in views]
-        if all(np.all(part.mean(axis=0) ** 2 <= 4 * part.var(axis=0)) for part in few):
-            return np.zeros(sum(part.shape[1] for part in few))
-        means = np.concatenate([view.mean(axis=0, dtype=np.float64) for view in views])
-    return np.where(np.isfinite(means), means, 0.0)
 
 
 def _finite_rows(views: list[NDArray[Any]]) -> NDArray[np.bool_]:

@@ -7,6 +7,7 @@ or None where the question does not arise. A new check is a new file and nothing
 from __future__ import annotations
 
 import pkgutil
+from dataclasses import replace
 from importlib import import_module
 
 from identikit.auditing._evidence import Evidence
@@ -19,5 +20,6 @@ def run_checks(evidence: Evidence) -> tuple[Check, ...]:
     for module in pkgutil.iter_modules(__path__):
         answer = import_module(f"{__name__}.{module.name}").check(evidence)
         if answer is not None:
-            found.append(answer)
+            # A message is written for the fault; where there is none, it would mislead.
+            found.append(replace(answer, message="nothing to report") if answer.ok else answer)
     return tuple(found)

@@ -23,5 +23,5 @@ def check(evidence: Evidence, threshold: float = 1.0) -> Check:
         min(shares.values()),
         threshold,
         not poor,
-        f"{' and '.join(words)}: {cause}." if poor else "Both views have full rank.",
+        f"{' and '.join(words)}: {cause}.",
     )
