@@ -37,7 +37,7 @@ def main() -> None:
                 browser,
                 *FLAGS,
                 f"--user-data-dir={folder}/profile",
-                "--window-size=1060,1500",
+                "--window-size=1060,2420",
                 f"--screenshot={picture}",
                 report.as_uri(),
             ],

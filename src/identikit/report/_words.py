@@ -117,9 +117,9 @@ def compose(
         return f"{start}: {over}, {who} with {error}, within the tolerance of {tolerance:g}{doubt}."
     doubt = ", though the interval reaches below it" if verdict.interval[0] < tolerance else ""
     if views == 2:
-        start, who = f"The views {a} and {b} are not the same", "they come closest"
+        start, who = f"The views {a} and {b} are not the same", "they agree best"
     else:
-        start, who = f"Not all {views} views are the same", f"{worst} comes closest"
+        start, who = f"Not all {views} views are the same", f"{worst} agrees best"
     return (
         f"{start} within the tolerance of {tolerance:g}: {over}, {who} {up_to}, with {error}, "
         f"above the tolerance{doubt}."
