@@ -120,7 +120,7 @@ def test_any_block_size_equals_the_batch_in_every_fold(case):
     views, _, block_rows, folds = case
     moments = accumulate(views, folds=folds, block_rows=block_rows)
     assert_equals_batch(moments, views)
-    fold_of_row = assign_folds(len(views[0]), folds)
+    fold_of_row = assign_folds(len(views[0]), folds).of()
     for fold in range(folds):
         for option, chosen in (("only", fold_of_row == fold), ("without", fold_of_row != fold)):
             which = {option: fold}
@@ -161,7 +161,7 @@ def test_groups_give_the_folds_of_their_rows(rng):
     views = [rng.normal(size=(200, 3)), rng.normal(size=(200, 2))]
     groups = rng.integers(0, 23, size=200)
     moments = accumulate(views, folds=4, groups=groups, block_rows=17)
-    fold_of_row = assign_folds(200, 4, groups)
+    fold_of_row = assign_folds(200, 4, groups).of()
     for fold in range(4):
         rows = [view[fold_of_row == fold] for view in views]
         close(moments.block(0, 1, only=fold), batch(rows)[1][0][1], EXACT, 200)
@@ -366,8 +366,13 @@ def test_progress_counts_rows_to_the_end(rng):
 
 @given(st.integers(1, 2000), st.integers(1, 50))
 def test_contiguous_folds_are_even_and_in_order(rows, folds):
-    fold_of_row = assign_folds(rows, folds)
+    plan = assign_folds(rows, folds)
+    fold_of_row = plan.of()
     assert len(fold_of_row) == rows
+    assert np.array_equal(plan.of(rows // 3, rows), fold_of_row[rows // 3 :])
+    ends = plan.last_rows()
+    assert all(fold_of_row[end] == fold for fold, end in ends.items() if fold in fold_of_row)
+    assert all(np.flatnonzero(fold_of_row == fold)[-1] == ends[fold] for fold in set(fold_of_row))
     assert np.all(np.diff(fold_of_row) >= 0)
     sizes = np.bincount(fold_of_row, minlength=folds)
     assert len(sizes) == folds
@@ -381,7 +386,7 @@ def test_groups_never_straddle_folds(labels, folds):
         with pytest.raises(InputError, match=f"groups cannot fill {folds} folds"):
             assign_folds(len(groups), folds, groups)
         return
-    fold_of_row = assign_folds(len(groups), folds, groups)
+    fold_of_row = assign_folds(len(groups), folds, groups).of()
     for group in np.unique(groups):
         assert len(np.unique(fold_of_row[groups == group])) == 1
     assert set(fold_of_row) == set(range(folds))
@@ -389,7 +394,7 @@ def test_groups_never_straddle_folds(labels, folds):
 
 def test_equal_groups_give_even_folds(rng):
     groups = rng.permutation(np.repeat(np.arange(40), 5))
-    assert set(np.bincount(assign_folds(200, 4, groups))) == {50}
+    assert set(np.bincount(assign_folds(200, 4, groups).of())) == {50}
 
 
 @pytest.mark.parametrize("folds", [0, -1, 2**15])

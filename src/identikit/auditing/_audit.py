@@ -105,22 +105,21 @@ def audit(
                 f"{folds} folds of two rows or more need at least {2 * folds} rows; "
                 f"the views have {rows}"
             )
-        fold_of_row = assign_folds(rows, folds, groups)
+        folds_of_rows = assign_folds(rows, folds, groups)
         plan = tiles([source.width for source in sources], folds, memory)
         dropped = 0
         if drop_nonfinite and len(plan) > 1:
             # Each pass sees only some of the views, but a row is left out of all of them.
             finite = finite_rows(sources)
             dropped = int(np.count_nonzero(~finite))
-            fold_of_row = np.where(finite, fold_of_row, np.int16(-1))
+            folds_of_rows = folds_of_rows.only(finite)
         described: dict[int, View] = {}
         pairs: dict[tuple[int, int], Pair] = {}
         total = sum(len(tile.pairs) for tile in plan)
         for number, tile in enumerate(plan):
             moments = accumulate_sources(
                 [sources[v] for v in tile.views],
-                fold_of_row,
-                folds,
+                folds_of_rows,
                 seed=seed,
                 sample=SAMPLE,
                 drop_nonfinite=drop_nonfinite,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from identikit._linalg import Array, well_conditioned_root
 from identikit.errors import InputError
-from identikit.moments._folds import FoldOfRow, assign_folds
+from identikit.moments._folds import FoldOfRow, Folds, assign_folds
 from identikit.moments._moments import Moments
 from identikit.moments._part import Layout, Part, merge
 from identikit.moments._sample import Keys, SampleKeeper, row_keys
@@ -100,11 +100,9 @@ def accumulate(
     sources = open_sources(views, names)
     try:
         check_memory([source.width for source in sources], folds, memory)
-        fold_of_row = assign_folds(sources[0].rows, folds, groups)
         return accumulate_sources(
             sources,
-            fold_of_row,
-            folds,
+            assign_folds(sources[0].rows, folds, groups),
             seed=seed,
             sample=sample,
             drop_nonfinite=drop_nonfinite,
@@ -129,8 +127,7 @@ def check_memory(widths: Sequence[int], folds: int, memory: int | None) -> None:
 
 def accumulate_sources(
     sources: Sequence[Source],
-    fold_of_row: FoldOfRow,
-    folds: int,
+    folds: Folds,
     *,
     seed: int = 0,
     sample: int = 1000,
@@ -138,11 +135,10 @@ def accumulate_sources(
     block_rows: int | None = None,
     progress: Progress | None = None,
 ) -> Moments:
-    """`accumulate` for open sources and rows already dealt out to folds (−1: leave the row out)."""
+    """`accumulate` for open sources and rows already dealt out to folds."""
     widths = tuple(source.width for source in sources)
     step = block_rows or max(256, min(BLOCK_BYTES // (8 * sum(widths)), 16384))
-    step = min(step, len(fold_of_row))
-    scan = _Scan(sources, fold_of_row, folds, step, seed, drop_nonfinite, progress)
+    scan = _Scan(sources, folds, min(step, folds.rows), seed, drop_nonfinite, progress)
     moments = scan.run(Layout(widths), sample)
     layout = _well_conditioned(moments) if moments.rows > 1 else None
     return moments if layout is None else scan.run(layout, sample)
@@ -173,8 +169,7 @@ class _Scan:
     """One reading of all rows, to be made once or twice."""
 
     sources: Sequence[Source]
-    fold_of_row: FoldOfRow
-    folds: int
+    folds: Folds
     step: int
     seed: int
     drop_nonfinite: bool
@@ -182,18 +177,18 @@ class _Scan:
 
     def run(self, layout: Layout, sample: int) -> Moments:
         """Read every block and return the moments, scatter in the layout's coordinates."""
-        rows = len(self.fold_of_row)
+        rows = self.folds.rows
         self.layout, self.keeper, self.dropped = layout, SampleKeeper(sample, layout.width), 0
-        self.parts = [Part.empty(layout) for _ in range(self.folds)]
+        self.parts = [Part.empty(layout) for _ in range(self.folds.count)]
         self.segments: dict[int, Segment] = {}
         self.buffer = np.empty((self.step, augmented_width(layout)))
         self.buffer[:, layout.width :] = 0.0
-        last = _last_rows(self.fold_of_row)
+        last = self.folds.last_rows()
         for start in range(0, rows, self.step):
             stop = min(start + self.step, rows)
             views = [source.read(start, stop) for source in self.sources]
             keys = row_keys(start, stop, self.seed)
-            for fold, chosen in _by_fold(self.fold_of_row[start:stop]):
+            for fold, chosen in _by_fold(self.folds.of(start, stop)):
                 self._add(fold, [view[chosen] for view in views], keys[chosen])
                 if last[fold] < stop and fold in self.segments:
                     self._flush(fold)
@@ -274,12 +269,6 @@ class _Scan:
                 np.einsum("ij,ij->i", part, part, out=norms)
         rows[:, self.layout.width + len(views)] = 1.0
         return rows
-
-
-def _last_rows(fold_of_row: FoldOfRow) -> dict[int, int]:
-    """The last row of each fold."""
-    folds, back = np.unique(fold_of_row[::-1], return_index=True)
-    return {int(fold): len(fold_of_row) - 1 - int(i) for fold, i in zip(folds, back)}
 
 
 def _by_fold(folds: FoldOfRow) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:

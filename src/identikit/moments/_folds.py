@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,16 +13,43 @@ from identikit.errors import InputError
 FoldOfRow = NDArray[np.int16]
 
 
-def assign_folds(rows: int, folds: int, groups: ArrayLike | None = None) -> FoldOfRow:
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Which fold each of `rows` rows is in, of `count` folds; −1 for a row left out.
+
+    Runs of rows of equal length, to within one row, are computed as they are asked for, so that
+    memory does not grow with the rows; `labels` holds any other assignment.
+    """
+
+    rows: int
+    count: int
+    labels: FoldOfRow | None = None
+
+    def of(self, start: int = 0, stop: int | None = None) -> FoldOfRow:
+        """The folds of some rows, all by default."""
+        stop = self.rows if stop is None else stop
+        if self.labels is not None:
+            return self.labels[start:stop]
+        return (np.arange(start, stop, dtype=np.int64) * self.count // self.rows).astype(np.int16)
+
+    def last_rows(self) -> dict[int, int]:
+        """The last row of each fold that has one."""
+        if self.labels is None:
+            ends = [-(-(fold + 1) * self.rows // self.count) - 1 for fold in range(self.count)]
+            return dict(enumerate(ends))
+        folds, back = np.unique(self.labels[::-1], return_index=True)
+        return {int(fold): self.rows - 1 - int(i) for fold, i in zip(folds, back)}
+
+    def only(self, keep: NDArray[np.bool_]) -> Folds:
+        """The same folds without the rows that are not to be kept."""
+        return Folds(self.rows, self.count, np.where(keep, self.of(), np.int16(-1)))
+
+
+def assign_folds(rows: int, folds: int, groups: ArrayLike | None = None) -> Folds:
     """Deal rows out to folds: by groups if there are any, else in runs of rows."""
     if folds < 1 or folds > np.iinfo(np.int16).max:
         raise InputError(f"folds is {folds}; give a number from 1 to {np.iinfo(np.int16).max}")
-    return contiguous_folds(rows, folds) if groups is None else group_folds(groups, rows, folds)
-
-
-def contiguous_folds(rows: int, folds: int) -> FoldOfRow:
-    """Cut the rows into consecutive runs of equal length, to within one row."""
-    return (np.arange(rows, dtype=np.int64) * folds // max(rows, 1)).astype(np.int16)
+    return Folds(rows, folds, None if groups is None else group_folds(groups, rows, folds))
 
 
 def group_folds(groups: ArrayLike, rows: int, folds: int) -> FoldOfRow:
