@@ -141,7 +141,7 @@ def test_sentence_above_tolerance_says_so(views):
     text = sentence(two_views(error=0.31).verdict, 100, views, 0.1)
     assert "the same within the tolerance of 0.1" in text
     assert " not " in text.lower() or text.startswith("Not all 5 views")
-    assert "closest up to an invertible linear map" in text
+    assert "best up to an invertible linear map" in text
     assert text.endswith("above the tolerance.")
 
 
