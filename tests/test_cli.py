@@ -66,11 +66,11 @@ def test_help_is_quick_and_loads_nothing_heavy():
         seconds.append(time.perf_counter() - begin)
     assert min(seconds) < 1.0
     assert result.stderr == "[]\n"
-    for verb in ("audit", "align", "apply", "demo"):
+    for verb in ("audit", "align", "apply", "demo", "family"):
         assert f"\n  {verb} " in result.stdout
 
 
-@pytest.mark.parametrize("verb", ["audit", "align", "apply", "demo"])
+@pytest.mark.parametrize("verb", ["audit", "align", "apply", "demo", "family"])
 def test_every_verb_has_help_with_an_example(verb: str):
     assert f"Example: identikit {verb} " in done(verb, "--help").stdout
 
@@ -397,3 +397,10 @@ def test_demo_in_words_and_its_files():
     ):
         assert words in text
     assert 4 <= text.split("How to read it")[1].count("\n- ") <= 6
+
+
+def test_a_replaced_report_is_named_as_such(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.random.default_rng(0).normal(size=(40, 2)))
+    assert "wrote out.html" in done("audit", "a.npy", "a.npy", "--report", "out.html").stderr
+    assert "replaced out.html" in done("audit", "a.npy", "a.npy", "--report", "out.html").stderr

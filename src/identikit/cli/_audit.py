@@ -73,6 +73,7 @@ def command(
             memory=options.parse_size(memory),
             progress=progress,
         )
+    there = [target for target in (output, report) if target is not None and target.exists()]
     # Printed before anything is written: a full disk shall not cost the result.
     if json:
         sys.stdout.write(result.to_json())
@@ -85,7 +86,7 @@ def command(
     if not quiet:
         for target in (output, report):
             if target is not None:
-                typer.echo(f"wrote {target}", err=True)
+                typer.echo(f"{'replaced' if target in there else 'wrote'} {target}", err=True)
     if fail_above is not None and result.verdict.error > fail_above:
         if not quiet:
             typer.echo(
