@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from identikit.alignment import AlignmentMap, align, load_map
     from identikit.auditing import Audit, audit
     from identikit.errors import InputError, MissingExtraError
+    from identikit.family import SoftmaxModel, distances, diversity, gauge, normal_form
     from identikit.inference import cca_chance, cca_chance_square, held_out_cca
     from identikit.moments import Moments, accumulate
     from identikit.similarity import (
@@ -36,6 +37,7 @@ _HOME = {
     "alignment": ("AlignmentMap", "align", "load_map"),
     "auditing": ("Audit", "audit"),
     "errors": ("InputError", "MissingExtraError"),
+    "family": ("SoftmaxModel", "distances", "diversity", "gauge", "normal_form"),
     "inference": ("cca_chance", "cca_chance_square", "held_out_cca"),
     "moments": ("Moments", "accumulate"),
     "similarity": (
@@ -59,6 +61,7 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "Moments",
+    "SoftmaxModel",
     "__version__",
     "accumulate",
     "align",
@@ -67,10 +70,14 @@ __all__ = [
     "cca_chance",
     "cca_chance_square",
     "cka",
+    "distances",
+    "diversity",
+    "gauge",
     "held_out_cca",
     "load_map",
     "mcc",
     "mutual_knn",
+    "normal_form",
     "pls_svd",
     "procrustes",
     "pwcca",

@@ -1,0 +1,121 @@
+"""`identikit family`: which models the theory covers, which layer, and up to what."""
+
+from __future__ import annotations
+
+import inspect
+import json as json_format
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from identikit.cli import _options as options
+
+if TYPE_CHECKING:
+    from identikit.family._members import Member, NonMember
+
+EXAMPLE = "identikit family gpt2"
+
+
+def command(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Explain this model: gpt2, bert, clip, simclr ..."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """List the models whose representations theory speaks of, or explain one."""
+    from identikit import __version__
+    from identikit.family._members import MEMBERS, NON_MEMBERS, find
+
+    entry = None if name is None else find(name)
+    if json:
+        document: dict[str, Any] = {"identikit": __version__}
+        if entry is None:
+            document["members"] = [_fields(each) for each in MEMBERS.values()]
+            document["non_members"] = [_fields(each) for each in NON_MEMBERS.values()]
+        else:
+            document |= {"member": entry.name in MEMBERS} | _fields(entry)
+        text = json_format.dumps(document, indent=2, ensure_ascii=False)
+        sys.stdout.write(text + "\n")
+    elif entry is None:
+        _list(list(MEMBERS.values()), list(NON_MEMBERS.values()))
+    else:
+        _explain(entry)
+
+
+def _fields(entry: Member | NonMember) -> dict[str, Any]:
+    fields = asdict(entry)
+    if "head" in fields:
+        fields["head"] = f"{fields['head'].__name__}({_arguments(fields['head'])})"
+    return fields
+
+
+def _arguments(head: Callable[..., Any]) -> str:
+    return ", ".join(inspect.signature(head).parameters)
+
+
+def _list(members: list[Member], others: list[NonMember]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    output = options.console()
+
+    def show(*titles: str, rows: list[tuple[str, ...]]) -> None:
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        for place, title in enumerate(titles):
+            table.add_column(title, no_wrap=place == 0)
+        for row in rows:
+            table.add_row(*row)
+        output.print(table)
+
+    output.print("Members: p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)), f and g identified up to a group")
+    output.print()
+    rows: list[tuple[str, ...]] = [(m.name, m.title, m.group, m.layer) for m in members]
+    show("name", "model", "up to", "identified layer", rows=rows)
+    output.print()
+    output.print("Not members")
+    output.print()
+    show("name", "model", "why", rows=[(o.name, o.title, o.reason) for o in others])
+    typer.echo("to have one explained: identikit family NAME", err=True)
+
+
+def _explain(entry: Member | NonMember) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from identikit.family._members import GAUGES, Member
+
+    if isinstance(entry, Member):
+        says = f"{entry.name}: a member of the softmax family, identified up to {entry.group} maps"
+        lines = {
+            "model": entry.title,
+            "f(x)": entry.f,
+            "g(y)": entry.g,
+            "S": entry.candidates,
+            "layer": entry.layer,
+            "up to": f"{entry.group}: {GAUGES[entry.group]}",
+            "needs": entry.diversity,
+            "note": entry.remarks,
+            "code": f"f, g, bias = identikit.family.find({entry.name!r})"
+            f".head({_arguments(entry.head)})",
+        }
+    else:
+        says = f"{entry.name}: not a member of the softmax family"
+        lines = {
+            "model": entry.title,
+            "why": entry.reason,
+            "instead": entry.what_holds_instead,
+        }
+    lines |= {"also": ", ".join(entry.aliases), "see": entry.reference}
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for label, text in lines.items():
+        if text:
+            # Text, not str: [q_w; b_w] is no markup.
+            table.add_row(Text(label, style="bold"), Text(text))
+    output = options.console()
+    output.print(Text(says, style="bold"))
+    output.print()
+    output.print(table)

@@ -1,0 +1,184 @@
+"""Is the diversity condition met, and how well?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array, singular_values
+from identikit.family._model import SoftmaxModel
+from identikit.family._normal_form import lifted, span, triangle
+from identikit.moments import accumulate
+
+#: Shares of the largest singular value of the logits at which their rank is counted.
+TOLERANCES = (1e-2, 1e-4, 1e-6, 1e-8)
+RANDOM_TUPLES = 100
+#: Labels that compete for a place in the tuple, per dimension: those of largest whitened norm.
+COMPETITORS = 8
+
+
+@dataclass(frozen=True)
+class Diversity:
+    """The diversity condition of a model (Roeder et al. 2021, Section 3 and Appendix C).
+
+    `ok` if M label differences of g are independent; `rank` of the centred g beside the `needed` M.
+    `pivots` are M + 1 labels, the first the one that is subtracted, whose differences are the
+    columns of L; `condition` is cond(L), `condition_whitened` in the metric in which g is white,
+    and `condition_random` the median over random tuples there. `inputs_rank` of [−log Z(x), f(x)]
+    beside M + 1 is the condition for g. `complexity` counts the singular values of the centred
+    logits above each tolerance. `components` are the sets of labels that ever share a candidate
+    set; each has a map of its own. `reasons` say in words what is wrong, or that nothing is.
+    """
+
+    ok: bool
+    rank: int
+    needed: int
+    singular_values: Array
+    condition: float | None
+    condition_whitened: float | None
+    condition_random: float | None
+    pivots: NDArray[np.intp]
+    inputs_rank: int
+    inputs_ok: bool
+    complexity: dict[float, int]
+    components: int
+    reasons: tuple[str, ...]
+
+
+def diversity(model: SoftmaxModel, seed: int = 0) -> Diversity:
+    """Whether labels and inputs are diverse enough for the embeddings to be identified.
+
+    Pivots are chosen by column-pivoted QR on whitened g: deterministic, rank revealing, and far
+    better conditioned than tuples drawn at random.
+
+    Parameters
+    ----------
+    model : SoftmaxModel
+    seed : int
+        Of the random tuples that the chosen one is compared with.
+    """
+    moments = accumulate([model.g], folds=1, sample=0)
+    white = moments.whiten(0)
+    rank, needed = white.rank, model.M
+    pivots = np.empty(0, dtype=np.intp)
+    conditions: tuple[float | None, float | None, float | None] = (None, None, None)
+    if rank == needed:
+        whitened = model.centred_g @ moments.whitening_map(0)
+        pivots = choose_tuple(whitened)
+        conditions = (
+            _condition(model.centred_g[pivots]),
+            _condition(whitened[pivots]),
+            _random_condition(whitened, needed, seed),
+        )
+    inputs_rank = _inputs_rank(model)
+    f, g = lifted(model)
+    logits = singular_values(triangle(f) @ triangle(g).T)
+    complexity = {t: int(np.count_nonzero(logits > t * logits[0])) for t in TOLERANCES}
+    components = 1 if model.candidates is None else _components(model)
+    reasons = _reasons(model, rank, inputs_rank, components)
+    return Diversity(
+        ok=rank == needed and components == 1,
+        rank=rank,
+        needed=needed,
+        singular_values=np.sqrt(moments.principal(0)[0]),
+        condition=conditions[0],
+        condition_whitened=conditions[1],
+        condition_random=conditions[2],
+        pivots=pivots,
+        inputs_rank=inputs_rank,
+        inputs_ok=inputs_rank == needed + 1,
+        complexity=complexity,
+        components=components,
+        reasons=tuple(reasons),
+    )
+
+
+def choose_tuple(whitened: Array) -> NDArray[np.intp]:
+    """M + 1 labels with well-conditioned differences, the first the one nearest the mean.
+
+    Column-pivoted QR of the differences; in a large vocabulary only the labels of largest norm
+    compete, which are those it would choose among.
+    """
+    from scipy.linalg import qr
+
+    width = whitened.shape[1]
+    norms = np.einsum("ij,ij->i", whitened, whitened)
+    centre = int(norms.argmin())
+    order = np.argsort(-norms, kind="stable")
+    order = order[order != centre][: max(COMPETITORS * width, 64)]
+    _, chosen = qr((whitened[order] - whitened[centre]).T, mode="r", pivoting=True)
+    return np.concatenate([[centre], order[chosen[:width]]]).astype(np.intp)
+
+
+def _condition(points: Array) -> float:
+    """Condition number of the differences from the first of M + 1 points."""
+    return float(np.linalg.cond(points[1:] - points[0]))
+
+
+def _random_condition(whitened: Array, width: int, seed: int) -> float:
+    rng = np.random.default_rng(seed)
+    # Large tuples are costly, and vary little.
+    draws = RANDOM_TUPLES if width <= 64 else 5
+    tuples = [rng.choice(len(whitened), width + 1, replace=False) for _ in range(draws)]
+    return float(np.median([_condition(whitened[chosen]) for chosen in tuples]))
+
+
+def _inputs_rank(model: SoftmaxModel) -> int:
+    """Rank of [−log Z(x), f(x)] over inputs: twice as many as needed say it."""
+    step = max(1, model.n // (2 * (model.M + 1)))
+    rows = []
+    for start in range(0, model.n, 64 * step):
+        where = slice(start, start + 64 * step, step)
+        logits = model.logits(where)
+        top = logits.max(axis=1)
+        log_z = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
+        rows.append(np.column_stack([-log_z, model.f[where]]))
+    stacked = np.concatenate(rows).astype(np.float64)
+    scale = np.maximum(np.linalg.norm(stacked, axis=0), 1e-300)
+    return int(span(stacked / scale, float(np.finfo(model.f.dtype).eps)).shape[1])
+
+
+def _components(model: SoftmaxModel) -> int:
+    """How many sets of labels never share a candidate set, of those that are ever candidates."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    assert model.candidates is not None
+    first = np.repeat(model.candidates[:, 0], model.candidates.shape[1])
+    edges = coo_array(
+        (np.ones(first.size, dtype=np.int8), (first, model.candidates.ravel())),
+        shape=(model.K, model.K),
+    )
+    _, labels = connected_components(edges, directed=False)
+    return len(np.unique(labels[np.unique(model.candidates)]))
+
+
+def _reasons(model: SoftmaxModel, rank: int, inputs_rank: int, components: int) -> list[str]:
+    reasons = []
+    if model.K < model.M + 1:
+        reasons.append(
+            f"K = {model.K} labels leave {model.M - rank} of {model.M} dimensions of f free: M "
+            f"independent differences need at least {model.M + 1} labels"
+        )
+    elif rank < model.M:
+        reasons.append(
+            f"the label embeddings span {rank} of {model.M} dimensions, so {model.M - rank} "
+            "dimensions of f are free"
+        )
+    if inputs_rank < model.M + 1:
+        reasons.append(
+            f"[log Z, f] spans {inputs_rank} of {model.M + 1} dimensions over the inputs, so g is "
+            "not identified beyond its constant; more varied inputs are needed"
+        )
+    if components > 1:
+        reasons.append(
+            f"the candidate sets fall into {components} blocks of labels that never meet: each "
+            "block has a linear map of its own, and no single one need exist"
+        )
+    if model.candidates is not None:
+        unseen = model.K - len(np.unique(model.candidates))
+        if unseen:
+            reasons.append(f"{unseen} labels are never candidates: nothing is known of them")
+    return reasons or ["M label differences and the inputs are diverse: f and g are identified"]

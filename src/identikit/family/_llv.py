@@ -1,0 +1,217 @@
+"""The log-likelihood variance distance d_LLV: its terms, and the sets they are taken over."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.family import _model
+from identikit.family._pair import Ints, Pair
+
+#: Up to this many labels every one is tried as pivot, at the cost of K × K matrices.
+ALL_PIVOTS = 2000
+
+
+class Side(NamedTuple):
+    """One side of d_LLV: the labels over all inputs, or the inputs over all labels.
+
+    `loss` is 1 − corr(z_i, w_i) of every item after the pivot; `term` is t1 (t2), `spread` is t3
+    (t4); `left_out` was dropped by choice, `skipped` because its ψ is zero.
+    """
+
+    items: Ints
+    term: float
+    spread: float
+    loss: Array
+    left_out: Ints
+    skipped: Ints
+
+
+class Centre(NamedTuple):
+    """Mean log-probability of every label in both models, and how far labels are from the mean."""
+
+    means: tuple[Array, Array]
+    distance: Array
+    logit: float
+
+
+def centre(pair: Pair) -> Centre:
+    """One pass: means over inputs, and the distance between label-centred log-probabilities.
+
+    The logit distance is ``sqrt(E_x ‖u − u'‖²)`` with u the label-centred log-probabilities.
+    """
+    sums, squares, gap = np.zeros((2, pair.K)), np.zeros((2, pair.K)), 0.0
+    for both in pair.possible():
+        centred = [block - block.mean(axis=1, keepdims=True) for block in both]
+        gap += float(np.square(centred[0] - centred[1]).sum())
+        for which, block in enumerate(both):
+            sums[which] += block.sum(axis=0)
+            squares[which] += np.square(centred[which]).sum(axis=0)
+    total = squares.sum(axis=1, keepdims=True)
+    distance = np.divide(squares, total, out=np.zeros_like(squares), where=total > 0).sum(axis=0)
+    means = sums / pair.n
+    return Centre((means[0], means[1]), distance, float(np.sqrt(gap / pair.n)))
+
+
+def label_side(pair: Pair, middle: Centre, M: int, fixed: Ints | None) -> Side:
+    """t1 and t3 of the labels, chosen as Nielsen et al. choose them unless they are fixed.
+
+    Of every pivot the worst label is left out; the pivot whose remaining maximum is the smallest
+    wins. Above `ALL_PIVOTS` labels the pivot is the label nearest to the mean of all labels.
+    """
+    if fixed is not None:
+        pivot = int(fixed[0])
+    elif pair.K <= ALL_PIVOTS:
+        pivot = _best_pivot(pair, middle, M)
+    else:
+        pivot = int(middle.distance.argmin())
+    values, loss, spread, varies = _label_terms(pair, middle, pivot)
+    others = np.delete(np.arange(pair.K), pivot)
+    skipped, left_out = others[~varies[others]], np.empty(0, dtype=np.intp)
+    if fixed is not None:
+        kept = fixed[1:]
+        if not varies[kept].all():
+            raise InputError(
+                f"the log-odds of label {pair.labels[kept[~varies[kept]][0]]} against the pivot, "
+                f"label {pair.labels[pivot]}, are the same for every input (ψ = 0), so d_LLV is "
+                "not defined on these labels; choose others"
+            )
+        skipped, left_out = skipped[:0], np.setdiff1d(others, kept)
+    else:
+        kept = others[varies[others]]
+        if len(kept) < M:
+            raise _constant("labels", M)
+        if len(kept) > M:
+            left_out = kept[[values[kept].argmax()]]
+            kept = kept[kept != left_out[0]]
+    return Side(
+        np.append(pivot, kept),
+        float(values[kept].max()),
+        float(spread[kept].max()),
+        loss[kept],
+        left_out,
+        skipped,
+    )
+
+
+def _label_terms(
+    pair: Pair, middle: Centre, pivot: int
+) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+    """t1 of every label with this pivot, 1 − corr, |ψ − ψ'|, and whether both ψ are above zero."""
+    squares, odds = np.zeros((2, pair.K)), np.zeros((2, pair.K))
+    for both in pair.possible():
+        for which, block in enumerate(both):
+            centred = block - middle.means[which]
+            squares[which] += np.square(centred).sum(axis=0)
+            centred -= centred[:, [pivot]]
+            odds[which] += np.square(centred).sum(axis=0)
+    least = pair.constant**2 * (squares + squares[:, [pivot]])
+    varies = np.all(odds > least, axis=0)
+    psi = np.sqrt(np.where(varies, odds, 1.0) / (pair.n - 1))
+    terms = np.zeros((3, pair.K))
+    # Differences are squared, not squares subtracted: equal models are then 1e-15 apart, not 1e-8.
+    for both in pair.possible():
+        ours, theirs = ((block - mean) for block, mean in zip(both, middle.means, strict=True))
+        own = ours / psi[0] - theirs / psi[1]
+        pivots = ours[:, [pivot]] / psi[0] - theirs[:, [pivot]] / psi[1]
+        for which, gap in enumerate((own, pivots, own - pivots)):
+            terms[which] += np.square(gap).sum(axis=0)
+    terms /= pair.n - 1
+    return np.sqrt(terms[:2].max(axis=0)), terms[2] / 2, np.abs(psi[0] - psi[1]), varies
+
+
+def _best_pivot(pair: Pair, middle: Centre, M: int) -> int:
+    """The pivot of the authors' search, by second moments of the log-likelihoods.
+
+    Moments lose half the digits of nearly equal models; they decide here and measure nothing.
+    """
+    scatter, cross = np.zeros((2, pair.K, pair.K)), np.zeros(pair.K)
+    for both in pair.possible():
+        centred = [block - mean for block, mean in zip(both, middle.means, strict=True)]
+        for which, block in enumerate(centred):
+            scatter[which] += block.T @ block
+        cross += (centred[0] * centred[1]).sum(axis=0)
+    diagonal = np.diagonal(scatter, axis1=1, axis2=2)
+    sums = diagonal[:, :, None] + diagonal[:, None, :]
+    odds = sums - 2 * scatter
+    varies = np.all(odds > pair.constant**2 * sums, axis=0)
+    np.fill_diagonal(varies, False)
+    psi = np.sqrt(np.where(varies, odds, 1.0))
+    # Row: the label, column: the pivot. Both log-likelihoods are divided by the ψ of the pair.
+    label = (
+        diagonal[0][:, None] / psi[0] ** 2
+        + diagonal[1][:, None] / psi[1] ** 2
+        - 2 * cross[:, None] / (psi[0] * psi[1])
+    )
+    worst = np.where(varies, np.maximum(label, label.T), -np.inf)
+    count = np.count_nonzero(varies, axis=0)
+    if count.max() < M:
+        raise _constant("labels", M)
+    ranked = np.sort(worst, axis=0)
+    left = np.where(count > M, ranked[-2], ranked[-1])
+    # Only pivots for which as few labels as possible must be skipped: they describe the most.
+    return int(np.where(count == count.max(), left, np.inf).argmin())
+
+
+def input_side(
+    pair: Pair, M: int, candidates: int, seed: int, fixed: Ints | None
+) -> tuple[Side, Array]:
+    """t2 and t4 of the inputs, the best of some random sets unless they are fixed; and E[z̃ w̃ᵀ]."""
+    sets = _draw(pair.n, M, candidates, seed) if fixed is None else fixed[None]
+    step = max(1, _model.BLOCK // (8 * (M + 1) * pair.K))
+    values = np.concatenate(
+        [_input_terms(pair, sets[at : at + step])[0] for at in range(0, len(sets), step)]
+    )
+    best = int(values.argmin())
+    if not np.isfinite(values[best]):
+        if fixed is None:
+            raise _constant("inputs", M)
+        raise InputError(
+            f"of the inputs {fixed.tolist()} one has, up to a constant, the log-likelihoods of the "
+            "pivot (ψ = 0), so d_LLV is not defined on these inputs; choose others"
+        )
+    _, (psi, ours, theirs) = _input_terms(pair, sets[best : best + 1])
+    ours, theirs = ours[0] / psi[0, 0][:, None], theirs[0] / psi[1, 0][:, None]
+    loss = np.square(ours - theirs).sum(axis=1) / (pair.K - 1) / 2
+    none = np.empty(0, dtype=np.intp)
+    spread = float(np.abs(psi[0] - psi[1]).max())
+    side = Side(sets[best], float(values[best]), spread, loss, none, none)
+    return side, ours @ theirs.T / (pair.K - 1)
+
+
+def _draw(n: int, M: int, candidates: int, seed: int) -> Ints:
+    """Random sets of M + 1 inputs: disjoint if there are enough inputs, otherwise independent."""
+    rng = np.random.default_rng(seed)
+    size = candidates * (M + 1)
+    if size <= n:
+        return rng.permutation(n)[:size].reshape(candidates, M + 1)
+    return np.stack([rng.choice(n, M + 1, replace=False) for _ in range(candidates)])
+
+
+def _input_terms(pair: Pair, sets: Ints) -> tuple[Array, tuple[Array, Array, Array]]:
+    """t2 of every set (infinite where a ψ is zero), then both ψ and log-likelihood differences."""
+    both = np.stack(pair.rows(sets))
+    odds = both[:, :, 1:] - both[:, :, :1]
+    squares, spread = np.square(both).sum(axis=-1), np.square(odds).sum(axis=-1)
+    varies = spread > pair.constant**2 * (squares[:, :, 1:] + squares[:, :, :1])
+    psi = np.sqrt(np.where(varies, spread, 1.0) / (pair.K - 1))
+    scale = psi[..., None]
+    own = both[0, :, 1:] / scale[0] - both[1, :, 1:] / scale[1]
+    pivot = both[0, :, :1] / scale[0] - both[1, :, :1] / scale[1]
+    squared = np.maximum(np.square(own).sum(axis=-1), np.square(pivot).sum(axis=-1)).max(axis=-1)
+    usable = varies.all(axis=(0, 2))
+    values = np.where(usable, np.sqrt(squared / (pair.K - 1)), np.inf)
+    return values, (psi, odds[0], odds[1])
+
+
+def _constant(what: str, M: int) -> InputError:
+    other = "input" if what == "labels" else "label"
+    return InputError(
+        f"no {M + 1} {what} were found whose log-likelihood differences vary from {other} to "
+        f"{other} in both models (ψ = 0), so d_LLV is not defined; a smaller M, other {what} or "
+        "more of them may do"
+    )

@@ -1,0 +1,279 @@
+"""A model of the softmax family: p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y))."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from functools import cached_property
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from safetensors import SafetensorError, safe_open
+
+from identikit._linalg import Array, rank_tolerance, svd
+from identikit.errors import InputError
+from identikit.sources import open_source
+
+#: Numbers of one block of logits: 32 MB of float64.
+BLOCK = 2**22
+
+
+class SoftmaxModel:
+    """A model as what it is: embeddings f of n inputs, unembeddings g of K labels, maybe a bias.
+
+    Of a label set S given for each input (contrastive training), only those probabilities exist.
+
+    Parameters
+    ----------
+    f : array (n, M)
+        Row i is f(x_i).
+    g : array (K, M)
+        Row j is g(y_j).
+    bias : array (K,), optional
+        Added to the logits of each label.
+    candidates : integer array (n, s), optional
+        Row i holds the labels of S_i; without it, S is all K labels.
+    name : str
+        What reports call the model.
+
+    Examples
+    --------
+    >>> model = SoftmaxModel(f=[[1.0, 0.0], [0.0, 2.0]], g=[[1.0, 1.0], [0.0, 1.0], [0.5, 0.0]])
+    >>> model.log_prob().shape
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        f: ArrayLike,
+        g: ArrayLike,
+        bias: ArrayLike | None = None,
+        candidates: ArrayLike | None = None,
+        name: str = "model",
+    ) -> None:
+        self.name = name
+        self.f, self.g = _matrix(f, "f", name), _matrix(g, "g", name)
+        if self.f.shape[1] != self.g.shape[1]:
+            raise InputError(
+                f"model {name!r}: f has {self.f.shape[1]} columns and g has {self.g.shape[1]}; "
+                "both are vectors of one space and need the same width"
+            )
+        if len(self.g) < 2:
+            raise InputError(f"model {name!r} has one label; a distribution needs at least two")
+        self.bias = None if bias is None else _bias(bias, len(self.g), name)
+        self.candidates = None if candidates is None else _candidates(candidates, self)
+        self.table: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of inputs."""
+        return len(self.f)
+
+    @property
+    def M(self) -> int:  # noqa: N802
+        """Width of the embeddings."""
+        return int(self.f.shape[1])
+
+    @property
+    def K(self) -> int:  # noqa: N802
+        """Number of labels."""
+        return len(self.g)
+
+    @classmethod
+    def from_log_prob(
+        cls, table: ArrayLike, name: str = "model", *, atol: float = 1e-4
+    ) -> SoftmaxModel:
+        """A model from its log-probabilities alone.
+
+        The label-centred table has some rank r; f and g are its factors in r dimensions, one of the
+        many pairs that give this distribution. Labels that are impossible (−inf) for some input
+        have no place in such a factorisation: they keep their probability, and no embedding.
+
+        Parameters
+        ----------
+        table : array (n, K)
+            log p(y_j|x_i); every row must sum to one in probability, within `atol`.
+        name : str
+            What reports call the model.
+        atol : float
+            How far from one a row may sum.
+        """
+        logs = _matrix(table, "the table of log-probabilities", name, finite=False)
+        if logs.shape[1] < 2:
+            raise InputError(f"model {name!r} has one label; a distribution needs at least two")
+        if np.isnan(logs).any() or np.isposinf(logs).any():
+            raise InputError(f"model {name!r}: the table of log-probabilities has NaN or +infinity")
+        with np.errstate(over="ignore"):
+            gaps = np.abs(np.exp(logs).sum(axis=1) - 1.0)
+        if not gaps.max() <= atol:
+            raise InputError(
+                f"model {name!r}: row {int(gaps.argmax())} of the table sums to a probability that "
+                f"is off from one by {gaps.max():.3g}; give natural logarithms of probabilities"
+            )
+        possible = np.isfinite(logs).all(axis=0)
+        if np.count_nonzero(possible) < 2:
+            raise InputError(
+                f"model {name!r}: fewer than two labels are possible for every input, so there are "
+                "no log-odds to embed"
+            )
+        centred = logs[:, possible] - logs[:, possible].mean(axis=1, keepdims=True)
+        left, values, right = svd(centred)
+        rows, labels = centred.shape
+        least = rank_tolerance(rows, labels, 2.0**-52) * max(values[0], 1e-300)
+        r = max(1, int(np.count_nonzero(values > least)))
+        root = np.sqrt(values[:r])
+        g = np.full((logs.shape[1], r), np.nan)
+        g[possible] = right[:r].T * root
+        model = cls(left[:, :r] * root, np.nan_to_num(g), name=name)
+        model.table = logs
+        model.impossible = np.flatnonzero(~possible)
+        return model
+
+    #: Labels without an embedding, of a model made from a table with −inf in it.
+    impossible: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], name: str | None = None) -> SoftmaxModel:
+        """Read a model from one ``.safetensors`` or ``.npz`` file.
+
+        The file holds arrays named ``f`` and ``g`` (and maybe ``bias`` and ``candidates``), or one
+        named ``log_prob``.
+        """
+        path = Path(path)
+        name = path.stem if name is None else name
+        arrays = _read(path)
+        if "log_prob" in arrays and "f" not in arrays:
+            return cls.from_log_prob(arrays["log_prob"], name)
+        if "f" not in arrays or "g" not in arrays:
+            raise InputError(
+                f"{path} holds no model: expected arrays 'f' (inputs × width) and 'g' (labels × "
+                "width), maybe 'bias' and 'candidates', or one array 'log_prob' (inputs × labels)"
+            )
+        bias = arrays.get("bias")
+        return cls(
+            arrays["f"],
+            arrays["g"],
+            None if bias is None else bias.ravel(),
+            arrays.get("candidates"),
+            name,
+        )
+
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Log-probabilities, some rows at a time, so that the whole table is never there."""
+        step = max(1, BLOCK // (self.K if self.candidates is None else self.candidates.shape[1]))
+        for start in range(0, self.n, step):
+            rows = slice(start, min(start + step, self.n))
+            yield rows, self._log_prob(rows)
+
+    def _log_prob(self, rows: slice) -> Array:
+        if self.table is not None:
+            return self.table[rows]
+        logits = self.logits(rows)
+        logits -= logits.max(axis=1, keepdims=True)
+        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        return logits
+
+    def logits(self, rows: slice = slice(None)) -> Array:
+        """f(x)ᵀg(y) + bias(y) of some inputs, in float64; for the candidates if there are any."""
+        f = self.f[rows].astype(np.float64)
+        if self.candidates is None:
+            logits: Array = f @ self._g64.T
+            return logits if self.bias is None else logits + self.bias
+        chosen = self.candidates[rows]
+        logits = np.einsum("im,ijm->ij", f, self._g64[chosen])
+        return logits if self.bias is None else logits + self.bias[chosen]
+
+    @cached_property
+    def _g64(self) -> Array:
+        return self.g.astype(np.float64)
+
+    @cached_property
+    def centred_g(self) -> Array:
+        """g less its mean over labels: a constant added to every g changes no probability."""
+        centred: Array = self._g64 - self._g64.mean(axis=0)
+        return centred
+
+    def log_prob(self) -> Array:
+        """log p(y|x, S) of every input: (n, K), or (n, s) with candidates."""
+        return np.concatenate([block for _, block in self.blocks()])
+
+
+def _matrix(value: ArrayLike, what: str, name: str, *, finite: bool = True) -> Array:
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"model {name!r}: {what} has dtype {array.dtype}; expected real numbers")
+    if array.ndim != 2 or 0 in array.shape:
+        raise InputError(
+            f"model {name!r}: {what} has shape {array.shape}; expected rows and columns"
+        )
+    if array.dtype.kind != "f":
+        array = array.astype(np.float64)
+    if finite and not np.isfinite(array).all():
+        rows = np.flatnonzero(~np.isfinite(array).all(axis=1))
+        raise InputError(
+            f"model {name!r}: {what} has NaN or infinity in {len(rows)} rows, the first is row "
+            f"{rows[0]}"
+        )
+    return array
+
+
+def _bias(value: ArrayLike, labels: int, name: str) -> Array:
+    bias = np.asarray(value, dtype=np.float64)
+    if bias.shape != (labels,):
+        raise InputError(
+            f"model {name!r}: bias has shape {bias.shape}, but there are {labels} labels; give one "
+            "number a label"
+        )
+    if not np.isfinite(bias).all():
+        raise InputError(f"model {name!r}: bias has NaN or infinity")
+    return bias
+
+
+def _candidates(value: ArrayLike, model: SoftmaxModel) -> NDArray[np.intp]:
+    chosen = np.asarray(value)
+    if chosen.dtype.kind not in "iu" or chosen.ndim != 2 or len(chosen) != model.n:
+        raise InputError(
+            f"model {model.name!r}: candidates has shape {chosen.shape} and dtype {chosen.dtype}; "
+            f"expected integers, one row for each of the {model.n} inputs"
+        )
+    if chosen.shape[1] < 2 or chosen.min() < 0 or chosen.max() >= model.K:
+        raise InputError(
+            f"model {model.name!r}: candidates must be two or more labels from 0 to {model.K - 1}"
+        )
+    ordered = np.sort(chosen, axis=1)
+    double = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+    if len(double):
+        raise InputError(
+            f"model {model.name!r}: row {double[0]} of candidates names a label twice; S is a set"
+        )
+    return chosen.astype(np.intp)
+
+
+def _read(path: Path) -> dict[str, Array]:
+    """The arrays of a file that a model is made of, by name."""
+    if path.suffix.lower() not in (".npz", ".safetensors"):
+        raise InputError(f"{path} is no model: expected a .npz or .safetensors file with f and g")
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file; check the path")
+    try:
+        names, bias = _names_and_bias(path)
+    except (OSError, ValueError, BadZipFile, SafetensorError) as error:
+        raise InputError(f"{path} cannot be read as a model: {error}") from error
+    arrays = {}
+    for name in names & {"f", "g", "candidates", "log_prob"}:
+        with closing(open_source(f"{path}::{name}")) as source:
+            arrays[name] = source.read(0, source.rows)
+    return arrays if bias is None else arrays | {"bias": bias}
+
+
+def _names_and_bias(path: Path) -> tuple[set[str], Array | None]:
+    """The names in a file, and its one vector, which `sources` do not read."""
+    if path.suffix.lower() == ".npz":
+        with np.load(path, allow_pickle=False) as file:
+            return set(file.files), file["bias"] if "bias" in file.files else None
+    with safe_open(path, framework="numpy") as file:
+        names = set(file.keys())
+        return names, file.get_tensor("bias") if "bias" in names else None

@@ -1,0 +1,78 @@
+"""The normal form of a model, and the subspace that its distribution identifies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from identikit._linalg import Array, rank_tolerance, svd
+from identikit.family._model import SoftmaxModel
+
+
+def lifted(model: SoftmaxModel) -> tuple[Array, Array]:
+    """F (n, M) and label-centred G (K, M) in float64; with a bias [F, 1] and [G, b]."""
+    f, g = model.f.astype(np.float64), model.centred_g
+    if model.bias is None:
+        return f, g
+    bias = model.bias - model.bias.mean()
+    return np.column_stack([f, np.ones(len(f))]), np.column_stack([g, bias])
+
+
+@dataclass(frozen=True)
+class NormalForm:
+    """f and g in the coordinates that the distribution itself singles out.
+
+    `singular_values` are those of the label-centred logits F G_cᵀ (n × K), `rank` how many of them
+    count: the effective complexity. ``f @ g.T`` are the centred logits.
+    """
+
+    f: Array
+    g: Array
+    singular_values: Array
+    rank: int
+
+
+def normal_form(model: SoftmaxModel) -> NormalForm:
+    """The coordinates that make two equal models equal to the eye, also at unequal widths.
+
+    F = Q_F R_F, G_c = Q_G R_G and R_F R_Gᵀ = U Σ Vᵀ: f = Q_F U Σ^½ and g = Q_G V Σ^½, at a cost of
+    O((n + K) M²), and without the n × K table. The sign of each axis makes its largest entry in
+    g positive; equal singular values leave a rotation open.
+
+    Parameters
+    ----------
+    model : SoftmaxModel
+    """
+    f, g = lifted(model)
+    (qf, rf), (qg, rg) = np.linalg.qr(f), np.linalg.qr(g)
+    left, values, right = svd(rf @ rg.T)
+    eps = max(_eps(model.f), _eps(model.g))
+    # √ε, as these are products of two factors that were both rounded.
+    least = max(rank_tolerance(max(f.shape), max(g.shape), eps), 1e-12) * max(values[0], 1e-300)
+    rank = int(np.count_nonzero(values > least))
+    root = np.sqrt(values[:rank])
+    f, g = qf @ left[:, :rank] * root, qg @ right[:rank].T * root
+    largest = g[np.abs(g).argmax(axis=0), np.arange(rank)]
+    sign = np.where(largest < 0, -1.0, 1.0)
+    return NormalForm(f * sign, g * sign, values, rank)
+
+
+def _eps(array: Array) -> float:
+    return float(np.finfo(array.dtype).eps)
+
+
+def triangle(rows: Array) -> Array:
+    """R of rows = QR, without Q."""
+    factor: Array = np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64)
+    return factor
+
+
+def span(rows: Array, eps: float) -> Array:
+    """Orthonormal basis (M, r) of the space that rows (n, M) span."""
+    if not rows.any():
+        return np.empty((rows.shape[1], 0))
+    _, values, right = svd(triangle(rows))
+    least = rank_tolerance(len(rows), rows.shape[1], eps) * max(values[0], 1e-300)
+    basis: Array = right[: int(np.count_nonzero(values > least))].T
+    return basis

@@ -1,0 +1,177 @@
+"""Figures of a pair of softmax models: what is identified, the two maps, the odds, the bounds.
+
+No panel holds a model's name: a name may be long or hostile, and belongs into the text around it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit.auditing._models import ModelPair, ModelReport
+from identikit.family._distances import Distances
+from identikit.report._panels import (
+    MAX_POINTS,
+    MAX_SPECTRUM,
+    _absent,
+    _dots,
+    ladder,
+    spectrum,
+)
+from identikit.report._style import PALETTE, STYLE
+from identikit.report.plots import HEIGHT, WIDTH
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Distances below this are rounding.
+LEAST = 1e-6
+
+
+def models_figure(
+    pair: ModelPair, models: tuple[ModelReport, ModelReport], tolerance: float
+) -> Figure:
+    """Six panels: labels, log-odds and maps above; ladder, canonical spectrum and bounds below.
+
+    Parameters
+    ----------
+    pair : ModelPair
+        The pair to draw.
+    models : tuple of ModelReport
+        Its two models, a and b.
+    tolerance : float
+        The largest error that counts as the same; a line in the ladder.
+    """
+    from matplotlib import style
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    # From the defaults, so that a user's own settings (usetex, say) cannot break a report.
+    with style.context(["default", STYLE]):
+        engine = ConstrainedLayoutEngine(wspace=0.06, hspace=0.08)
+        figure = Figure((3 * WIDTH, 2 * HEIGHT), layout=engine)
+        above, below = figure.subplots(2, 3)
+        label_spectra(above[0], models)
+        log_odds(above[1], pair)
+        two_maps(above[2], pair)
+        ladder(below[0], pair.embedding, tolerance)
+        spectrum(below[1], pair.embedding)
+        bounds(below[2], pair)
+    return figure
+
+
+def label_spectra(ax: Axes, models: tuple[ModelReport, ModelReport]) -> None:
+    """Singular values of the centred g of both models, as shares of the largest."""
+    ax.set_title("How many dimensions do labels fix?")
+    ax.set_yscale("log")
+    smallest = []
+    rows = zip(models, "ab", ("accent", "second"), "●■", "os", (2.4, 1.0), (0.94, 0.82))
+    for model, letter, colour, sign, mark, width, place in rows:
+        values, rank = model.diversity.singular_values, model.diversity.rank
+        shares = np.maximum(values / values[0], 1e-17)
+        smallest.append(shares[rank - 1])
+        kept = np.unique(np.linspace(0, len(shares) - 1, MAX_SPECTRUM).astype(int))
+        # Lines of unequal width: where one hides the other, both are seen.
+        ax.plot(kept + 1, shares[kept], color=PALETTE[colour], lw=width)
+        ax.plot(rank, shares[rank - 1], mark, ms=5, color=PALETTE[colour])
+        _named(ax, place, f"{sign} {letter}: {rank} of {model.M}", colour)
+    # What lies below the last value that counts is rounding, and its digits mean nothing.
+    ax.set_ylim(min(smallest) / 10, 2)
+    ax.set_xlabel("direction")
+    ax.set_ylabel("singular value of g, relative")
+    ax.locator_params(axis="x", integer=True)
+    _plain_ticks(ax, "y")
+
+
+def log_odds(ax: Axes, pair: ModelPair) -> None:
+    """Log-odds of two labels in one model against the other's; equal models lie on the diagonal."""
+    ax.set_title("Do the log-odds agree?")
+    _diagonal(ax, pair.log_odds, "log-odds of a", "log-odds of b")
+
+
+def two_maps(ax: Axes, pair: ModelPair) -> None:
+    """Entries of A estimated from f against those estimated from g; one map is a diagonal."""
+    ax.set_title("Do f and g move by one map?")
+    entries = np.column_stack([pair.gauge.A_from_f.ravel(), pair.gauge.A_from_g.ravel()])
+    kept = np.unique(np.linspace(0, len(entries) - 1, MAX_POINTS).astype(int))
+    reach = 2 * float(np.abs(entries[:, 0]).max())
+    _diagonal(ax, entries[kept], "entry of A from f", "entry of A from g", reach)
+    # Where g and g' are unrelated, the map from g has entries of any size.
+    beyond = int(np.count_nonzero(np.abs(entries[:, 1]) > reach))
+    if beyond:
+        _named(ax, 0.94, f"{beyond} of {len(entries)}\nbeyond", "muted")
+
+
+def bounds(ax: Axes, pair: ModelPair) -> None:
+    """d_fg against d_LLV, below the published bound 2Mε and the sharper 2ε²."""
+    ax.set_title("Does the distribution bound it?")
+    apart = pair.distances
+    if not isinstance(apart, Distances):
+        _absent(ax)
+        return
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    x, y = max(apart.llv, LEAST), max(apart.representation, LEAST)
+    low, high, floor = min(x / 5, 0.02), max(4.0, 3 * x), min(y / 5, 1e-4)
+    eps = np.geomspace(low, high, 60)
+    for values, name, colour, dash in (
+        (2 * apart.M * eps, "2Mε", "muted", (0, (4, 2))),
+        (2 * eps**2, "2ε²", "second", (0, (1, 1))),
+    ):
+        seen = (values >= floor) & (values <= 3)
+        ax.plot(eps[seen], values[seen], color=PALETTE[colour], lw=1.1, ls=dash)
+        _named(ax, 0.28 if name == "2Mε" else 0.16, f"{name} bound", colour)
+    ax.axhline(1, color=PALETTE["line"], lw=0.9)
+    if apart.llv > LEAST:
+        ax.plot(x, y, "o", ms=6, color=PALETTE["accent"])
+        ax.plot(x, max(apart.certificate, y), "_", ms=11, mew=1.8, color=PALETTE["accent"])
+        _named(ax, 0.52, "● this pair", "accent")
+        _named(ax, 0.40, "– certificate", "accent")
+    else:
+        _named(ax, 0.46, "this pair:\nboth zero", "accent")
+    ax.set_xlim(low, high)
+    ax.set_ylim(floor, 3)
+    ax.set_xlabel("d_LLV = ε")
+    ax.set_ylabel("d_fg")
+    for which in "xy":
+        _plain_ticks(ax, which)
+
+
+def _diagonal(ax: Axes, points: NDArray[np.float64], x: str, y: str, most: float = np.inf) -> None:
+    reach = min(1.08 * float(np.abs(points).max()), most) or 1.0
+    points = points[(np.abs(points) <= reach).all(axis=1)]
+    ax.set_xlim(-reach, reach)
+    ax.set_ylim(-reach, reach)
+    ax.plot([-reach, reach], [-reach, reach], color=PALETTE["muted"], lw=0.8, ls=(0, (4, 2)))
+    _dots(ax, points[:, 0], points[:, 1], "accent", 2.4, alpha=0.6)
+    ax.locator_params(nbins=4, steps=[1, 2, 5, 10])
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.set_box_aspect(1)
+
+
+def _named(ax: Axes, height: float, text: str, colour: str) -> None:
+    """A name at the right edge, at a height in parts of the panel, where no data can be."""
+    ax.annotate(
+        text,
+        (1, height),
+        (4, 0),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        va="center",
+        color=PALETTE[colour],
+        annotation_clip=False,
+    )
+
+
+def _plain_ticks(ax: Axes, which: str) -> None:
+    """Powers of ten as plain text: superscripts would be drawn, and not follow the page's font."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    axis.set_major_locator(LogLocator(numticks=5))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())

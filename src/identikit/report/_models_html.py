@@ -1,0 +1,125 @@
+"""Compared models on one self-contained page: no network, no script, no fonts to fetch."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from identikit.auditing._models import CLOSE, DIFFERENT, SAME, TWO_MAPS, ModelPair, ModelsAudit
+from identikit.family._distances import Distances
+from identikit.report._models_figures import models_figure
+from identikit.report._models_table import lead, numbers, small, worst_first
+from identikit.report._numbers import ABSENT, number, plain, shorten, with_interval
+from identikit.report._svg import inline
+
+# Pairs that get a figure: a page must stay a page.
+MAX_FIGURES = 20
+# The audit's page names the tones of its three standings; a finding borrows one.
+TONES = {
+    SAME: "within-tolerance",
+    CLOSE: "unrelated",
+    TWO_MAPS: "above-tolerance",
+    DIFFERENT: "above-tolerance",
+}
+FIGURE_LABEL = (
+    "Six panels: the singular values of the label embeddings, the log-odds of one model against "
+    "the other's, the map estimated from f against the one from g, the held-out error of every "
+    "group of maps, the canonical correlations, and the distance of the representations below its "
+    "bounds. The numbers are in the tables of this page."
+)
+
+
+def models_html(audit: ModelsAudit) -> str:
+    """Render compared models as one HTML page.
+
+    Parameters
+    ----------
+    audit : ModelsAudit
+        The result to show.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    loader = PackageLoader("identikit", "report")
+    environment = Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "plain": plain, "shorten": shorten, "small": small}
+    # One look for all pages: the style is written once, in the audit's page.
+    source, _, _ = loader.get_source(environment, "audit.html.j2")
+    look = re.search(r"<style>.*?</style>", source, re.S)
+    assert look is not None
+    pairs = worst_first(audit)
+    page = environment.get_template("models.html.j2").render(
+        audit=audit,
+        style=Markup(look[0]),
+        headline=_headline(audit),
+        sentence=lead(audit, lambda name: f"\u2068{shorten(name, 60)}\u2069"),
+        tone=TONES[SAME if audit.same else audit.worst.finding],
+        pairs=[(pair, list(numbers(pair).items())) for pair in pairs],
+        cards=[_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
+        tones=TONES,
+        absent=ABSENT,
+    )
+    # File names may hold bytes that are no text; they must not stop the report from being written.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _headline(audit: ModelsAudit) -> str:
+    if audit.same:
+        kind = "an affine" if any(model.bias for model in audit.models) else "a linear"
+        free = any(left for pair in audit.pairs for left in pair.gauge.free)
+        return f"The same models, up to {kind} map{' of what is identified' if free else ''}"
+    return {
+        CLOSE: "Close predictions, other embeddings",
+        TWO_MAPS: "Related on each side, but not the same models",
+    }.get(audit.worst.finding, "Not the same models within the tolerance")
+
+
+def _card(audit: ModelsAudit, pair: ModelPair, index: int) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    by_name = {model.name: model for model in audit.models}
+    figure = models_figure(pair, (by_name[pair.a], by_name[pair.b]), audit.tolerance)
+    return {
+        "pair": pair,
+        "embedding": with_interval(pair.embedding.error, pair.embedding.interval),
+        "distances": _distances(pair),
+        "ladder": [
+            (rung, with_interval(rung.error, rung.interval), rung.group == pair.embedding.group)
+            for rung in pair.embedding.ladder
+        ],
+        "svg": Markup(inline(figure, FIGURE_LABEL, f"identikit-{index}")),
+    }
+
+
+def _distances(pair: ModelPair) -> list[tuple[str, float, str]]:
+    """Every distance with its meaning and whether it is exact, sampled or a bound."""
+    words = {
+        "kl": "KL divergence, a to b",
+        "kl_reverse": "KL divergence, b to a",
+        "js": "Jensen–Shannon divergence",
+        "tv": "total variation",
+        "logit": "logit distance",
+        "llv": "d_LLV",
+        "svd_f": "d_SVD of f",
+        "svd_g": "d_SVD of g",
+        "representation": "d_fg, the larger of the two",
+        "bound": "bound 2Mε on d_fg",
+        "sharper_bound": "bound 2ε² on d_fg",
+        "certificate": "certificate: d_fg is at most this",
+    }
+    apart = pair.distances
+    rows = [
+        (title, float(getattr(apart, name)), apart.kinds[name])
+        for name, title in words.items()
+        if name in apart.kinds
+    ]
+    if isinstance(apart, Distances):
+        terms = zip(("t1", "t2", "λ t3", "λ t4"), apart.terms)
+        rows += [(f"term {name} of d_LLV", term, apart.kinds["llv"]) for name, term in terms]
+    return rows
