@@ -40,7 +40,7 @@ def test_log_prob_is_the_softmax_and_blocks_are_its_parts(rng, monkeypatch):
     monkeypatch.setattr("identikit.family._model.BLOCK", 70)
     f, g, bias = rng.normal(size=(50, 3)), rng.normal(size=(9, 3)), rng.normal(size=9)
     model = SoftmaxModel(f, g, bias)
-    assert len(list(model.blocks())) > 5
+    assert len(list(model.slices())) > 5
     close(np.exp(model.log_prob()), softmax(f @ g.T + bias), 1e-14)
 
 

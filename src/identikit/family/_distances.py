@@ -167,23 +167,33 @@ def distances(
 
 def _divergences(pair: Pair) -> tuple[float, float, float, float]:
     """KL both ways, Jensen–Shannon and total variation, each a mean over inputs."""
-    sums = np.zeros(4)
-    for ours, theirs in pair.blocks():
+    finite = pair.K == pair.models[0].K
+
+    def sums(ours: Array, theirs: Array) -> tuple[Array, tuple[Array, Array]]:
         p, q = np.exp(ours), np.exp(theirs)
-        middle = np.logaddexp(ours, theirs) - np.log(2.0)
-        # Each summand of KL is made non-negative by p and q, which cancel over the labels.
-        sums[0] += (_p_log(p, ours, theirs) - p + q).sum()
-        sums[1] += (_p_log(q, theirs, ours) - q + p).sum()
-        sums[2] += (_p_log(p, ours, middle) + _p_log(q, theirs, middle)).sum() / 2
-        sums[3] += np.abs(p - q).sum() / 2
-    kl, kl_reverse, js, tv = np.maximum(sums, 0.0) / pair.n
+        both = p + q
+        middle = np.log(both / 2, out=np.zeros_like(both), where=both > 0)
+        values = (
+            _sum_p_log(p, ours, theirs, finite),
+            _sum_p_log(q, theirs, ours, finite),
+            (_sum_p_log(p, ours, middle, finite) + _sum_p_log(q, theirs, middle, finite)) / 2,
+            np.abs(np.subtract(p, q, out=both), out=both).sum() / 2,
+        )
+        return np.array(values), (ours[:, 0].copy(), theirs[:, 0].copy())
+
+    done = pair.over_blocks(sums)
+    pair.first.extend(first for _, first in done)
+    total = sum(values for values, _ in done)
+    kl, kl_reverse, js, tv = np.maximum(total, 0.0) / pair.n
     return float(kl), float(kl_reverse), float(js), float(tv)
 
 
-def _p_log(p: Array, log_p: Array, log_q: Array) -> Array:
-    """p log(p/q): 0 where p is impossible, infinite where only q is."""
+def _sum_p_log(p: Array, log_p: Array, log_q: Array, finite: bool) -> float:
+    """Σ p log(p/q): nothing where p is impossible, infinite where only q is."""
+    if finite:
+        return float(np.vdot(p, log_p - log_q))
     gap = np.subtract(log_p, log_q, out=np.zeros_like(p), where=p > 0)
-    return p * gap
+    return float((p * gap).sum())
 
 
 def _d_svd(cross: Array) -> Array:

@@ -32,29 +32,25 @@ class Side(NamedTuple):
 
 
 class Centre(NamedTuple):
-    """Mean log-probability of every label in both models, and how far labels are from the mean."""
+    """How far each label is from the mean of all labels, and the logit distance."""
 
-    means: tuple[Array, Array]
     distance: Array
     logit: float
 
 
 def centre(pair: Pair) -> Centre:
-    """One pass: means over inputs, and the distance between label-centred log-probabilities.
+    """Distance of each label from the mean label, and ``sqrt(E_x ‖u − u'‖²)``.
 
-    The logit distance is ``sqrt(E_x ‖u − u'‖²)`` with u the label-centred log-probabilities.
+    u are the label-centred log-probabilities, that is the label-centred logits.
     """
-    sums, squares, gap = np.zeros((2, pair.K)), np.zeros((2, pair.K)), 0.0
-    for both in pair.possible():
-        centred = [block - block.mean(axis=1, keepdims=True) for block in both]
-        gap += float(np.square(centred[0] - centred[1]).sum())
-        for which, block in enumerate(both):
-            sums[which] += block.sum(axis=0)
-            squares[which] += np.square(centred[which]).sum(axis=0)
+    squares, gap = np.zeros((2, pair.K)), 0.0
+    for labels in pair.label_blocks():
+        ours, theirs = pair.deviations(labels)
+        gap += float(np.square(ours - theirs).sum())
+        squares[:, labels] = np.square(ours).sum(axis=1), np.square(theirs).sum(axis=1)
     total = squares.sum(axis=1, keepdims=True)
     distance = np.divide(squares, total, out=np.zeros_like(squares), where=total > 0).sum(axis=0)
-    means = sums / pair.n
-    return Centre((means[0], means[1]), distance, float(np.sqrt(gap / pair.n)))
+    return Centre(distance, float(np.sqrt(gap / pair.n)))
 
 
 def label_side(pair: Pair, middle: Centre, M: int, fixed: Ints | None) -> Side:
@@ -66,10 +62,10 @@ def label_side(pair: Pair, middle: Centre, M: int, fixed: Ints | None) -> Side:
     if fixed is not None:
         pivot = int(fixed[0])
     elif pair.K <= ALL_PIVOTS:
-        pivot = _best_pivot(pair, middle, M)
+        pivot = _best_pivot(pair, M)
     else:
         pivot = int(middle.distance.argmin())
-    values, loss, spread, varies = _label_terms(pair, middle, pivot)
+    values, loss, spread, varies = _label_terms(pair, pivot)
     others = np.delete(np.arange(pair.K), pivot)
     skipped, left_out = others[~varies[others]], np.empty(0, dtype=np.intp)
     if fixed is not None:
@@ -98,43 +94,38 @@ def label_side(pair: Pair, middle: Centre, M: int, fixed: Ints | None) -> Side:
     )
 
 
-def _label_terms(
-    pair: Pair, middle: Centre, pivot: int
-) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+def _label_terms(pair: Pair, pivot: int) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
     """t1 of every label with this pivot, 1 − corr, |ψ − ψ'|, and whether both ψ are above zero."""
-    squares, odds = np.zeros((2, pair.K)), np.zeros((2, pair.K))
-    for both in pair.possible():
-        for which, block in enumerate(both):
-            centred = block - middle.means[which]
-            squares[which] += np.square(centred).sum(axis=0)
-            centred -= centred[:, [pivot]]
-            odds[which] += np.square(centred).sum(axis=0)
-    least = pair.constant**2 * (squares + squares[:, [pivot]])
-    varies = np.all(odds > least, axis=0)
-    psi = np.sqrt(np.where(varies, odds, 1.0) / (pair.n - 1))
-    terms = np.zeros((3, pair.K))
-    # Differences are squared, not squares subtracted: equal models are then 1e-15 apart, not 1e-8.
-    for both in pair.possible():
-        ours, theirs = ((block - mean) for block, mean in zip(both, middle.means, strict=True))
-        own = ours / psi[0] - theirs / psi[1]
-        pivots = ours[:, [pivot]] / psi[0] - theirs[:, [pivot]] / psi[1]
-        for which, gap in enumerate((own, pivots, own - pivots)):
-            terms[which] += np.square(gap).sum(axis=0)
+    at = pair.columns(np.array([pivot]))
+    terms, spread = np.zeros((3, pair.K)), np.zeros(pair.K)
+    varies = np.zeros(pair.K, dtype=bool)
+    for labels in pair.label_blocks():
+        both = pair.columns(labels)
+        squares = np.stack([np.square(block).sum(axis=1) for block in both])
+        own = np.stack([np.square(block).sum() for block in at])[:, None]
+        odds = np.stack([np.square(b - p).sum(axis=1) for b, p in zip(both, at, strict=True)])
+        varies[labels] = np.all(odds > pair.constant**2 * (squares + own), axis=0)
+        psi = np.sqrt(np.where(varies[labels], odds, 1.0) / (pair.n - 1))
+        spread[labels] = np.abs(psi[0] - psi[1])
+        # Differences are squared, not squares subtracted: equal models are then 1e-15 apart, not
+        # 1e-8.
+        scale = psi[:, :, None]
+        label = both[0] / scale[0] - both[1] / scale[1]
+        fixed = at[0] / scale[0] - at[1] / scale[1]
+        for which, gap in enumerate((label, fixed, label - fixed)):
+            terms[which, labels] = np.square(gap).sum(axis=1)
     terms /= pair.n - 1
-    return np.sqrt(terms[:2].max(axis=0)), terms[2] / 2, np.abs(psi[0] - psi[1]), varies
+    return np.sqrt(terms[:2].max(axis=0)), terms[2] / 2, spread, varies
 
 
-def _best_pivot(pair: Pair, middle: Centre, M: int) -> int:
+def _best_pivot(pair: Pair, M: int) -> int:
     """The pivot of the authors' search, by second moments of the log-likelihoods.
 
     Moments lose half the digits of nearly equal models; they decide here and measure nothing.
     """
-    scatter, cross = np.zeros((2, pair.K, pair.K)), np.zeros(pair.K)
-    for both in pair.possible():
-        centred = [block - mean for block, mean in zip(both, middle.means, strict=True)]
-        for which, block in enumerate(centred):
-            scatter[which] += block.T @ block
-        cross += (centred[0] * centred[1]).sum(axis=0)
+    ours, theirs = pair.columns(slice(None))
+    scatter = np.stack([ours @ ours.T, theirs @ theirs.T])
+    cross = np.einsum("ij,ij->i", ours, theirs)
     diagonal = np.diagonal(scatter, axis1=1, axis2=2)
     sums = diagonal[:, :, None] + diagonal[:, None, :]
     odds = sums - 2 * scatter

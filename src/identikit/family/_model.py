@@ -161,14 +161,15 @@ class SoftmaxModel:
             name,
         )
 
-    def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Log-probabilities, some rows at a time, so that the whole table is never there."""
+    def slices(self) -> Iterator[slice]:
+        """Inputs, as many at a time as a block of log-probabilities has room for."""
         step = max(1, BLOCK // (self.K if self.candidates is None else self.candidates.shape[1]))
-        for start in range(0, self.n, step):
-            rows = slice(start, min(start + step, self.n))
-            yield rows, self._log_prob(rows)
+        return (slice(at, min(at + step, self.n)) for at in range(0, self.n, step))
 
-    def _log_prob(self, rows: slice) -> Array:
+    def log_prob(self, rows: slice | None = None) -> Array:
+        """log p(y|x, S) of some inputs, all by default: (n, K), or (n, s) with candidates."""
+        if rows is None:
+            return np.concatenate([self.log_prob(some) for some in self.slices()])
         if self.table is not None:
             return self.table[rows]
         logits = self.logits(rows)
@@ -195,10 +196,6 @@ class SoftmaxModel:
         """g less its mean over labels: a constant added to every g changes no probability."""
         centred: Array = self._g64 - self._g64.mean(axis=0)
         return centred
-
-    def log_prob(self) -> Array:
-        """log p(y|x, S) of every input: (n, K), or (n, s) with candidates."""
-        return np.concatenate([block for _, block in self.blocks()])
 
 
 def _matrix(value: ArrayLike, what: str, name: str, *, finite: bool = True) -> Array:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dgeqrf, dgeqrf_lwork
 
-from identikit._linalg import Array, singular_values
+from identikit._linalg import Array, one_thread, singular_values
 from identikit.errors import InputError
 from identikit.family import _model
 from identikit.family._model import SoftmaxModel
 
 Ints = NDArray[np.intp]
+T = TypeVar("T")
 
 #: Log-odds whose spread is a smaller share of the log-likelihoods' spread count as constant.
 CONSTANT = 1e-6
@@ -59,15 +64,28 @@ class Pair:
         return self._rank(a), self._rank(b)
 
     def _rank(self, model: SoftmaxModel) -> int:
-        f, g = model.f.astype(np.float64), model.g[self.labels].astype(np.float64)
-        values = singular_values(_r(f - f.mean(axis=0)) @ _r(g - g.mean(axis=0)).T)
         if model.table is None:
+            f, g = model.f, model.g[self.labels]
             size = float(np.linalg.norm(f) * np.linalg.norm(g))
         else:
             size = float(np.linalg.norm(model.table[:, self.labels].astype(np.float64)))
+        values = singular_values(self._input_triangle(model) @ self._label_triangle(model).T)
         # Singular values of a table of rounding errors: √n + √K times the size of one.
         rounding = _spacing(model) * size / (self.n * self.K) ** 0.5
         return int(np.count_nonzero(values > 8 * rounding * (self.n**0.5 + self.K**0.5)))
+
+    def _input_triangle(self, model: SoftmaxModel) -> Array:
+        """R of f centred over inputs; from the factors of the pair where it has them."""
+        if self._by_table:
+            return _r(model.f - model.f.mean(axis=0, dtype=np.float64))
+        return _r(self._input_factors[self.models.index(model)][:, : model.M])
+
+    def _label_triangle(self, model: SoftmaxModel) -> Array:
+        """R of g centred over labels."""
+        if self._coordinates is None:
+            g = model.g[self.labels]
+            return _r(g - g.mean(axis=0, dtype=np.float64))
+        return _r(self._coordinates[self.models.index(model)][:, : model.M])
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """Log-probabilities of both models, some rows at a time."""
@@ -81,15 +99,115 @@ class Pair:
         return list(self._stream()) if self.n * width <= _model.BLOCK else []
 
     def _stream(self) -> Iterator[tuple[Array, Array]]:
-        a, b = self.models
-        for (_, ours), (_, theirs) in zip(a.blocks(), b.blocks(), strict=True):
-            yield ours.astype(np.float64, copy=False), theirs.astype(np.float64, copy=False)
+        return map(self._block, self._slices())
 
-    def possible(self) -> Iterator[tuple[Array, Array]]:
-        """As `blocks`, for the labels that are possible everywhere."""
-        everything = self.K == self.models[0].K
-        for ours, theirs in self.blocks():
-            yield (ours, theirs) if everything else (ours[:, self.labels], theirs[:, self.labels])
+    def _slices(self) -> Iterator[slice]:
+        return self.models[0].slices()
+
+    def _block(self, rows: slice) -> tuple[Array, Array]:
+        ours, theirs = (
+            model.log_prob(rows).astype(np.float64, copy=False) for model in self.models
+        )
+        return ours, theirs
+
+    def over_blocks(self, function: Callable[[Array, Array], T]) -> list[T]:
+        """The function of every block, in order; on all cores where there are many blocks.
+
+        Blocks are products and then element by element, which BLAS does not share out.
+        """
+        if self._whole:
+            return [function(*block) for block in self._whole]
+        with one_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(lambda rows: function(*self._block(rows)), self._slices()))
+
+    @cached_property
+    def _log_z(self) -> tuple[Array, Array]:
+        """log Z(x) of both models, all that a distribution needs beside f and g."""
+        sums: tuple[list[Array], list[Array]] = ([], [])
+        for both in self.first or (tuple(b[:, 0] for b in block) for block in self.blocks()):
+            for kept, block in zip(sums, both, strict=True):
+                kept.append(block)
+        every = np.zeros(1, dtype=np.intp)
+        parts = []
+        for model, kept in zip(self.models, sums, strict=True):
+            parts.append(_columns(model, slice(None), every)[:, 0] - np.concatenate(kept))
+        return parts[0], parts[1]
+
+    @cached_property
+    def first(self) -> list[tuple[Array, Array]]:
+        """log p of label 0, as a pass over all labels has left it here; empty before."""
+        return []
+
+    def label_blocks(self, per_label: int = 8) -> Iterator[slice]:
+        """Labels, as many at a time as leave room for `per_label` vectors of each."""
+        size = self.n if self._by_table else sum(model.M + 1 for model in self.models)
+        step = max(1, 4 * _model.BLOCK // (per_label * size))
+        return (slice(at, min(at + step, self.K)) for at in range(0, self.K, step))
+
+    @property
+    def _by_table(self) -> bool:
+        return any(model.table is not None for model in self.models)
+
+    def columns(self, labels: slice | Ints) -> tuple[Array, Array]:
+        """Vectors, a row a label, whose inner products are those of log p(y|·), centred over x.
+
+        For models given by f and g, log p(y|x) is a product with [f(x), −log Z(x)] and a constant:
+        a QR decomposition over the inputs leaves a few coordinates of each label.
+        """
+        if self._by_table:
+            tables = (self._table(model, labels) for model in self.models)
+            ours, theirs = ((t - t.mean(axis=0)).T for t in tables)
+            return ours, theirs
+        first, second = self._input_factors
+        ours, theirs = (
+            np.column_stack([g, np.ones(len(g))]) @ factor.T
+            for g, factor in zip(self._g(labels), (first, second), strict=True)
+        )
+        return ours, theirs
+
+    def deviations(self, labels: slice | Ints) -> tuple[Array, Array]:
+        """The same for log p(y|x) less its mean over labels, and not centred over x."""
+        if self._by_table:
+            tables = (self._table(model, slice(None)) for model in self.models)
+            ours, theirs = ((t[:, labels] - t.mean(axis=1, keepdims=True)).T for t in tables)
+            return ours, theirs
+        first, second = self._logit_factors
+        ours, theirs = (
+            self._label_map(model, labels) @ factor.T
+            for model, factor in zip(self.models, (first, second), strict=True)
+        )
+        return ours, theirs
+
+    def _g(self, labels: slice | Ints) -> Iterator[Array]:
+        return (model.g[self.labels[labels]].astype(np.float64) for model in self.models)
+
+    def _table(self, model: SoftmaxModel, labels: slice | Ints) -> Array:
+        if model.table is None:
+            table: Array = model.log_prob()[:, self.labels[labels]]
+        else:
+            table = model.table[:, self.labels[labels]].astype(np.float64)
+        return table
+
+    @cached_property
+    def _input_factors(self) -> tuple[Array, Array]:
+        """R of [f, −log Z, f', −log Z'] centred over inputs, cut into the two models' columns."""
+        parts = [
+            np.column_stack([model.f.astype(np.float64), -log_z])
+            for model, log_z in zip(self.models, self._log_z, strict=True)
+        ]
+        both = np.hstack(parts)
+        both -= both.mean(axis=0)
+        return self._cut(_r(both), parts[0].shape[1])
+
+    @cached_property
+    def _logit_factors(self) -> tuple[Array, Array]:
+        """R of [f, f'], with a one beside each f that has a bias."""
+        parts = [_with_one(model.f, model) for model in self.models]
+        return self._cut(_r(np.hstack(parts)), parts[0].shape[1])
+
+    @staticmethod
+    def _cut(factor: Array, at: int) -> tuple[Array, Array]:
+        return factor[:, :at], factor[:, at:]
 
     def log_odds(self, pivot: int, chosen: Ints) -> Iterator[tuple[Array, Array]]:
         """log p(y|x) − log p(pivot|x) of the chosen labels, some rows at a time."""
@@ -109,9 +227,23 @@ class Pair:
         if self._coordinates is None:
             ours, theirs = (self._label_rows(model, inputs) for model in self.models)
             return ours, theirs
-        a, b = self.models
-        first, second = self._coordinates
-        return _with_one(a.f[inputs], a) @ first.T, _with_one(b.f[inputs], b) @ second.T
+        first, second = self._input_rows or self._rows_of(inputs)
+        return (first[inputs], second[inputs]) if self._input_rows else (first, second)
+
+    @cached_property
+    def _input_rows(self) -> tuple[Array, Array] | None:
+        """The vectors of all inputs, if they take no more room than a few blocks."""
+        assert self._coordinates is not None
+        size = self.n * len(self._coordinates[0])
+        return self._rows_of(slice(None)) if size <= 8 * _model.BLOCK else None
+
+    def _rows_of(self, inputs: slice | Ints) -> tuple[Array, Array]:
+        assert self._coordinates is not None
+        ours, theirs = (
+            _with_one(model.f[inputs], model) @ factor.T
+            for model, factor in zip(self.models, self._coordinates, strict=True)
+        )
+        return ours, theirs
 
     def _label_rows(self, model: SoftmaxModel, inputs: Ints) -> Array:
         if model.table is None:
@@ -121,22 +253,29 @@ class Pair:
         centred: Array = values - values.mean(axis=-1, keepdims=True)
         return centred
 
-    def _label_map(self, model: SoftmaxModel) -> Array:
-        g = model.g[self.labels].astype(np.float64)
-        if model.bias is not None:
-            g = np.column_stack([g, model.bias[self.labels]])
-        centred: Array = g - g.mean(axis=0)
-        return centred
+    def _label_map(self, model: SoftmaxModel, labels: slice | Ints = slice(None)) -> Array:
+        """[g, bias] of some labels, less the mean over all that are possible."""
+        chosen = self.labels[labels]
+        g: Array = model.g[chosen] - self._means[self.models.index(model)]
+        if model.bias is None:
+            return g
+        return np.column_stack([g, model.bias[chosen] - model.bias[self.labels].mean()])
+
+    @cached_property
+    def _means(self) -> list[Array]:
+        return [model.g[self.labels].mean(axis=0, dtype=np.float64) for model in self.models]
 
     @cached_property
     def _coordinates(self) -> tuple[Array, Array] | None:
         if any(model.table is not None for model in self.models):
             return None
-        first, second = (self._label_map(model) for model in self.models)
-        both = np.hstack([first, second])
+        widths = [model.M + (model.bias is not None) for model in self.models]
+        both = np.empty((self.K, sum(widths)), order="F")
+        both[:, : widths[0]] = self._label_map(self.models[0])
+        both[:, widths[0] :] = self._label_map(self.models[1])
         if both.shape[1] < self.K:
-            both = _r(both)
-        return both[:, : first.shape[1]], both[:, first.shape[1] :]
+            both = _r(both, overwrite=True)
+        return self._cut(both, widths[0])
 
 
 def _same_candidates(a: SoftmaxModel, b: SoftmaxModel) -> bool:
@@ -150,9 +289,19 @@ def _spacing(model: SoftmaxModel) -> float:
     return 2.0**-52 if model.table is None else float(np.finfo(model.table.dtype).eps)
 
 
-def _r(matrix: Array) -> Array:
-    """R of a QR decomposition: the same inner products of columns in as few rows as possible."""
-    return np.asarray(np.linalg.qr(matrix, mode="r"), dtype=np.float64)
+def _r(matrix: Array, *, overwrite: bool = False) -> Array:
+    """R of a QR decomposition: the same inner products of columns in as few rows as possible.
+
+    Parameters
+    ----------
+    overwrite : bool
+        Use up a matrix in Fortran order: a vocabulary has no room for a copy.
+    """
+    matrix = np.asfortranarray(matrix, dtype=np.float64)
+    room, _ = dgeqrf_lwork(*matrix.shape)  # without it LAPACK goes column by column
+    factors, *_ = dgeqrf(matrix, lwork=int(room), overwrite_a=overwrite)
+    triangle: Array = np.triu(factors[: min(matrix.shape)])
+    return triangle
 
 
 def _with_one(f: Array, model: SoftmaxModel) -> Array:
