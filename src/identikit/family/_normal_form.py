@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.lapack import dgeqrf, dgeqrf_lwork
 
 from identikit._linalg import Array, rank_tolerance, svd
 from identikit.family._model import SoftmaxModel
@@ -62,10 +63,19 @@ def _eps(array: Array) -> float:
     return float(np.finfo(array.dtype).eps)
 
 
-def triangle(rows: Array) -> Array:
-    """R of rows = QR, without Q."""
-    factor: Array = np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64)
-    return factor
+def triangle(rows: Array, *, overwrite: bool = False) -> Array:
+    """R of rows = QR, without Q: the same inner products of columns in as few rows as possible.
+
+    Parameters
+    ----------
+    overwrite : bool
+        Use up a matrix in Fortran order: a vocabulary has no room for a copy.
+    """
+    rows = np.asfortranarray(rows, dtype=np.float64)
+    room, _ = dgeqrf_lwork(*rows.shape)  # without it LAPACK goes column by column
+    factors, *_ = dgeqrf(rows, lwork=int(room), overwrite_a=overwrite)
+    upper: Array = np.triu(factors[: min(rows.shape)])
+    return upper
 
 
 def span(rows: Array, eps: float) -> Array:

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dgeqrf, dgeqrf_lwork
 
 from identikit._linalg import Array, one_thread, singular_values
 from identikit.errors import InputError
 from identikit.family import _model
 from identikit.family._model import SoftmaxModel
+from identikit.family._normal_form import triangle
 
 Ints = NDArray[np.intp]
 T = TypeVar("T")
@@ -45,6 +45,8 @@ class Pair:
             )
         self.models = (a, b)
         self.n = a.n
+        #: log p of label 0, block by block, as a pass over all labels has left it here.
+        self.first: list[tuple[Array, Array]] = []
         self.labels: Ints = np.setdiff1d(np.arange(a.K), np.union1d(a.impossible, b.impossible))
 
     @property
@@ -77,15 +79,15 @@ class Pair:
     def _input_triangle(self, model: SoftmaxModel) -> Array:
         """R of f centred over inputs; from the factors of the pair where it has them."""
         if self._by_table:
-            return _r(model.f - model.f.mean(axis=0, dtype=np.float64))
-        return _r(self._input_factors[self.models.index(model)][:, : model.M])
+            return triangle(model.f - model.f.mean(axis=0, dtype=np.float64))
+        return triangle(self._input_factors[self.models.index(model)][:, : model.M])
 
     def _label_triangle(self, model: SoftmaxModel) -> Array:
         """R of g centred over labels."""
         if self._coordinates is None:
             g = model.g[self.labels]
-            return _r(g - g.mean(axis=0, dtype=np.float64))
-        return _r(self._coordinates[self.models.index(model)][:, : model.M])
+            return triangle(g - g.mean(axis=0, dtype=np.float64))
+        return triangle(self._coordinates[self.models.index(model)][:, : model.M])
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """Log-probabilities of both models, some rows at a time."""
@@ -132,11 +134,6 @@ class Pair:
         for model, kept in zip(self.models, sums, strict=True):
             parts.append(_columns(model, slice(None), every)[:, 0] - np.concatenate(kept))
         return parts[0], parts[1]
-
-    @cached_property
-    def first(self) -> list[tuple[Array, Array]]:
-        """log p of label 0, as a pass over all labels has left it here; empty before."""
-        return []
 
     def label_blocks(self, per_label: int = 8) -> Iterator[slice]:
         """Labels, as many at a time as leave room for `per_label` vectors of each."""
@@ -197,13 +194,13 @@ class Pair:
         ]
         both = np.hstack(parts)
         both -= both.mean(axis=0)
-        return self._cut(_r(both), parts[0].shape[1])
+        return self._cut(triangle(both), parts[0].shape[1])
 
     @cached_property
     def _logit_factors(self) -> tuple[Array, Array]:
         """R of [f, f'], with a one beside each f that has a bias."""
         parts = [_with_one(model.f, model) for model in self.models]
-        return self._cut(_r(np.hstack(parts)), parts[0].shape[1])
+        return self._cut(triangle(np.hstack(parts)), parts[0].shape[1])
 
     @staticmethod
     def _cut(factor: Array, at: int) -> tuple[Array, Array]:
@@ -274,7 +271,7 @@ class Pair:
         both[:, : widths[0]] = self._label_map(self.models[0])
         both[:, widths[0] :] = self._label_map(self.models[1])
         if both.shape[1] < self.K:
-            both = _r(both, overwrite=True)
+            both = triangle(both, overwrite=True)
         return self._cut(both, widths[0])
 
 
@@ -287,21 +284,6 @@ def _same_candidates(a: SoftmaxModel, b: SoftmaxModel) -> bool:
 def _spacing(model: SoftmaxModel) -> float:
     """Relative rounding of the log-probabilities: f and g are exact, whatever their type."""
     return 2.0**-52 if model.table is None else float(np.finfo(model.table.dtype).eps)
-
-
-def _r(matrix: Array, *, overwrite: bool = False) -> Array:
-    """R of a QR decomposition: the same inner products of columns in as few rows as possible.
-
-    Parameters
-    ----------
-    overwrite : bool
-        Use up a matrix in Fortran order: a vocabulary has no room for a copy.
-    """
-    matrix = np.asfortranarray(matrix, dtype=np.float64)
-    room, _ = dgeqrf_lwork(*matrix.shape)  # without it LAPACK goes column by column
-    factors, *_ = dgeqrf(matrix, lwork=int(room), overwrite_a=overwrite)
-    triangle: Array = np.triu(factors[: min(matrix.shape)])
-    return triangle
 
 
 def _with_one(f: Array, model: SoftmaxModel) -> Array:
