@@ -13,15 +13,9 @@ import pytest
 from safetensors.numpy import save_file
 from typer.testing import CliRunner, Result
 
-from identikit.auditing._models import (
-    CLOSE,
-    DIFFERENT,
-    SAME,
-    TWO_MAPS,
-    ModelPair,
-    _short,
-    audit_models,
-)
+from identikit.auditing import ModelPair, audit_models
+from identikit.auditing._models_result import CLOSE, DIFFERENT, SAME, TWO_MAPS
+from identikit.auditing._models_words import _short
 from identikit.cli import app
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel
@@ -108,7 +102,7 @@ def test_f1_equal_up_to_gauge(rng):
         "same embedding up to a linear map: κ < 1e-06."
     )
     assert pair.embedding.group == "linear"
-    assert pair.label_error < 1e-6
+    assert pair.gauge.label_error < 1e-6
 
 
 def test_the_sentence_has_the_numbers_and_the_tolerance_decides(rng):
@@ -141,7 +135,7 @@ def test_f7_fewer_labels_than_dimensions(rng):
     assert "The same distribution up to relative logit gap <1e-06" in pair.sentence
     assert "a linear map on the 5 identified dimensions" in pair.sentence
     assert pair.embedding.error < 1e-6
-    assert pair.label_error is None  # five labels cannot fix an affine map of five dimensions
+    assert pair.gauge.label_error is None  # five labels cannot fix an affine map of five dimensions
     assert not any("rank 5" in note for note in pair.notes)
 
 
@@ -178,7 +172,7 @@ def test_unrelated_models_get_plain_numbers(rng):
     pair = only(unrelated(rng))
     assert pair.finding == DIFFERENT
     assert "the embeddings are unrelated" in pair.sentence
-    assert pair.label_error > 0.5
+    assert pair.gauge.label_error > 0.5
 
 
 def test_names_never_enter_the_sentence(rng):

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from fake_audit import two_views
-from identikit.auditing._models import ModelsAudit, audit_models
+from identikit.auditing import ModelsAudit, audit_models
 from identikit.family import SoftmaxModel
 from identikit.report import _models_html, html
 from identikit.report._models_figures import models_figure

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpocon, dpotrf, dtrtri
+from scipy.linalg.lapack import dgeqrf, dgeqrf_lwork, dpocon, dpotrf, dtrtri
 
 Array = NDArray[np.float64]
 
@@ -85,6 +85,41 @@ def eigh(matrix: Array) -> tuple[Array, Array]:
     with one_thread(min(matrix.shape)):
         values, vectors = np.linalg.eigh(matrix)
     return np.maximum(values[::-1], 0.0), np.ascontiguousarray(vectors[:, ::-1])
+
+
+def triangle(rows: Array, *, overwrite: bool = False) -> Array:
+    """R of rows = QR, without Q: the same inner products of columns in as few rows as possible.
+
+    Parameters
+    ----------
+    overwrite : bool
+        Use up a matrix in Fortran order: a vocabulary has no room for a copy.
+    """
+    rows = np.asfortranarray(rows, dtype=np.float64)
+    room, _ = dgeqrf_lwork(*rows.shape)  # without it LAPACK goes column by column
+    factors, *_ = dgeqrf(rows, lwork=int(room), overwrite_a=overwrite)
+    upper: Array = np.triu(factors[: min(rows.shape)])
+    return upper
+
+
+def span(factor: Array, rows: int, eps: float) -> Array:
+    """Orthonormal basis (M, r) of the space that the rows of some matrix span, given its R.
+
+    Parameters
+    ----------
+    factor : array (m, M)
+        R of the matrix, or anything with its inner products of columns.
+    rows : int
+        How many rows the matrix itself has, for the rank tolerance.
+    eps : float
+        Spacing of the type that its numbers were stored in.
+    """
+    _, values, right = svd(factor)
+    if not values.any():
+        return np.empty((factor.shape[1], 0))
+    least = rank_tolerance(rows, factor.shape[1], eps) * values[0]
+    basis: Array = right[: int(np.count_nonzero(values > least))].T
+    return basis
 
 
 def standard_deviations(scatter_diagonal: Array, mean: Array, rows: int, eps: float) -> Array:

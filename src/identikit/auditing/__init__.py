@@ -1,7 +1,8 @@
 """The product: views in, an Audit out (pairs, ladder, checks, verdict)."""
 
 from identikit.auditing._audit import audit
-from identikit.auditing._models import ModelPair, ModelReport, ModelsAudit, audit_models
+from identikit.auditing._models import audit_models
+from identikit.auditing._models_result import ModelPair, ModelReport, ModelsAudit
 from identikit.auditing._result import Audit, Check, Pair, Rung, Verdict, View
 from identikit.auditing._verdict import SLACK, choose_group
 

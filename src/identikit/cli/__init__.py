@@ -1,8 +1,10 @@
 """The command line: one file a verb.
 
 A module of this folder that has a function ``command`` and a line ``EXAMPLE`` is a verb, named
-after its file. A new verb is a new file and nothing else. Heavy libraries are imported inside
-``command``, so that ``--help`` is quick.
+after its file; one that has a Typer ``app`` instead is a verb with verbs of its own. A new verb is
+a new file and nothing else. The modules with neither are what verbs share: their options, their
+progress bar, what becomes of their results. Heavy libraries are imported inside ``command``, so
+that ``--help`` is quick.
 """
 
 from __future__ import annotations
@@ -91,9 +93,11 @@ def _identikit(
 def _add_verbs() -> None:
     for module in pkgutil.iter_modules(__path__):
         verb = import_module(f"{__name__}.{module.name}")
+        name = module.name.removeprefix("_")
         if hasattr(verb, "command"):
-            name = module.name.removeprefix("_")
             app.command(name, epilog=f"Example: {verb.EXAMPLE}")(verb.command)
+        elif hasattr(verb, "app"):
+            app.add_typer(verb.app, name=name)
 
 
 _add_verbs()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_format
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from identikit.cli import _options as options
+from identikit.cli._output import print_json
 from identikit.cli._progress import progress_bar
 
 EXAMPLE = "identikit align old.npy new.npy --group rigid -o map.safetensors"
@@ -37,17 +36,15 @@ def command(
     """Fit the best map of a group from A's space to B's."""
     from identikit import __version__
     from identikit.alignment import align
-    from identikit.sources import read_labels
 
-    inputs = [source, target, *([] if groups is None else [groups])]
-    options.check_target(output, inputs, overwrite=force)
+    options.check_target(output, [source, target, groups], overwrite=force)
     with progress_bar(quiet) as progress:
         fitted = align(
             source,
             target,
             group,
             folds=folds,
-            groups=None if groups is None else read_labels(groups),
+            groups=options.read_groups(groups),
             names=options.split_names(names),
             drop_nonfinite=drop_nonfinite,
             progress=lambda done, rows: progress("reading", done, rows),
@@ -63,7 +60,7 @@ def command(
             "target": {"name": fitted.target_, "dims": widths[1]},
             "map": str(output),
         }
-        sys.stdout.write(json_format.dumps(document, indent=2, allow_nan=False) + "\n")
+        print_json(document)
         return
     typer.echo(
         f"The best {fitted.group} map from {fitted.source_} ({widths[0]} columns) to "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
-import sys
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from identikit.cli import _options as options
+from identikit.cli._output import print_json
 from identikit.cli._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -53,8 +52,7 @@ def command(
         trained = audit(list(data.trained.values()), list(data.trained), progress=progress)
     if json:
         extra = {"trained": trained.to_dict()["verdict"], "accuracy": data.accuracy}
-        document = everything.to_dict() | {"demo": extra}
-        sys.stdout.write(json_format.dumps(document, indent=2, allow_nan=False) + "\n")
+        print_json(everything.to_dict() | {"demo": extra})
     else:
         _print(everything, trained, data)
     everything.report(report)

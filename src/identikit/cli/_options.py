@@ -6,14 +6,23 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from rich.console import Console
+
+
+def names_of(what: str) -> Any:
+    """The option --names of a verb that compares views, models or something else."""
+    return typer.Option(
+        metavar="A,B,...", help=f"Names of the {what}; repeat it if a name has a comma."
+    )
+
 
 Groups = Annotated[
     str | None,
@@ -22,13 +31,17 @@ Groups = Annotated[
         help="A label a row (.npy, .npz::name or .txt); rows that share one share a fold.",
     ),
 ]
-Names = Annotated[
-    list[str] | None,
-    typer.Option(metavar="A,B,...", help="Names of the views; repeat it if a name has a comma."),
-]
+Names = Annotated[list[str] | None, names_of("views")]
 Folds = Annotated[int, typer.Option(help="Folds for the held-out errors.")]
 DropNonfinite = Annotated[
     bool, typer.Option("--drop-nonfinite", help="Leave rows with NaN or infinity out of all views.")
+]
+Report = Annotated[
+    Path | None, typer.Option(metavar="FILE.html", help="Write a page with figures.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE.json", help="Save the JSON document."),
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document instead of words and a table.")
@@ -69,7 +82,28 @@ def parse_size(text: str | None) -> int | None:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
-def check_target(path: Path | None, inputs: Sequence[str], *, overwrite: bool) -> None:
+def read_groups(path: str | None) -> NDArray[Any] | None:
+    """The labels of --groups, if it was given."""
+    from identikit.sources import read_labels
+
+    return None if path is None else read_labels(path)
+
+
+def check_limit(limit: float | None, what: str) -> None:
+    """Refuse a --fail-above that nothing could ever be compared with."""
+    if limit is not None and not limit >= 0:
+        raise InputError(f"--fail-above is {limit}; expected {what}, 0 or larger")
+
+
+def check_targets(output: Path | None, report: Path | None, inputs: Sequence[str | None]) -> None:
+    """`check_target` for --report and --output, which may replace files but not each other."""
+    for target in (report, output):
+        check_target(target, inputs, overwrite=True)
+    if report is not None and output is not None and report.absolute() == output.absolute():
+        raise InputError(f"--report and --output are both {report}; give them different names")
+
+
+def check_target(path: Path | None, inputs: Sequence[str | None], *, overwrite: bool) -> None:
     """Find out before the work, not after it, that a file cannot or must not be written."""
     if path is None:
         return
@@ -80,7 +114,7 @@ def check_target(path: Path | None, inputs: Sequence[str], *, overwrite: bool) -
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"cannot write {path}: the directory {path.parent} is not writable")
     if path.exists():
-        if any(_same(path, name) for name in inputs):
+        if any(name is not None and _same(path, name) for name in inputs):
             raise InputError(f"{path} is one of the inputs; choose another name for the output")
         if not overwrite:
             raise InputError(

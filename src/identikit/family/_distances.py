@@ -12,9 +12,9 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.family._llv import ALL_PIVOTS, Side, centre, input_side, label_side
+from identikit.family._llv import ALL_PIVOTS, Side, input_side, label_side
 from identikit.family._model import SoftmaxModel
-from identikit.family._pair import Ints, Pair
+from identikit.family._pair import Ints, Pair, same_candidates
 
 #: Sets of M labels that d_fg is taken over at most; beyond that, a sample of as many.
 SUBSETS = 5000
@@ -125,7 +125,25 @@ def distances(
         raise InputError(f"lam is {lam}; the weight of the spreads must be 0 or more")
     if candidates < 1:
         raise InputError(f"candidates is {candidates}; at least one set of inputs must be drawn")
-    pair = Pair(a, b)
+    return pair_distances(Pair(a, b), lam, candidates, seed, labels, inputs, M)
+
+
+def pair_distances(
+    pair: Pair,
+    lam: float = 1e-5,
+    candidates: int = 100,
+    seed: int = 0,
+    labels: Sequence[int] | None = None,
+    inputs: Sequence[int] | None = None,
+    M: int | None = None,
+) -> Distances | Divergences:
+    """`distances` of a pair whose factors are shared with what else is asked of it."""
+    a, b = pair.models
+    if not same_candidates(a, b):
+        raise InputError(
+            f"models {a.name!r} and {b.name!r} have different candidates; distances compare "
+            "distributions over the same labels, so give both the same candidates"
+        )
     plain = _divergences(pair)
     exact = dict.fromkeys(("kl", "kl_reverse", "js", "tv"), "exact")
     if a.candidates is not None:
@@ -134,8 +152,7 @@ def distances(
     M = _dimension(pair, M)
     fixed_labels = None if labels is None else _fixed_labels(labels, pair, M)
     fixed_inputs = None if inputs is None else _fixed_inputs(inputs, pair, M)
-    middle = centre(pair)
-    y = label_side(pair, middle, M, fixed_labels)
+    y = label_side(pair, M, fixed_labels)
     x, cross = input_side(pair, M, candidates, seed, fixed_inputs)
     llv = max(y.term, x.term, lam * y.spread, lam * x.spread)
     certificates = float(np.sort(y.loss)[-M:].mean()), float(x.loss.mean())
@@ -148,7 +165,7 @@ def distances(
         exact | _kinds(not one_pivot, enumerated, fixed_inputs is not None),
         tuple(_notes(pair, y, M, by_rank, one_pivot, enumerated)),
         M=M,
-        logit=middle.logit,
+        logit=pair.logit_norms[0] / pair.n**0.5,
         llv=llv,
         terms=(y.term, x.term, y.spread, x.spread),
         labels=_numbers(pair.labels[y.items]),
@@ -230,18 +247,9 @@ def _largest_svd(pair: Pair, side: Side, M: int, seed: int) -> tuple[float, bool
 
 def _cross_correlation(pair: Pair, pivot: int, chosen: Ints) -> Array:
     """Correlation of the log-odds z_i of one model with w_j of the other."""
-    width = len(chosen)
-    means, scatter = np.zeros((2, width)), np.zeros((2, width))
-    for both in pair.log_odds(pivot, chosen):
-        means += [block.sum(axis=0) for block in both]
-    means /= pair.n
-    cross = np.zeros((width, width))
-    for both in pair.log_odds(pivot, chosen):
-        z, w = (block - mean for block, mean in zip(both, means, strict=True))
-        cross += z.T @ w
-        scatter += np.square(z).sum(axis=0), np.square(w).sum(axis=0)
-    root = np.sqrt(scatter)
-    correlation: Array = cross / root[0][:, None] / root[1]
+    z, w = (rows[:-1] - rows[-1] for rows in pair.columns(np.append(chosen, pivot)))
+    correlation: Array = (z @ w.T) / np.linalg.norm(z, axis=1)[:, None]
+    correlation /= np.linalg.norm(w, axis=1)
     return correlation
 
 

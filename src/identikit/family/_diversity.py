@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import Array, singular_values
-from identikit.family._model import SoftmaxModel
-from identikit.family._normal_form import lifted, span, triangle
+from identikit._linalg import Array, singular_values, span, triangle
+from identikit.family._model import SoftmaxModel, log_softmax
 from identikit.moments import accumulate
 
 #: Shares of the largest singular value of the logits at which their rank is counted.
@@ -73,8 +72,7 @@ def diversity(model: SoftmaxModel, seed: int = 0) -> Diversity:
             _random_condition(whitened, needed, seed),
         )
     inputs_rank = _inputs_rank(model)
-    f, g = lifted(model)
-    logits = singular_values(triangle(f) @ triangle(g).T)
+    logits = singular_values(model.input_factor @ model.label_factor.T)
     complexity = {t: int(np.count_nonzero(logits > t * logits[0])) for t in TOLERANCES}
     components = 1 if model.candidates is None else _components(model)
     reasons = _reasons(model, rank, inputs_rank, components)
@@ -114,7 +112,8 @@ def choose_tuple(whitened: Array) -> NDArray[np.intp]:
 
 def _condition(points: Array) -> float:
     """Condition number of the differences from the first of M + 1 points."""
-    return float(np.linalg.cond(points[1:] - points[0]))
+    values = singular_values(points[1:] - points[0])
+    return float(values[0] / values[-1]) if values[-1] > 0 else float("inf")
 
 
 def _random_condition(whitened: Array, width: int, seed: int) -> float:
@@ -132,12 +131,12 @@ def _inputs_rank(model: SoftmaxModel) -> int:
     for start in range(0, model.n, 64 * step):
         where = slice(start, start + 64 * step, step)
         logits = model.logits(where)
-        top = logits.max(axis=1)
-        log_z = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
-        rows.append(np.column_stack([-log_z, model.f[where]]))
+        first = logits[:, 0].copy()
+        rows.append(np.column_stack([log_softmax(logits)[:, 0] - first, model.f[where]]))
     stacked = np.concatenate(rows).astype(np.float64)
     scale = np.maximum(np.linalg.norm(stacked, axis=0), 1e-300)
-    return int(span(stacked / scale, float(np.finfo(model.f.dtype).eps)).shape[1])
+    factor = triangle(stacked / scale)
+    return int(span(factor, len(stacked), float(np.finfo(model.f.dtype).eps)).shape[1])
 
 
 def _components(model: SoftmaxModel) -> int:

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array, eigh
+from identikit._linalg import Array, eigh, one_thread
 from identikit.alignment import GROUPS, ladder
 from identikit.alignment._stats import whitened_stats
 from identikit.errors import InputError
 from identikit.family._diversity import choose_tuple
 from identikit.family._model import SoftmaxModel
-from identikit.family._normal_form import lifted, span
+from identikit.family._pair import Ints, Pair
 from identikit.moments import Moments, accumulate
 
-#: A squared gap below this share of the squares it is the difference of is rounding.
-ROUNDING = 1e-13
+#: Of the held-out errors.
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,9 @@ class Gauge:
 
     Where a distribution leaves directions free (fewer labels than dimensions, say), both sides are
     projected on what it identifies first: `identified` is that dimension, `free` how many are left
-    in a and in b. `error` is the held-out error of f_b from f_a there, `shift` the constant that
-    only a bias allows.
+    in a and in b. `error` is the held-out error of f_b from f_a there, `label_error` that of the
+    best affine map between g_a and g_b, the worse direction (None if there are too few labels to
+    hold any out), `shift` the constant that only a bias allows.
     """
 
     A_from_f: Array
@@ -48,6 +49,7 @@ class Gauge:
     identified: int
     free: tuple[int, int]
     error: float
+    label_error: float | None
     shift: Array | None
     constant: Array
     notes: tuple[str, ...]
@@ -73,9 +75,21 @@ def gauge(a: SoftmaxModel, b: SoftmaxModel) -> Gauge:
     >>> bool(np.allclose(result.A_from_f, A)), bool(np.allclose(result.A_from_g, A))
     (True, True)
     """
-    check_pair(a, b)
+    return pair_gauge(Pair(a, b))
+
+
+def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
+    """`gauge` of a pair whose factors are shared with what else is asked of it.
+
+    Parameters
+    ----------
+    pair : Pair
+    pivots : array of int, optional
+        Those of `diversity(a)`, if it is known.
+    """
+    a, b = pair.models
     notes = []
-    bases = [_identified(model) for model in (a, b)]
+    bases = [model.identified for model in (a, b)]
     ranks = [basis.shape[1] for basis in bases]
     for model, rank in zip((a, b), ranks):
         if rank == 0:
@@ -95,41 +109,50 @@ def gauge(a: SoftmaxModel, b: SoftmaxModel) -> Gauge:
                 f"model {model.name!r}: {model.K} labels and its inputs identify "
                 f"{model.M - left} of {model.M} dimensions, {left} are free"
             )
-    fa, fb = (model.f.astype(np.float64) @ basis for model, basis in zip((a, b), bases))
-    ga, gb = (model.centred_g @ basis for model, basis in zip((a, b), bases))
+    fa, fb = (_in_basis(m.f.astype(np.float64), basis) for m, basis in zip((a, b), bases))
+    ga, gb = (_in_basis(pair.label_map(m)[:, : m.M], basis) for m, basis in zip((a, b), bases))
     biased = a.bias is not None or b.bias is not None
     xa = fa - fa.mean(axis=0) if biased else fa
-    inputs, labels = accumulate([fa, fb], sample=0), accumulate([ga, gb], folds=1, sample=0)
+    inputs = accumulate([fa, fb], FOLDS, sample=0)
+    labels = accumulate([ga, gb], min(FOLDS, pair.K), sample=0)
     group = "affine" if biased else "linear"
-    A_f = _fit(inputs, group).T
-    B = _fit(labels, "affine")  # of rows: G_b = G_a B, so B estimates A⁻¹
-    A_g = np.linalg.pinv(B)
-    gap = B @ A_f - np.eye(ranks[0])
-    values, vectors = eigh(xa.T @ xa)
-    root = np.sqrt(np.maximum(values, 1e-300))
-    white = (vectors / root).T @ gap @ (vectors * root)
-    scale = np.sqrt(ranks[0])
-    absolute, spread = _logit_gap(a, b)
-    held_out, _ = ladder(inputs, 0, 1, (group,))[group]
-    constant = b.g.astype(np.float64).mean(axis=0) - bases[1] @ (
-        np.linalg.pinv(A_f).T @ (bases[0].T @ a.g.astype(np.float64).mean(axis=0))
-    )
+    gap_norm, spread = pair.logit_norms
+    second = xa.T @ xa
+    with one_thread(max(a.M, b.M)):
+        A_f = _fit(inputs, group).T
+        B = _fit(labels, "affine")  # of rows: G_b = G_a B, so B estimates A⁻¹
+        A_g = np.linalg.pinv(B)
+        kappa, kappa_raw = _disagreement(B @ A_f - np.eye(ranks[0]), second)
+        held_out, _ = ladder(inputs, 0, 1, (group,))[group]
+        label_error = _label_error(labels)
+        back = np.linalg.pinv(A_f).T
+    constant = b.mean_g - bases[1] @ (back @ (bases[0].T @ a.mean_g))
     shift = fb.mean(axis=0) - A_f @ fa.mean(axis=0) if biased else None
     return Gauge(
         A_from_f=bases[1] @ A_f @ bases[0].T,
         A_from_g=bases[1] @ A_g @ bases[0].T,
-        A_from_tuples=_from_tuples(ga, gb, labels, bases),
-        kappa=float(np.linalg.norm(white) / scale),
-        kappa_raw=float(np.linalg.norm(gap) / scale),
-        logit_gap=absolute / spread if spread > 0 else float(absolute > 0),
-        logit_gap_absolute=absolute,
+        A_from_tuples=_from_tuples(ga, gb, labels, bases, pivots),
+        kappa=kappa,
+        kappa_raw=kappa_raw,
+        logit_gap=gap_norm / spread if spread > 0 else float(gap_norm > 0),
+        logit_gap_absolute=gap_norm / a.n**0.5,
         identified=min(ranks),
         free=free,
         error=held_out.error,
+        label_error=label_error,
         shift=None if shift is None else bases[1] @ shift,
         constant=constant,
         notes=tuple(notes),
     )
+
+
+def _disagreement(gap: Array, second: Array) -> tuple[float, float]:
+    """‖gap‖_F / √r, in coordinates in which inputs with these second moments are white, and raw."""
+    values, vectors = eigh(second)
+    root = np.sqrt(np.maximum(values, 1e-300))
+    white = (vectors / root).T @ gap @ (vectors * root)
+    size = len(gap) ** 0.5
+    return float(np.linalg.norm(white) / size), float(np.linalg.norm(gap) / size)
 
 
 def _fit(moments: Moments, group: str) -> Array:
@@ -143,50 +166,28 @@ def _fit(moments: Moments, group: str) -> Array:
     return weights
 
 
-def _from_tuples(ga: Array, gb: Array, labels: Moments, bases: list[Array]) -> Array | None:
+def _from_tuples(
+    ga: Array, gb: Array, labels: Moments, bases: list[Array], pivots: Ints | None
+) -> Array | None:
     """A = L'⁻ᵀ Lᵀ from M differences, chosen on a's whitened g."""
     if ga.shape[1] != gb.shape[1] or len(ga) <= ga.shape[1]:
         return None
-    chosen = choose_tuple(ga @ labels.whitening_map(0))
+    if pivots is not None and len(pivots) == len(bases[0]) + 1 == ga.shape[1] + 1:
+        chosen = pivots
+    else:
+        chosen = choose_tuple(ga @ labels.whitening_map(0))
     left, right = (g[chosen[1:]] - g[chosen[0]] for g in (ga, gb))  # Lᵀ and L'ᵀ, by rows
     A: Array = bases[1] @ np.linalg.pinv(right) @ left @ bases[0].T
     return A
 
 
-def check_pair(a: SoftmaxModel, b: SoftmaxModel) -> None:
-    """Raise unless two models are over the same inputs and labels."""
-    if a.n != b.n:
-        raise InputError(
-            f"model {a.name!r} has {a.n} inputs and model {b.name!r} has {b.n}; compare them on "
-            "the same inputs in the same order"
-        )
-    if a.K != b.K:
-        raise InputError(
-            f"model {a.name!r} has {a.K} labels and model {b.name!r} has {b.K}; compare them over "
-            "the same labels in the same order"
-        )
+def _in_basis(rows: Array, basis: Array) -> Array:
+    return rows if basis.shape[1] == rows.shape[1] else rows @ basis
 
 
-def _identified(model: SoftmaxModel) -> Array:
-    """Basis (M, r) of the part of f-space that the distribution sees.
-
-    p sees f only through its products with differences of g, so the part outside their span is
-    free; and g only through f, so of that span the part that f reaches counts.
-    """
-    f, g = model.f.astype(np.float64), model.centred_g
-    eps = float(max(np.finfo(model.f.dtype).eps, np.finfo(model.g.dtype).eps))
-    of_g = span(g, eps)
-    reached = span(f @ of_g, eps)
-    basis: Array = of_g @ reached
-    return basis
-
-
-def _logit_gap(a: SoftmaxModel, b: SoftmaxModel) -> tuple[float, float]:
-    """√E‖Z_c − Z'_c‖² and √E‖Z_c‖², from products of second moments; no n × K table."""
-    (fa, ga), (fb, gb) = lifted(a), lifted(b)
-    same = float(np.vdot(fa.T @ fa, ga.T @ ga))
-    other = float(np.vdot(fb.T @ fb, gb.T @ gb))
-    cross = float(np.vdot(fa.T @ fb, ga.T @ gb))
-    square = same + other - 2 * cross
-    square = square if square > ROUNDING * (same + other) else 0.0
-    return float(np.sqrt(square / a.n)), float(np.sqrt(same / a.n))
+def _label_error(labels: Moments) -> float | None:
+    fewest = min(labels.n(without=fold) for fold in range(labels.folds))
+    # An affine map of r dimensions goes through any r + 1 points: fewer cannot fix it.
+    if fewest < max(labels.widths) + 1:
+        return None
+    return max(side.error for side in ladder(labels, 0, 1, ("affine",))["affine"])

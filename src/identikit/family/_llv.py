@@ -31,29 +31,16 @@ class Side(NamedTuple):
     skipped: Ints
 
 
-class Centre(NamedTuple):
-    """How far each label is from the mean of all labels, and the logit distance."""
-
-    distance: Array
-    logit: float
-
-
-def centre(pair: Pair) -> Centre:
-    """Distance of each label from the mean label, and ``sqrt(E_x ‖u − u'‖²)``.
-
-    u are the label-centred log-probabilities, that is the label-centred logits.
-    """
-    squares, gap = np.zeros((2, pair.K)), 0.0
-    for labels in pair.label_blocks():
-        ours, theirs = pair.deviations(labels)
-        gap += float(np.square(ours - theirs).sum())
-        squares[:, labels] = np.square(ours).sum(axis=1), np.square(theirs).sum(axis=1)
+def distance_to_centre(pair: Pair) -> Array:
+    """How far each label is from the mean of all labels, over both models."""
+    squares = np.concatenate([pair.deviations(labels) for labels in pair.label_blocks()], axis=1)
     total = squares.sum(axis=1, keepdims=True)
-    distance = np.divide(squares, total, out=np.zeros_like(squares), where=total > 0).sum(axis=0)
-    return Centre(distance, float(np.sqrt(gap / pair.n)))
+    shares = np.divide(squares, total, out=np.zeros_like(squares), where=total > 0)
+    distance: Array = shares.sum(axis=0)
+    return distance
 
 
-def label_side(pair: Pair, middle: Centre, M: int, fixed: Ints | None) -> Side:
+def label_side(pair: Pair, M: int, fixed: Ints | None) -> Side:
     """t1 and t3 of the labels, chosen as Nielsen et al. choose them unless they are fixed.
 
     Of every pivot the worst label is left out; the pivot whose remaining maximum is the smallest
@@ -64,7 +51,7 @@ def label_side(pair: Pair, middle: Centre, M: int, fixed: Ints | None) -> Side:
     elif pair.K <= ALL_PIVOTS:
         pivot = _best_pivot(pair, M)
     else:
-        pivot = int(middle.distance.argmin())
+        pivot = int(distance_to_centre(pair).argmin())
     values, loss, spread, varies = _label_terms(pair, pivot)
     others = np.delete(np.arange(pair.K), pivot)
     skipped, left_out = others[~varies[others]], np.empty(0, dtype=np.intp)

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError, safe_open
 
-from identikit._linalg import Array, rank_tolerance, svd
+from identikit._linalg import Array, rank_tolerance, span, svd, triangle
 from identikit.errors import InputError
 from identikit.sources import open_source
 
 #: Numbers of one block of logits: 32 MB of float64.
 BLOCK = 2**22
+#: And of what is worked on element by element at a time: 512 kB.
+PIECE = 2**16
 
 
 class SoftmaxModel:
@@ -172,30 +174,86 @@ class SoftmaxModel:
             return np.concatenate([self.log_prob(some) for some in self.slices()])
         if self.table is not None:
             return self.table[rows]
-        logits = self.logits(rows)
-        logits -= logits.max(axis=1, keepdims=True)
-        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        return logits
+        return log_softmax(self._centred_logits(rows))
 
     def logits(self, rows: slice = slice(None)) -> Array:
         """f(x)ᵀg(y) + bias(y) of some inputs, in float64; for the candidates if there are any."""
+        centred = self._centred_logits(rows)
+        centred += (self.f[rows].astype(np.float64) @ self.mean_g)[:, None]
+        return centred
+
+    def _centred_logits(self, rows: slice) -> Array:
+        """The logits with g less its mean, which no probability can tell from g."""
         f = self.f[rows].astype(np.float64)
         if self.candidates is None:
-            logits: Array = f @ self._g64.T
+            logits: Array = f @ self.centred_g.T
             return logits if self.bias is None else logits + self.bias
         chosen = self.candidates[rows]
-        logits = np.einsum("im,ijm->ij", f, self._g64[chosen])
+        logits = np.einsum("im,ijm->ij", f, self.centred_g[chosen])
         return logits if self.bias is None else logits + self.bias[chosen]
 
     @cached_property
-    def _g64(self) -> Array:
-        return self.g.astype(np.float64)
+    def mean_g(self) -> Array:
+        """The mean of g over labels."""
+        mean: Array = self.g.mean(axis=0, dtype=np.float64)
+        return mean
 
     @cached_property
     def centred_g(self) -> Array:
-        """g less its mean over labels: a constant added to every g changes no probability."""
-        centred: Array = self._g64 - self._g64.mean(axis=0)
+        """g less its mean over labels, in float64: a constant in every g changes no probability."""
+        centred = self.g.astype(np.float64)
+        centred -= self.mean_g
         return centred
+
+    @property
+    def lifted_f(self) -> Array:
+        """F in float64, with a column of ones if there is a bias."""
+        f = self.f.astype(np.float64)
+        return f if self.bias is None else np.column_stack([f, np.ones(len(f))])
+
+    @property
+    def lifted_g(self) -> Array:
+        """The label-centred G, with the centred bias as a column if there is one."""
+        if self.bias is None:
+            return self.centred_g
+        return np.column_stack([self.centred_g, self.bias - self.bias.mean()])
+
+    @cached_property
+    def input_factor(self) -> Array:
+        """R of `lifted_f`: all that inner products over the inputs need."""
+        return triangle(self.lifted_f)
+
+    @cached_property
+    def label_factor(self) -> Array:
+        """R of `lifted_g`."""
+        return triangle(self.lifted_g)
+
+    @cached_property
+    def identified(self) -> Array:
+        """Basis (M, r) of the part of f-space that the distribution sees; the axes if it is all.
+
+        p sees f only through its products with differences of g, so the part outside their span is
+        free; and g only through f, so of that span the part that f reaches counts.
+        """
+        eps = float(max(np.finfo(self.f.dtype).eps, np.finfo(self.g.dtype).eps))
+        of_g = span(self.label_factor[:, : self.M], self.K, eps)
+        reached = span(self.input_factor[:, : self.M] @ of_g, self.n, eps)
+        basis: Array = of_g @ reached
+        return np.eye(self.M) if basis.shape[1] == self.M else basis
+
+
+def log_softmax(logits: Array) -> Array:
+    """The logits less log Σ exp of each row, in place, in pieces that stay in the cache."""
+    for piece in pieces(logits):
+        piece -= piece.max(axis=1, keepdims=True)
+        piece -= np.log(np.exp(piece).sum(axis=1, keepdims=True))
+    return logits
+
+
+def pieces(rows: Array) -> Iterator[Array]:
+    """Views of some rows each, as many as a core's cache holds."""
+    step = max(1, PIECE // rows.shape[1])
+    return (rows[at : at + step] for at in range(0, len(rows), step))
 
 
 def _matrix(value: ArrayLike, what: str, name: str, *, finite: bool = True) -> Array:

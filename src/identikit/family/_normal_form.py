@@ -1,23 +1,13 @@
-"""The normal form of a model, and the subspace that its distribution identifies."""
+"""The normal form of a model: coordinates that the distribution itself singles out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dgeqrf, dgeqrf_lwork
 
 from identikit._linalg import Array, rank_tolerance, svd
 from identikit.family._model import SoftmaxModel
-
-
-def lifted(model: SoftmaxModel) -> tuple[Array, Array]:
-    """F (n, M) and label-centred G (K, M) in float64; with a bias [F, 1] and [G, b]."""
-    f, g = model.f.astype(np.float64), model.centred_g
-    if model.bias is None:
-        return f, g
-    bias = model.bias - model.bias.mean()
-    return np.column_stack([f, np.ones(len(f))]), np.column_stack([g, bias])
 
 
 @dataclass(frozen=True)
@@ -45,7 +35,7 @@ def normal_form(model: SoftmaxModel) -> NormalForm:
     ----------
     model : SoftmaxModel
     """
-    f, g = lifted(model)
+    f, g = model.lifted_f, model.lifted_g
     (qf, rf), (qg, rg) = np.linalg.qr(f), np.linalg.qr(g)
     left, values, right = svd(rf @ rg.T)
     eps = max(_eps(model.f), _eps(model.g))
@@ -61,28 +51,3 @@ def normal_form(model: SoftmaxModel) -> NormalForm:
 
 def _eps(array: Array) -> float:
     return float(np.finfo(array.dtype).eps)
-
-
-def triangle(rows: Array, *, overwrite: bool = False) -> Array:
-    """R of rows = QR, without Q: the same inner products of columns in as few rows as possible.
-
-    Parameters
-    ----------
-    overwrite : bool
-        Use up a matrix in Fortran order: a vocabulary has no room for a copy.
-    """
-    rows = np.asfortranarray(rows, dtype=np.float64)
-    room, _ = dgeqrf_lwork(*rows.shape)  # without it LAPACK goes column by column
-    factors, *_ = dgeqrf(rows, lwork=int(room), overwrite_a=overwrite)
-    upper: Array = np.triu(factors[: min(rows.shape)])
-    return upper
-
-
-def span(rows: Array, eps: float) -> Array:
-    """Orthonormal basis (M, r) of the space that rows (n, M) span."""
-    if not rows.any():
-        return np.empty((rows.shape[1], 0))
-    _, values, right = svd(triangle(rows))
-    least = rank_tolerance(len(rows), rows.shape[1], eps) * max(values[0], 1e-300)
-    basis: Array = right[: int(np.count_nonzero(values > least))].T
-    return basis

@@ -11,17 +11,26 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import Array, one_thread, singular_values
+from identikit._linalg import Array, one_thread, singular_values, triangle
 from identikit.errors import InputError
 from identikit.family import _model
-from identikit.family._model import SoftmaxModel
-from identikit.family._normal_form import triangle
+from identikit.family._model import SoftmaxModel, pieces
 
 Ints = NDArray[np.intp]
 T = TypeVar("T")
 
 #: Log-odds whose spread is a smaller share of the log-likelihoods' spread count as constant.
 CONSTANT = 1e-6
+
+
+def check_pair(a: SoftmaxModel, b: SoftmaxModel) -> None:
+    """Raise unless two models are over the same number of inputs and of labels."""
+    for what, ours, theirs in (("inputs", a.n, b.n), ("labels", a.K, b.K)):
+        if ours != theirs:
+            raise InputError(
+                f"model {a.name!r} has {ours} {what} and model {b.name!r} has {theirs}; compare "
+                f"them over the same {what} in the same order"
+            )
 
 
 class Pair:
@@ -32,17 +41,7 @@ class Pair:
     """
 
     def __init__(self, a: SoftmaxModel, b: SoftmaxModel) -> None:
-        for what, ours, theirs in (("inputs", a.n, b.n), ("labels", a.K, b.K)):
-            if ours != theirs:
-                raise InputError(
-                    f"model {a.name!r} has {ours} {what} and model {b.name!r} has {theirs}; "
-                    f"distances need the same {what} in the same order"
-                )
-        if not _same_candidates(a, b):
-            raise InputError(
-                f"models {a.name!r} and {b.name!r} have different candidates; distances compare "
-                "distributions over the same labels, so give both the same candidates"
-            )
+        check_pair(a, b)
         self.models = (a, b)
         self.n = a.n
         #: log p of label 0, block by block, as a pass over all labels has left it here.
@@ -115,12 +114,18 @@ class Pair:
     def over_blocks(self, function: Callable[[Array, Array], T]) -> list[T]:
         """The function of every block, in order; on all cores where there are many blocks.
 
-        Blocks are products and then element by element, which BLAS does not share out.
+        Blocks are products and then element by element, which BLAS does not share out; the function
+        sees a few rows at a time, which are still in the cache when it is done with them.
         """
+
+        def of(block: tuple[Array, Array]) -> list[T]:
+            return [function(*both) for both in zip(*map(pieces, block), strict=True)]
+
         if self._whole:
-            return [function(*block) for block in self._whole]
+            return [value for block in self._whole for value in of(block)]
         with one_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(lambda rows: function(*self._block(rows)), self._slices()))
+            parts = pool.map(lambda rows: of(self._block(rows)), self._slices())
+            return [value for part in parts for value in part]
 
     @cached_property
     def _log_z(self) -> tuple[Array, Array]:
@@ -129,11 +134,11 @@ class Pair:
         for both in self.first or (tuple(b[:, 0] for b in block) for block in self.blocks()):
             for kept, block in zip(sums, both, strict=True):
                 kept.append(block)
-        every = np.zeros(1, dtype=np.intp)
-        parts = []
-        for model, kept in zip(self.models, sums, strict=True):
-            parts.append(_columns(model, slice(None), every)[:, 0] - np.concatenate(kept))
-        return parts[0], parts[1]
+        ours, theirs = (
+            _first_logit(model) - np.concatenate(kept)
+            for model, kept in zip(self.models, sums, strict=True)
+        )
+        return ours, theirs
 
     def label_blocks(self, per_label: int = 8) -> Iterator[slice]:
         """Labels, as many at a time as leave room for `per_label` vectors of each."""
@@ -162,18 +167,29 @@ class Pair:
         )
         return ours, theirs
 
-    def deviations(self, labels: slice | Ints) -> tuple[Array, Array]:
-        """The same for log p(y|x) less its mean over labels, and not centred over x."""
+    def deviations(self, labels: slice) -> Array:
+        """E_x (log p(y|x) − mean over labels)² of both models and these labels, times n."""
         if self._by_table:
-            tables = (self._table(model, slice(None)) for model in self.models)
-            ours, theirs = ((t[:, labels] - t.mean(axis=1, keepdims=True)).T for t in tables)
-            return ours, theirs
-        first, second = self._logit_factors
-        ours, theirs = (
-            self._label_map(model, labels) @ factor.T
-            for model, factor in zip(self.models, (first, second), strict=True)
-        )
-        return ours, theirs
+            centred = [table[:, labels].T for table in self._centred_tables]
+        else:
+            centred = [self.label_map(m, labels) @ m.input_factor.T for m in self.models]
+        return np.stack([np.square(rows).sum(axis=1) for rows in centred])
+
+    @cached_property
+    def logit_norms(self) -> tuple[float, float]:
+        """‖Z_c − Z'_c‖ and ‖Z_c‖, Frobenius, of the label-centred logits of the two models."""
+        if self._coordinates is None:
+            ours, theirs = self._centred_tables
+        else:
+            ours, theirs = (
+                f @ g.T for f, g in zip(self._logit_factors, self._coordinates, strict=True)
+            )
+        return float(np.linalg.norm(ours - theirs)), float(np.linalg.norm(ours))
+
+    @property
+    def _centred_tables(self) -> list[Array]:
+        tables = [self._table(model, slice(None)) for model in self.models]
+        return [table - table.mean(axis=1, keepdims=True) for table in tables]
 
     def _g(self, labels: slice | Ints) -> Iterator[Array]:
         return (model.g[self.labels[labels]].astype(np.float64) for model in self.models)
@@ -188,32 +204,24 @@ class Pair:
     @cached_property
     def _input_factors(self) -> tuple[Array, Array]:
         """R of [f, −log Z, f', −log Z'] centred over inputs, cut into the two models' columns."""
-        parts = [
-            np.column_stack([model.f.astype(np.float64), -log_z])
+        columns = [
+            part
             for model, log_z in zip(self.models, self._log_z, strict=True)
+            for part in (model.f, -log_z[:, None])
         ]
-        both = np.hstack(parts)
+        both = _side_by_side(columns)
         both -= both.mean(axis=0)
-        return self._cut(triangle(both), parts[0].shape[1])
+        return self._cut(triangle(both, overwrite=True), self.models[0].M + 1)
 
     @cached_property
     def _logit_factors(self) -> tuple[Array, Array]:
         """R of [f, f'], with a one beside each f that has a bias."""
-        parts = [_with_one(model.f, model) for model in self.models]
-        return self._cut(triangle(np.hstack(parts)), parts[0].shape[1])
+        parts = [model.lifted_f for model in self.models]
+        return self._cut(triangle(_side_by_side(parts), overwrite=True), parts[0].shape[1])
 
     @staticmethod
     def _cut(factor: Array, at: int) -> tuple[Array, Array]:
         return factor[:, :at], factor[:, at:]
-
-    def log_odds(self, pivot: int, chosen: Ints) -> Iterator[tuple[Array, Array]]:
-        """log p(y|x) − log p(pivot|x) of the chosen labels, some rows at a time."""
-        step = max(1, _model.BLOCK // (len(chosen) + 1))
-        columns = self.labels[np.append(chosen, pivot)]
-        for start in range(0, self.n, step):
-            rows = slice(start, start + step)
-            ours, theirs = (_columns(model, rows, columns) for model in self.models)
-            yield ours[:, :-1] - ours[:, -1:], theirs[:, :-1] - theirs[:, -1:]
 
     def rows(self, inputs: Ints) -> tuple[Array, Array]:
         """Vectors whose inner products are those of log p(·|x) and log p'(·|x), centred over y.
@@ -244,38 +252,38 @@ class Pair:
 
     def _label_rows(self, model: SoftmaxModel, inputs: Ints) -> Array:
         if model.table is None:
-            values = _with_one(model.f[inputs], model) @ self._label_map(model).T
+            values = _with_one(model.f[inputs], model) @ self.label_map(model).T
         else:
             values = model.table[np.asarray(inputs)[..., None], self.labels].astype(np.float64)
         centred: Array = values - values.mean(axis=-1, keepdims=True)
         return centred
 
-    def _label_map(self, model: SoftmaxModel, labels: slice | Ints = slice(None)) -> Array:
+    def label_map(self, model: SoftmaxModel, labels: slice | Ints = slice(None)) -> Array:
         """[g, bias] of some labels, less the mean over all that are possible."""
-        chosen = self.labels[labels]
-        g: Array = model.g[chosen] - self._means[self.models.index(model)]
-        if model.bias is None:
-            return g
-        return np.column_stack([g, model.bias[chosen] - model.bias[self.labels].mean()])
-
-    @cached_property
-    def _means(self) -> list[Array]:
-        return [model.g[self.labels].mean(axis=0, dtype=np.float64) for model in self.models]
+        if self.K == model.K:
+            return model.lifted_g[labels]
+        possible = model.lifted_g[self.labels]
+        chosen: Array = possible[labels] - possible.mean(axis=0)
+        return chosen
 
     @cached_property
     def _coordinates(self) -> tuple[Array, Array] | None:
-        if any(model.table is not None for model in self.models):
+        if self._by_table:
             return None
-        widths = [model.M + (model.bias is not None) for model in self.models]
-        both = np.empty((self.K, sum(widths)), order="F")
-        both[:, : widths[0]] = self._label_map(self.models[0])
-        both[:, widths[0] :] = self._label_map(self.models[1])
+        both = _side_by_side([model.lifted_g for model in self.models])
         if both.shape[1] < self.K:
             both = triangle(both, overwrite=True)
-        return self._cut(both, widths[0])
+        return self._cut(both, self.models[0].lifted_g.shape[1])
 
 
-def _same_candidates(a: SoftmaxModel, b: SoftmaxModel) -> bool:
+def _side_by_side(parts: list[Array]) -> Array:
+    """Their columns in one matrix, in the order of LAPACK."""
+    both = np.empty((len(parts[0]), sum(part.shape[1] for part in parts)), order="F")
+    np.concatenate(parts, axis=1, out=both)
+    return both
+
+
+def same_candidates(a: SoftmaxModel, b: SoftmaxModel) -> bool:
     if a.candidates is None or b.candidates is None:
         return a.candidates is b.candidates
     return np.array_equal(a.candidates, b.candidates)
@@ -291,9 +299,7 @@ def _with_one(f: Array, model: SoftmaxModel) -> Array:
     return f if model.bias is None else np.concatenate([f, np.ones_like(f[..., :1])], axis=-1)
 
 
-def _columns(model: SoftmaxModel, rows: slice, columns: Ints) -> Array:
-    """Log-probabilities of some labels, up to a constant for each input."""
-    if model.table is not None:
-        return model.table[rows][:, columns].astype(np.float64)
-    logits: Array = model.f[rows].astype(np.float64) @ model.g[columns].astype(np.float64).T
-    return logits if model.bias is None else logits + model.bias[columns]
+def _first_logit(model: SoftmaxModel) -> Array:
+    """f(x)ᵀg(y) + bias(y) of label 0."""
+    logit: Array = model.f.astype(np.float64) @ model.g[0].astype(np.float64)
+    return logit if model.bias is None else logit + model.bias[0]

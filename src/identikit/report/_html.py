@@ -1,4 +1,4 @@
-"""One self-contained page: no network, no script, no fonts to fetch."""
+"""An audit on one page: every pair at a glance, then one by one, then in numbers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from identikit.auditing._result import Audit, Pair
-from identikit.report._numbers import ABSENT, number, plain, shorten, with_interval
-from identikit.report._order import shared_warnings, worst_first
-from identikit.report._panels import MAX_POINTS
+from identikit.report._drawing import MAX_POINTS
+from identikit.report._numbers import isolated, number, with_interval
+from identikit.report._order import shared, worst_first
+from identikit.report._page import render
 from identikit.report._svg import inline
 from identikit.report._words import GROUPS, compose, headline, standing
 from identikit.report.plots import pair_figure
@@ -29,41 +30,24 @@ def html(audit: Audit) -> str:
     audit : Audit
         The result to show.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("identikit", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"number": number, "plain": plain, "shorten": shorten}
     pairs = worst_first(audit)
-    page = environment.get_template("audit.html.j2").render(
+    return render(
+        "audit.html.j2",
         audit=audit,
         settings=audit.settings,
         headline=headline(audit.verdict, len(audit.views)),
         standing=standing(audit.verdict),
         sentence=compose(
-            audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, _isolated
+            audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, isolated
         ),
         matrix=_matrix(audit, pairs),
         cards=[_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
         pairs=pairs,
         numbers=_numbers(pairs),
-        warnings=shared_warnings(pairs),
+        warnings=shared(pair.warnings for pair in pairs),
         groups=GROUPS,
         max_points=MAX_POINTS,
-        absent=ABSENT,
     )
-    # File names may hold bytes that are no text; they must not stop the report from being written.
-    return page.encode("utf-8", "replace").decode("utf-8")
-
-
-def _isolated(name: str) -> str:
-    """A name between Unicode isolates, so that right-to-left script does not reorder the rest."""
-    return f"\u2068{shorten(name, 60)}\u2069"
 
 
 def _matrix(audit: Audit, pairs: list[Pair]) -> list[list[dict[str, Any] | None]]:

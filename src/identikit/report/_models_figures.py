@@ -5,23 +5,26 @@ No panel holds a model's name: a name may be long or hostile, and belongs into t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.auditing._models import ModelPair, ModelReport
+from identikit.auditing._models_result import ModelPair, ModelReport
 from identikit.family._distances import Distances
-from identikit.report._panels import (
+from identikit.report._drawing import (
     MAX_POINTS,
     MAX_SPECTRUM,
-    _absent,
-    _dots,
-    ladder,
-    spectrum,
+    absent,
+    beside,
+    diagonal,
+    dots,
+    sheet,
+    thinned,
 )
-from identikit.report._style import PALETTE, STYLE
-from identikit.report.plots import HEIGHT, WIDTH
+from identikit.report._panels import ladder, spectrum
+from identikit.report._style import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 # Distances below this are rounding.
 LEAST = 1e-6
+# These words name no value of an axis, so their heights are parts of the panel.
+_named = partial(beside, in_panel_parts=True)
 
 
 def models_figure(
@@ -45,22 +50,18 @@ def models_figure(
     tolerance : float
         The largest error that counts as the same; a line in the ladder.
     """
-    from matplotlib import style
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    # From the defaults, so that a user's own settings (usetex, say) cannot break a report.
-    with style.context(["default", STYLE]):
-        engine = ConstrainedLayoutEngine(wspace=0.06, hspace=0.08)
-        figure = Figure((3 * WIDTH, 2 * HEIGHT), layout=engine)
-        above, below = figure.subplots(2, 3)
-        label_spectra(above[0], models)
-        log_odds(above[1], pair)
-        two_maps(above[2], pair)
-        ladder(below[0], pair.embedding, tolerance)
-        spectrum(below[1], pair.embedding)
-        bounds(below[2], pair)
-    return figure
+    return sheet(
+        [
+            partial(label_spectra, models=models),
+            partial(log_odds, pair=pair),
+            partial(two_maps, pair=pair),
+        ],
+        [
+            partial(ladder, pair=pair.embedding, tolerance=tolerance),
+            partial(spectrum, pair=pair.embedding),
+            partial(bounds, pair=pair),
+        ],
+    )
 
 
 def label_spectra(ax: Axes, models: tuple[ModelReport, ModelReport]) -> None:
@@ -73,7 +74,7 @@ def label_spectra(ax: Axes, models: tuple[ModelReport, ModelReport]) -> None:
         values, rank = model.diversity.singular_values, model.diversity.rank
         shares = np.maximum(values / values[0], 1e-17)
         smallest.append(shares[rank - 1])
-        kept = np.unique(np.linspace(0, len(shares) - 1, MAX_SPECTRUM).astype(int))
+        kept = thinned(len(shares), MAX_SPECTRUM)
         # Lines of unequal width: where one hides the other, both are seen.
         ax.plot(kept + 1, shares[kept], color=PALETTE[colour], lw=width)
         ax.plot(rank, shares[rank - 1], mark, ms=5, color=PALETTE[colour])
@@ -89,16 +90,16 @@ def label_spectra(ax: Axes, models: tuple[ModelReport, ModelReport]) -> None:
 def log_odds(ax: Axes, pair: ModelPair) -> None:
     """Log-odds of two labels in one model against the other's; equal models lie on the diagonal."""
     ax.set_title("Do the log-odds agree?")
-    _diagonal(ax, pair.log_odds, "log-odds of a", "log-odds of b")
+    _against(ax, pair.log_odds, "log-odds of a", "log-odds of b")
 
 
 def two_maps(ax: Axes, pair: ModelPair) -> None:
     """Entries of A estimated from f against those estimated from g; one map is a diagonal."""
     ax.set_title("Do f and g move by one map?")
     entries = np.column_stack([pair.gauge.A_from_f.ravel(), pair.gauge.A_from_g.ravel()])
-    kept = np.unique(np.linspace(0, len(entries) - 1, MAX_POINTS).astype(int))
+    kept = thinned(len(entries), MAX_POINTS)
     reach = 2 * float(np.abs(entries[:, 0]).max())
-    _diagonal(ax, entries[kept], "entry of A from f", "entry of A from g", reach)
+    _against(ax, entries[kept], "entry of A from f", "entry of A from g", reach)
     # Where g and g' are unrelated, the map from g has entries of any size.
     beyond = int(np.count_nonzero(np.abs(entries[:, 1]) > reach))
     if beyond:
@@ -110,7 +111,7 @@ def bounds(ax: Axes, pair: ModelPair) -> None:
     ax.set_title("Does the distribution bound it?")
     apart = pair.distances
     if not isinstance(apart, Distances):
-        _absent(ax)
+        absent(ax)
         return
     ax.set_xscale("log")
     ax.set_yscale("log")
@@ -140,31 +141,11 @@ def bounds(ax: Axes, pair: ModelPair) -> None:
         _plain_ticks(ax, which)
 
 
-def _diagonal(ax: Axes, points: NDArray[np.float64], x: str, y: str, most: float = np.inf) -> None:
+def _against(ax: Axes, points: NDArray[np.float64], x: str, y: str, most: float = np.inf) -> None:
     reach = min(1.08 * float(np.abs(points).max()), most) or 1.0
     points = points[(np.abs(points) <= reach).all(axis=1)]
-    ax.set_xlim(-reach, reach)
-    ax.set_ylim(-reach, reach)
-    ax.plot([-reach, reach], [-reach, reach], color=PALETTE["muted"], lw=0.8, ls=(0, (4, 2)))
-    _dots(ax, points[:, 0], points[:, 1], "accent", 2.4, alpha=0.6)
-    ax.locator_params(nbins=4, steps=[1, 2, 5, 10])
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
-    ax.set_box_aspect(1)
-
-
-def _named(ax: Axes, height: float, text: str, colour: str) -> None:
-    """A name at the right edge, at a height in parts of the panel, where no data can be."""
-    ax.annotate(
-        text,
-        (1, height),
-        (4, 0),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        va="center",
-        color=PALETTE[colour],
-        annotation_clip=False,
-    )
+    diagonal(ax, reach, x, y)
+    dots(ax, points[:, 0], points[:, 1], "accent", 2.4, alpha=0.6)
 
 
 def _plain_ticks(ax: Axes, which: str) -> None:

@@ -1,20 +1,27 @@
-"""Compared models on one self-contained page: no network, no script, no fonts to fetch."""
+"""Compared models on one page: each model, every pair in numbers, then one by one."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from identikit.auditing._models import CLOSE, DIFFERENT, SAME, TWO_MAPS, ModelPair, ModelsAudit
+from identikit.auditing._models_result import (
+    CLOSE,
+    DIFFERENT,
+    SAME,
+    TWO_MAPS,
+    ModelPair,
+    ModelsAudit,
+)
 from identikit.family._distances import Distances
 from identikit.report._models_figures import models_figure
-from identikit.report._models_table import lead, numbers, small, worst_first
-from identikit.report._numbers import ABSENT, number, plain, shorten, with_interval
+from identikit.report._models_table import lead, numbers, worst_first
+from identikit.report._numbers import isolated, with_interval
+from identikit.report._page import render
 from identikit.report._svg import inline
 
 # Pairs that get a figure: a page must stay a page.
 MAX_FIGURES = 20
-# The audit's page names the tones of its three standings; a finding borrows one.
+# The page names a tone after each of the audit's three standings; a finding borrows one.
 TONES = {
     SAME: "within-tolerance",
     CLOSE: "unrelated",
@@ -37,36 +44,17 @@ def models_html(audit: ModelsAudit) -> str:
     audit : ModelsAudit
         The result to show.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
-    loader = PackageLoader("identikit", "report")
-    environment = Environment(
-        loader=loader,
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"number": number, "plain": plain, "shorten": shorten, "small": small}
-    # One look for all pages: the style is written once, in the audit's page.
-    source, _, _ = loader.get_source(environment, "audit.html.j2")
-    look = re.search(r"<style>.*?</style>", source, re.S)
-    assert look is not None
     pairs = worst_first(audit)
-    page = environment.get_template("models.html.j2").render(
+    return render(
+        "models.html.j2",
         audit=audit,
-        style=Markup(look[0]),
         headline=_headline(audit),
-        sentence=lead(audit, lambda name: f"\u2068{shorten(name, 60)}\u2069"),
+        sentence=lead(audit, isolated),
         tone=TONES[SAME if audit.same else audit.worst.finding],
         pairs=[(pair, list(numbers(pair).items())) for pair in pairs],
         cards=[_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
         tones=TONES,
-        absent=ABSENT,
     )
-    # File names may hold bytes that are no text; they must not stop the report from being written.
-    return page.encode("utf-8", "replace").decode("utf-8")
 
 
 def _headline(audit: ModelsAudit) -> str:

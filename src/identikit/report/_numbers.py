@@ -38,6 +38,19 @@ def number(value: float | None, places: int = 3) -> str:
     return f"{value:.{places}f}".replace(f"-{0:.{places}f}", f"{0:.{places}f}")
 
 
+def small(value: float | None) -> str:
+    """A distance with three digits, whatever its size.
+
+    >>> small(0.03214), small(1.04e-4), small(3e-15), small(None), small(float("inf"))
+    ('0.0321', '0.000104', '<1e-06', '–', '∞')
+    """
+    if value is None:
+        return ABSENT
+    if value == float("inf"):
+        return "∞"
+    return f"{value:.3g}" if value >= 1e-6 else "<1e-06"
+
+
 def with_interval(value: float, interval: Interval) -> tuple[str, str, str]:
     """A value and the ends of its interval, all with the digits that the interval supports.
 
@@ -64,3 +77,8 @@ def shorten(text: str, width: int) -> str:
         return text
     tail = (width - 1) // 2
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def isolated(name: str) -> str:
+    """A name between Unicode isolates, so that right-to-left script does not reorder the rest."""
+    return f"\u2068{shorten(name, 60)}\u2069"

@@ -1,8 +1,9 @@
-"""The order in which pairs are read, and the warnings they share."""
+"""The order in which pairs are read, and the messages they share."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from identikit.auditing._result import Audit, Pair
 from identikit.report._words import UNRELATED
@@ -17,7 +18,11 @@ def worst_first(audit: Audit) -> list[Pair]:
     )
 
 
-def shared_warnings(pairs: list[Pair]) -> list[tuple[str, int]]:
-    """Each distinct warning with the number of pairs that have it, the commonest first."""
+def shared(messages: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
+    """Each distinct message with the number of pairs that have it, the commonest first.
+
+    >>> shared([["few rows", "low rank"], ["low rank"]])
+    [('low rank', 2), ('few rows', 1)]
+    """
     # A dict, not a set: equal counts keep the order of the checks, in every process.
-    return Counter(text for pair in pairs for text in dict.fromkeys(pair.warnings)).most_common()
+    return Counter(text for pair in messages for text in dict.fromkeys(pair)).most_common()

@@ -1,0 +1,184 @@
+"""What `audit_models` returns: plain records of the models and of their pairs."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit import _files
+from identikit.auditing._result import Pair
+from identikit.family import Distances, Divergences, Diversity, Gauge
+
+#: What a pair may be found to be.
+SAME = "same distribution"
+CLOSE = "close in KL only"
+TWO_MAPS = "not by one map"
+DIFFERENT = "different"
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """A model: how many inputs n and labels K, its width M, and how much of it is identified."""
+
+    name: str
+    n: int
+    K: int
+    M: int
+    bias: bool
+    diversity: Diversity
+
+    @property
+    def diverse(self) -> bool:
+        """Whether its distribution identifies all of f and of g."""
+        return self.diversity.ok and self.diversity.inputs_ok
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        found = self.diversity
+        return {
+            "name": self.name,
+            "inputs": self.n,
+            "labels": self.K,
+            "dims": self.M,
+            "bias": self.bias,
+            "diversity": {
+                "ok": found.ok,
+                "rank": found.rank,
+                "needed": found.needed,
+                "condition": _finite(found.condition),
+                "condition_whitened": _finite(found.condition_whitened),
+                "condition_random": _finite(found.condition_random),
+                "inputs_ok": found.inputs_ok,
+                "inputs_rank": found.inputs_rank,
+                "complexity": {f"{share:g}": count for share, count in found.complexity.items()},
+                "components": found.components,
+                "singular_values": found.singular_values.tolist(),
+                "pivots": found.pivots.tolist(),
+                "reasons": list(found.reasons),
+            },
+        }
+
+
+@dataclass(frozen=True)
+class ModelPair:
+    """All that is said of two models.
+
+    `embedding` is the audit of f against f', each projected on what its distribution identifies.
+    `finding` is one of "same distribution", "close in KL only",
+    "not by one map" and "different", `sentence` says it in words. `log_odds` (points, 2) are
+    log p(y|x) − log p(y'|x) of both models for random inputs and labels.
+    """
+
+    a: str
+    b: str
+    gauge: Gauge
+    distances: Distances | Divergences
+    embedding: Pair
+    finding: str
+    sentence: str
+    notes: tuple[str, ...]
+    log_odds: NDArray[np.float64]
+
+    @property
+    def same(self) -> bool:
+        """Whether relative logit gap and κ are both within the tolerance."""
+        return self.finding == SAME
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; the matrices A are left to `gauge`."""
+        found, apart = self.gauge, self.distances
+        measured: dict[str, Any] = {name: _finite(getattr(apart, name)) for name in apart.kinds}
+        if isinstance(apart, Distances):
+            measured |= {
+                "M": apart.M,
+                "terms": [_finite(term) for term in apart.terms],
+                "pivot": apart.labels[0],
+                "left_out": list(apart.left_out),
+                "inputs": list(apart.inputs),
+            }
+        return {
+            "a": self.a,
+            "b": self.b,
+            "finding": self.finding,
+            "sentence": self.sentence,
+            "logit_gap": _finite(found.logit_gap),
+            "kappa": _finite(found.kappa),
+            "gauge": {
+                "kappa_raw": _finite(found.kappa_raw),
+                "logit_gap_absolute": _finite(found.logit_gap_absolute),
+                "identified": found.identified,
+                "free": list(found.free),
+                "error": _finite(found.error),
+            },
+            "distances": measured | {"kinds": dict(apart.kinds)},
+            "embedding": self.embedding.to_dict(),
+            "label_error": found.label_error,
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True)
+class ModelsAudit:
+    """The result of `audit_models`: the models, every pair, and the worst of the pairs."""
+
+    version: str
+    models: tuple[ModelReport, ...]
+    pairs: tuple[ModelPair, ...]
+    tolerance: float
+    seed: int
+    folds: int
+
+    @property
+    def worst(self) -> ModelPair:
+        """The pair with the largest relative logit gap."""
+        return max(self.pairs, key=lambda pair: pair.gauge.logit_gap)
+
+    @property
+    def same(self) -> bool:
+        """Whether every pair is the same within the tolerance."""
+        return all(pair.same for pair in self.pairs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as one JSON-ready document."""
+        worst = self.worst
+        return {
+            "identikit": self.version,
+            "inputs": self.models[0].n,
+            "labels": self.models[0].K,
+            "models": [model.to_dict() for model in self.models],
+            "pairs": [pair.to_dict() for pair in self.pairs],
+            "verdict": {
+                "a": worst.a,
+                "b": worst.b,
+                "finding": worst.finding,
+                "sentence": worst.sentence,
+                "logit_gap": _finite(worst.gauge.logit_gap),
+                "kappa": _finite(worst.gauge.kappa),
+                "within_tolerance": self.same,
+            },
+            "settings": {"tolerance": self.tolerance, "seed": self.seed, "folds": self.folds},
+        }
+
+    def to_json(self) -> str:
+        """The document of `to_dict` as text; strict JSON, so absent values are null."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON document, atomically."""
+        _files.write_text(path, self.to_json())
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write the one-page HTML report, atomically."""
+        from identikit.report._models_html import models_html
+
+        _files.write_text(path, models_html(self))
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

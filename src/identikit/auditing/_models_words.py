@@ -1,0 +1,121 @@
+"""What a pair of softmax models is found to be, and the sentence that says it."""
+
+from __future__ import annotations
+
+import math
+
+from identikit.auditing._models_result import CLOSE, DIFFERENT, SAME, TWO_MAPS, ModelReport
+from identikit.auditing._result import Pair
+from identikit.auditing._verdict import UNRELATED
+from identikit.family import Divergences, Gauge, SoftmaxModel
+
+#: Below this KL, in nats, two models are close for whoever looks at predictions only.
+SMALL_KL = 1e-2
+#: Above this held-out error one embedding says little of the other.
+LARGE_ERROR = 0.5
+#: Checks whose complaint a projection on the identified subspace brings about by design.
+OF_PROJECTION = ("rank", "widths")
+
+
+def find(
+    related: Gauge,
+    apart: Divergences,
+    embedding: Pair,
+    tolerance: float,
+    *,
+    partial: bool,
+) -> str:
+    # A label that is impossible somewhere has no logits; its probabilities are all there is of it.
+    agree = apart.tv <= tolerance or not partial
+    if agree and max(related.logit_gap, related.kappa) <= tolerance:
+        return SAME
+    poor = embedding.group == UNRELATED or embedding.error > LARGE_ERROR
+    if poor and max(apart.kl, apart.kl_reverse) < SMALL_KL:
+        return CLOSE
+    labels = related.label_error
+    sides = labels is not None and max(labels, embedding.error) <= tolerance
+    if sides and related.kappa > tolerance:
+        return TWO_MAPS
+    return DIFFERENT
+
+
+def sentence(
+    finding: str,
+    models: tuple[ModelReport, ModelReport],
+    related: Gauge,
+    apart: Divergences,
+    embedding: Pair,
+    tolerance: float,
+) -> str:
+    """What matters of a pair, in words and without names, which may be anything."""
+    gap, kl, error = map(_short, (related.logit_gap, apart.kl, embedding.error))
+    kappa = f"κ = {_short(related.kappa)}".replace("= <", "< ")
+    kind = "an affine" if any(model.bias for model in models) else "a linear"
+    if finding == SAME:
+        where = f" on the {related.identified} identified dimensions" if any(related.free) else ""
+        says = (
+            f"the same distribution up to relative logit gap {gap} (total variation "
+            f"{_short(apart.tv)}), so the same embedding up to {kind} map{where}: {kappa}"
+        )
+    elif finding == CLOSE and embedding.group == UNRELATED:
+        says = (
+            f"close in KL ({kl}) and yet unrelated embeddings: no map explains one from the other "
+            f"beyond chance (held-out error {error}); the relative logit gap is {gap}"
+        )
+    elif finding == CLOSE:
+        says = (
+            f"close in KL ({kl}) and yet dissimilar embeddings: the best map between them leaves a "
+            f"held-out error of {error}; the relative logit gap is {gap}"
+        )
+    elif finding == TWO_MAPS:
+        assert related.label_error is not None
+        of_g = _short(related.label_error)
+        says = (
+            f"each side is related (held-out error {error} for f, {of_g} for g), but not "
+            f"by one map ({kappa}): the distributions differ, as after a counter-rotation of f "
+            f"and g (relative logit gap {gap}, KL {kl})"
+        )
+    else:
+        agree = (
+            "the embeddings are unrelated"
+            if embedding.group == UNRELATED
+            else f"the embeddings agree best up to the group {embedding.group}, with a held-out "
+            f"error of {error}"
+        )
+        says = (
+            f"not the same within {tolerance:g}: relative logit gap {gap}, {kappa}, KL {kl}, "
+            f"total variation {_short(apart.tv)}; {agree}"
+        )
+    free = _what_is_free(models)
+    says = says[0].upper() + says[1:] + "."
+    return f"{free} {says}" if free else says
+
+
+def _what_is_free(models: tuple[ModelReport, ModelReport]) -> str:
+    reasons = ["; ".join(m.diversity.reasons) if not m.diverse else "" for m in models]
+    if reasons[0] and reasons[0] == reasons[1]:
+        return f"In both models {reasons[0]}."
+    places = ("first", "second")
+    return " ".join(f"In the {place} model {why}." for place, why in zip(places, reasons) if why)
+
+
+def notes(a: SoftmaxModel, related: Gauge, apart: Divergences, embedding: Pair) -> tuple[str, ...]:
+    found = [*related.notes, *apart.notes]
+    if a.candidates is not None:
+        found.append("the relative logit gap is over all labels, candidates or not")
+    expected = OF_PROJECTION if any(related.free) else ()
+    found += [c.message for c in embedding.checks if not c.ok and c.name not in expected]
+    return tuple(found)
+
+
+def _short(value: float) -> str:
+    """Two digits; what is below a millionth is rounding.
+
+    >>> _short(0.0321), _short(1.04e-4), _short(35.2), _short(3e-15), _short(float("inf"))
+    ('0.032', '0.0001', '35', '<1e-06', 'infinite')
+    """
+    if math.isinf(value):
+        return "infinite"
+    if value < 1e-6:
+        return "<1e-06"
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"

@@ -1,0 +1,105 @@
+"""What becomes of a verb's result: printed, saved, drawn, and judged by the exit code."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import typer
+
+from identikit.cli._options import console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXCEEDED = 1
+
+
+class Result(Protocol):
+    """What a verb that compares has found."""
+
+    def to_json(self) -> str:
+        """One JSON document, with its last line break."""
+
+    def save(self, path: Path, /) -> None:
+        """Write that document, atomically."""
+
+    def report(self, path: Path, /) -> None:
+        """Write the page, atomically."""
+
+
+R = TypeVar("R", bound=Result)
+
+
+def deliver(
+    result: R,
+    show: Callable[[R, Console], None],
+    *,
+    output: Path | None,
+    report: Path | None,
+    json: bool,
+    quiet: bool,
+    tell_replaced: bool = True,
+) -> None:
+    """Print a result, write the files that were asked for, and say which.
+
+    Parameters
+    ----------
+    result : Result
+        What was found.
+    show : callable
+        Prints the words and the table, from the result and a console.
+    output, report : Path or None
+        Where the JSON document and the page go; `check_targets` has passed them.
+    json : bool
+        Print the document instead of words and a table.
+    quiet : bool
+        Say nothing of the files.
+    tell_replaced : bool
+        Say of a file that was there before that it is replaced.
+    """
+    targets = [target for target in (output, report) if target is not None]
+    there = {target for target in targets if tell_replaced and target.exists()}
+    # Printed before anything is written: a full disk shall not cost the result.
+    if json:
+        sys.stdout.write(result.to_json())
+    else:
+        show(result, console())
+    if output is not None:
+        result.save(output)
+    if report is not None:
+        result.report(report)
+    if not quiet:
+        for target in targets:
+            typer.echo(f"{'replaced' if target in there else 'wrote'} {target}", err=True)
+
+
+def exit_above(limit: float | None, value: float, what: str, where: str, *, quiet: bool) -> None:
+    """Exit with 1 if the largest value is above the limit of --fail-above.
+
+    Parameters
+    ----------
+    limit : float or None
+        The limit, if one was given.
+    value : float
+        The largest value.
+    what, where : str
+        What the value is, and of what: "error", "between 'a' and 'b'".
+    quiet : bool
+        Exit without a word.
+    """
+    if limit is None or not value > limit:
+        return
+    if not quiet:
+        typer.echo(
+            f"identikit: the largest {what}, {value:.3g} ({where}), is above {limit:g}", err=True
+        )
+    raise typer.Exit(EXCEEDED)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print one strict JSON document: absent values are null, never NaN."""
+    sys.stdout.write(json_format.dumps(document, indent=2, allow_nan=False) + "\n")
