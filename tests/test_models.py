@@ -443,3 +443,32 @@ def test_bad_calls_and_files_are_one_sentence(arguments, words, folder):
 
 def test_help_has_an_example():
     assert "Example: identikit models run1.npz run2.npz" in run("--help").stdout
+
+
+def extracted(folder: Path, **arrays: np.ndarray) -> Path:
+    folder.mkdir()
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    (folder / "manifest.json").write_text("{}", encoding="utf-8")
+    return folder
+
+
+def test_a_model_is_read_from_the_folder_of_an_extraction(rng, tmp_path):
+    f, g, bias = rng.normal(size=(20, 3)), rng.normal(size=(7, 3)), rng.normal(size=7)
+    found = SoftmaxModel.load(extracted(tmp_path / "gpt", f=f, g=g, bias=bias))
+    assert found.name == "gpt"
+    np.testing.assert_allclose(found.log_prob(), SoftmaxModel(f, g, bias).log_prob(), atol=1e-14)
+
+
+@pytest.mark.parametrize("break_it", ["manifest", "g", "bias"])
+def test_a_folder_that_is_not_whole_is_refused(rng, tmp_path, break_it):
+    folder = extracted(
+        tmp_path / "m", f=rng.normal(size=(20, 3)), g=rng.normal(size=(7, 3)), bias=np.zeros(7)
+    )
+    says = {"manifest": "no manifest.json", "g": "holds no model", "bias": "cannot be read"}
+    if break_it == "bias":
+        (folder / "bias.npy").write_bytes((folder / "bias.npy").read_bytes()[:60])
+    else:
+        (folder / f"{break_it}.{'json' if break_it == 'manifest' else 'npy'}").unlink()
+    with pytest.raises(InputError, match=says[break_it]):
+        SoftmaxModel.load(folder)

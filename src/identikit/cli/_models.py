@@ -20,7 +20,8 @@ def command(
         typer.Argument(
             metavar="MODEL",
             help="Two or more .npz or .safetensors files with arrays f and g (maybe bias and "
-            "candidates), or log_prob, of the same inputs and labels.",
+            "candidates), or log_prob, of the same inputs and labels; or folders that identikit "
+            "extract wrote.",
         ),
     ],
     groups: options.Groups = None,
@@ -67,7 +68,6 @@ def command(
         report=report,
         json=json,
         quiet=quiet,
-        tell_replaced=False,
     )
     worst = result.worst
     between = f"between {worst.a!r} and {worst.b!r}"

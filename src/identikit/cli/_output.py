@@ -42,7 +42,6 @@ def deliver(
     report: Path | None,
     json: bool,
     quiet: bool,
-    tell_replaced: bool = True,
 ) -> None:
     """Print a result, write the files that were asked for, and say which.
 
@@ -58,11 +57,9 @@ def deliver(
         Print the document instead of words and a table.
     quiet : bool
         Say nothing of the files.
-    tell_replaced : bool
-        Say of a file that was there before that it is replaced.
     """
     targets = [target for target in (output, report) if target is not None]
-    there = {target for target in targets if tell_replaced and target.exists()}
+    there = {target for target in targets if target.exists()}
     # Printed before anything is written: a full disk shall not cost the result.
     if json:
         sys.stdout.write(result.to_json())

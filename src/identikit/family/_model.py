@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
 from functools import cached_property
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from safetensors import SafetensorError, safe_open
 
 from identikit._linalg import Array, rank_tolerance, span, svd, triangle
 from identikit.errors import InputError
-from identikit.sources import open_source
+from identikit.family._reading import read_arrays
 
 #: Numbers of one block of logits: 32 MB of float64.
 BLOCK = 2**22
@@ -139,14 +136,15 @@ class SoftmaxModel:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], name: str | None = None) -> SoftmaxModel:
-        """Read a model from one ``.safetensors`` or ``.npz`` file.
+        """Read a model from one ``.safetensors`` or ``.npz`` file, or from a folder.
 
         The file holds arrays named ``f`` and ``g`` (and maybe ``bias`` and ``candidates``), or one
-        named ``log_prob``.
+        named ``log_prob``; a folder, as `identikit extract` writes it, has them as ``f.npy`` and so
+        on beside its ``manifest.json``.
         """
         path = Path(path)
         name = path.stem if name is None else name
-        arrays = _read(path)
+        arrays = read_arrays(path)
         if "log_prob" in arrays and "f" not in arrays:
             return cls.from_log_prob(arrays["log_prob"], name)
         if "f" not in arrays or "g" not in arrays:
@@ -233,11 +231,16 @@ class SoftmaxModel:
         """Basis (M, r) of the part of f-space that the distribution sees; the axes if it is all.
 
         p sees f only through its products with differences of g, so the part outside their span is
-        free; and g only through f, so of that span the part that f reaches counts.
+        free; and g only through f, so of that span the part that f reaches counts. Beside a bias,
+        which has a constant of its own, that is the part in which f varies.
         """
         eps = float(max(np.finfo(self.f.dtype).eps, np.finfo(self.g.dtype).eps))
         of_g = span(self.label_factor[:, : self.M], self.K, eps)
-        reached = span(self.input_factor[:, : self.M] @ of_g, self.n, eps)
+        f = self.input_factor[:, : self.M]
+        if self.bias is not None:
+            one = self.input_factor[:, self.M]
+            f = f - np.outer(one, one @ f) / (one @ one)
+        reached = span(f @ of_g, self.n, eps)
         basis: Array = of_g @ reached
         return np.eye(self.M) if basis.shape[1] == self.M else basis
 
@@ -305,30 +308,3 @@ def _candidates(value: ArrayLike, model: SoftmaxModel) -> NDArray[np.intp]:
             f"model {model.name!r}: row {double[0]} of candidates names a label twice; S is a set"
         )
     return chosen.astype(np.intp)
-
-
-def _read(path: Path) -> dict[str, Array]:
-    """The arrays of a file that a model is made of, by name."""
-    if path.suffix.lower() not in (".npz", ".safetensors"):
-        raise InputError(f"{path} is no model: expected a .npz or .safetensors file with f and g")
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file; check the path")
-    try:
-        names, bias = _names_and_bias(path)
-    except (OSError, ValueError, BadZipFile, SafetensorError) as error:
-        raise InputError(f"{path} cannot be read as a model: {error}") from error
-    arrays = {}
-    for name in names & {"f", "g", "candidates", "log_prob"}:
-        with closing(open_source(f"{path}::{name}")) as source:
-            arrays[name] = source.read(0, source.rows)
-    return arrays if bias is None else arrays | {"bias": bias}
-
-
-def _names_and_bias(path: Path) -> tuple[set[str], Array | None]:
-    """The names in a file, and its one vector, which `sources` do not read."""
-    if path.suffix.lower() == ".npz":
-        with np.load(path, allow_pickle=False) as file:
-            return set(file.files), file["bias"] if "bias" in file.files else None
-    with safe_open(path, framework="numpy") as file:
-        names = set(file.keys())
-        return names, file.get_tensor("bias") if "bias" in names else None

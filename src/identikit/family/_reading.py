@@ -1,0 +1,66 @@
+"""Where the arrays of a model come from: one file, or the folder of an extraction."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.sources import open_source
+
+MATRICES = {"f", "g", "candidates", "log_prob"}
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """The arrays that a model is made of, by name, from a file or a folder."""
+    if path.is_dir():
+        return _read_folder(path)
+    if path.suffix.lower() not in (".npz", ".safetensors"):
+        raise InputError(f"{path} is no model: expected a .npz or .safetensors file with f and g")
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file; check the path")
+    try:
+        names, bias = _names_and_bias(path)
+    except (OSError, ValueError, BadZipFile, SafetensorError) as error:
+        raise InputError(f"{path} cannot be read as a model: {error}") from error
+    arrays = {}
+    for name in names & MATRICES:
+        with closing(open_source(f"{path}::{name}")) as source:
+            arrays[name] = source.read(0, source.rows)
+    return arrays if bias is None else arrays | {"bias": bias}
+
+
+def _read_folder(folder: Path) -> dict[str, Array]:
+    """The same from a folder of .npy files."""
+    if not (folder / "manifest.json").is_file():
+        raise InputError(
+            f"{folder} has no manifest.json, so it is no finished extraction; "
+            "extract the model again, or name a .npz or .safetensors file"
+        )
+    arrays = {}
+    for name in MATRICES:
+        if (folder / f"{name}.npy").is_file():
+            with closing(open_source(folder / f"{name}.npy")) as source:
+                arrays[name] = source.read(0, source.rows)
+    bias = folder / "bias.npy"
+    if bias.is_file():
+        try:
+            arrays["bias"] = np.load(bias, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{bias} cannot be read as a bias: {error}") from error
+    return arrays
+
+
+def _names_and_bias(path: Path) -> tuple[set[str], Array | None]:
+    """The names in a file, and its one vector, which `sources` do not read."""
+    if path.suffix.lower() == ".npz":
+        with np.load(path, allow_pickle=False) as file:
+            return set(file.files), file["bias"] if "bias" in file.files else None
+    with safe_open(path, framework="numpy") as file:
+        names = set(file.keys())
+        return names, file.get_tensor("bias") if "bias" in names else None
