@@ -1,4 +1,4 @@
-"""The page in a real browser: it opens, is legible in both themes, runs and fetches nothing."""
+"""The pages in a real browser: they open, are legible in both themes, run and fetch nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 from fake_audit import five_views, many_views, two_views
-from identikit.auditing._result import Audit
+from identikit.auditing import Audit, ModelsAudit, audit_models
+from identikit.family import SoftmaxModel
+from test_models import counter_rotated, few_labels
 
 pytestmark = pytest.mark.browser
 
@@ -35,8 +37,36 @@ NAMES = [
     '"><img src=x onerror=alert(2)>',
     "n" * 500,
     "שלום עולם",
-    "$x$ {{ 7*7 }}\nnext",
+    "$x$ {{ 7*7 }}\nnext '&lt;\"",
 ]
+
+
+def over_candidates(rng: np.random.Generator) -> list[SoftmaxModel]:
+    """The same distributions over six of twenty labels an input, in two gauges."""
+    f, g, A = rng.normal(size=(200, 3)), rng.normal(size=(20, 3)), rng.normal(size=(3, 3))
+    chosen = np.argsort(rng.random((200, 20)), axis=1)[:, :6]
+    sides = (f, g), (f @ A.T, g @ np.linalg.inv(A) + 1)
+    return [SoftmaxModel(*side, candidates=chosen, name=n) for side, n in zip(sides, "ab")]
+
+
+def hostile_models(rng: np.random.Generator) -> list[SoftmaxModel]:
+    f, noise, g = (rng.normal(size=(rows, 3)) for rows in (300, 300, 12))
+    return [SoftmaxModel(f + i * noise, g, name=name) for i, name in enumerate(NAMES)]
+
+
+def compared(make: Callable[..., Any]) -> ModelsAudit:
+    return audit_models(make(np.random.default_rng(0)))
+
+
+PAGES: dict[str, Callable[[], Audit | ModelsAudit]] = {
+    "audit": two_views,
+    "audit-five": five_views,
+    "audit-names": lambda: many_views(5, names=NAMES),
+    "models": lambda: compared(counter_rotated),
+    "models-few-labels": lambda: compared(few_labels),
+    "models-candidates": lambda: compared(over_candidates),
+    "models-names": lambda: compared(hostile_models),
+}
 
 
 @pytest.fixture(scope="module")
@@ -60,28 +90,62 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     driver.quit()
 
 
-def show(
-    browser: Any, audit: Audit, folder: Path, *, width: int = 1100, theme: str = "light"
-) -> None:
-    """Open the audit's page from a file, in a window of this width and theme."""
-    audit.report(folder / "audit.html")
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """From the name of a page to its file; each is made once."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def path(page: str) -> Path:
+        file = folder / f"{page}.html"
+        if not file.exists():
+            PAGES[page]().report(file)
+        return file
+
+    return path
+
+
+def show(browser: Any, file: Path, *, width: int = 1100, theme: str = "light") -> None:
+    """Open a page from its file, in a window of this width and theme."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     features = [{"name": "prefers-color-scheme", "value": theme}]
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    browser.get((folder / "audit.html").as_uri())
+    browser.get(file.as_uri())
+    # A click would otherwise have to wait until the page has come to rest.
+    browser.execute_script("document.documentElement.style.scrollBehavior = 'auto'")
+
+
+def pixels(png: str) -> np.ndarray:
+    return matplotlib.image.imread(io.BytesIO(base64.b64decode(png)), format="png")[..., :3]
 
 
 def screenshot(browser: Any) -> np.ndarray:
-    image = io.BytesIO(base64.b64decode(browser.get_screenshot_as_base64()))
-    return matplotlib.image.imread(image, format="png")[..., :3]
+    return pixels(browser.get_screenshot_as_base64())
 
 
-def test_page_opens_and_leads_with_the_verdict(browser, tmp_path):
-    show(browser, two_views(), tmp_path)
+def texts(browser: Any, selector: str) -> list[str]:
+    """What a reader sees of the elements that a selector finds."""
+    return [found.text for found in browser.find_elements("css selector", selector)]
+
+
+# Both pages
+
+
+VERDICTS = {
+    "audit": "the same up to an invertible linear map",
+    "models": "but not by one map (κ = 1.4): the distributions differ",
+    "models-few-labels": "K = 6 labels leave 11 of 16 dimensions of f free",
+    "models-candidates": "so the same embedding up to a linear map: κ < 1e-06.",
+}
+
+
+@pytest.mark.parametrize("page", VERDICTS)
+def test_page_opens_and_leads_with_the_verdict(browser, written, page):
+    browser.get_log("browser")
+    show(browser, written(page))
     verdict = browser.find_element("id", "verdict")
     assert verdict.is_displayed()
-    assert "the same up to an invertible linear map" in verdict.text
+    assert VERDICTS[page] in verdict.text
     assert verdict.location["y"] + verdict.size["height"] < 500
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
     image = screenshot(browser)
@@ -89,71 +153,161 @@ def test_page_opens_and_leads_with_the_verdict(browser, tmp_path):
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 50
 
 
-def test_page_requests_nothing_but_itself(browser, tmp_path):
+@pytest.mark.parametrize("page", ["audit-five", "models-names"])
+def test_page_requests_nothing_but_itself(browser, written, page):
+    file = written(page)
     browser.get_log("performance")
-    show(browser, five_views(), tmp_path)
+    show(browser, file)
     log = " ".join(entry["message"] for entry in browser.get_log("performance"))
     asked = re.findall(r'"Network\.requestWillBeSent".*?"request":\{.*?"url":"([^"]*)"', log)
-    assert asked
-    assert all(url.startswith("file://") and url.endswith("audit.html") for url in asked)
-    source = (tmp_path / "audit.html").read_text()
-    assert not re.search(r"""(src|href|url\()\s*=?\s*["']?\s*(https?:)?//""", source)
+    assert set(asked) == {file.as_uri()}
+    assert not re.search(r"""(src|href|url\()\s*=?\s*["']?\s*(https?:)?//""", file.read_text())
 
 
-def test_hostile_names_are_shown_and_not_run(browser, tmp_path):
+@pytest.mark.parametrize(
+    ("page", "shortened"),
+    [("audit-names", ".matrix thead bdi"), ("models-names", ".numbers tbody bdi")],
+)
+def test_hostile_names_are_shown_and_not_run(browser, written, page, shortened):
     from selenium.common.exceptions import NoAlertPresentException
 
-    show(browser, many_views(5, names=NAMES), tmp_path)
+    show(browser, written(page))
     with pytest.raises(NoAlertPresentException):
         _ = browser.switch_to.alert.text
     shown = browser.find_element("css selector", ".views").text
     assert NAMES[0] in shown
     assert NAMES[1] in shown
-    assert "$x$ {{ 7*7 }} next" in shown
+    assert "$x$ {{ 7*7 }} next '&lt;\"" in shown
     counts = "return document.scripts.length + document.images.length"
     assert browser.execute_script(counts) == 0
-    titles = "return [...document.querySelectorAll('.matrix thead bdi')].map(e => e.title)"
-    assert NAMES[2] in browser.execute_script(titles)
+    titles = f"return [...document.querySelectorAll('{shortened}')].map(e => e.title)"
+    assert set(NAMES[:3]) <= set(browser.execute_script(titles))
 
 
-def test_dark_theme_is_dark_and_reaches_the_figures(browser, tmp_path):
+def contrast(colours: list[str]) -> float:
+    """Contrast ratio of two colours as a style gives them (WCAG 2.2)."""
+    parts = np.array([re.findall(r"[\d.]+", colour)[:3] for colour in colours], dtype=float) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    dark, light = sorted(linear @ [0.2126, 0.7152, 0.0722])
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("page", ["audit", "models"])
+def test_dark_theme_is_dark_and_reaches_the_figures(browser, written, page):
     colours = (
-        "const text = document.querySelector('svg text');"
-        "return [getComputedStyle(document.body).backgroundColor, getComputedStyle(text).fill]"
+        "const style = name => getComputedStyle(document.querySelector(name));"
+        "return [[style('.verdict').backgroundColor, style('#verdict').color],"
+        "        [style('.card').backgroundColor, style('svg text').fill]]"
     )
-    seen = {}
+    seen, brightness = {}, {}
     for theme in ("light", "dark"):
-        show(browser, two_views(), tmp_path, theme=theme)
-        seen[theme] = browser.execute_script(colours), screenshot(browser).mean()
-    assert seen["light"][0][0] != seen["dark"][0][0]
-    assert seen["light"][0][1] != seen["dark"][0][1]
-    assert seen["light"][1] > 0.8
-    assert seen["dark"][1] < 0.3
+        show(browser, written(page), theme=theme)
+        seen[theme], brightness[theme] = browser.execute_script(colours), screenshot(browser).mean()
+        assert min(map(contrast, seen[theme])) > 4.5
+    for one, other in zip(np.ravel(seen["light"]), np.ravel(seen["dark"])):
+        assert one != other
+    assert brightness["light"] > 0.8
+    assert brightness["dark"] < 0.3
 
 
+@pytest.mark.parametrize("page", ["audit-names", "models-names", "models-few-labels"])
 @pytest.mark.parametrize("width", [400, 1100])
-def test_page_never_scrolls_sideways(browser, tmp_path, width):
-    show(browser, many_views(5, names=NAMES), tmp_path, width=width)
+def test_page_never_scrolls_sideways(browser, written, page, width):
+    show(browser, written(page), width=width)
     root = "document.documentElement"
     wide, room = browser.execute_script(f"return [{root}.scrollWidth, {root}.clientWidth]")
     assert room == width or room == width - 15
     assert wide <= room
-
-
-def test_figures_are_drawn_inside_their_box(browser, tmp_path):
-    show(browser, five_views(), tmp_path)
-    outside = (
-        "const out = [];"
-        "for (const svg of document.querySelectorAll('svg')) {"
-        "  const box = svg.getBoundingClientRect();"
-        "  for (const text of svg.querySelectorAll('text')) {"
-        "    const own = text.getBoundingClientRect();"
-        "    if (own.left < box.left - 2 || own.right > box.right + 2 ||"
-        "        own.top < box.top - 2 || own.bottom > box.bottom + 2) out.push(text.textContent);"
-        "  }"
-        "}"
-        "return [document.querySelectorAll('svg text').length, out]"
+    # What is too wide for its box can be scrolled to.
+    cut = (
+        "return [...document.querySelectorAll('.box, .plot')]"
+        ".filter(e => e.scrollWidth > e.clientWidth).map(e => getComputedStyle(e).overflowX)"
     )
-    count, clipped = browser.execute_script(outside)
-    assert count > 200
-    assert clipped == []
+    ways = browser.execute_script(cut)
+    assert set(ways) <= {"auto"}
+    assert ways or width > 400
+
+
+@pytest.mark.parametrize(
+    ("page", "figures", "least"),
+    [
+        ("audit-five", 10, 30),
+        ("models", 1, 50),
+        ("models-few-labels", 1, 50),
+        ("models-candidates", 1, 50),
+    ],
+)
+def test_figures_are_drawn_inside_their_box(browser, written, page, figures, least):
+    show(browser, written(page))
+    measure = (
+        "return [...document.querySelectorAll('svg')].map(svg => {"
+        "  const box = svg.getBoundingClientRect(), all = [...svg.querySelectorAll('text')];"
+        "  const out = all.filter(text => {"
+        "    const own = text.getBoundingClientRect();"
+        "    return own.left < box.left - 2 || own.right > box.right + 2 ||"
+        "           own.top < box.top - 2 || own.bottom > box.bottom + 2;"
+        "  });"
+        "  return [box.width, box.height, all.length, out.map(text => text.textContent)];"
+        "})"
+    )
+    measured = browser.execute_script(measure)
+    assert len(measured) == figures
+    for wide, high, count, clipped in measured:
+        assert wide > 700
+        assert high > 200
+        assert count > least
+        assert clipped == []
+    drawn = pixels(browser.find_element("css selector", "svg").screenshot_as_base64)
+    # Each third of the figure has a panel in it.
+    assert all(part.std() > 0.05 for part in np.array_split(drawn, 3, axis=1))
+
+
+@pytest.mark.parametrize("page", ["audit", "models", "models-candidates"])
+def test_details_open_without_a_script(browser, written, page):
+    show(browser, written(page))
+    assert not any(texts(browser, "details table"))
+    browser.find_element("css selector", "summary").click()
+    assert any("(chosen)" in table for table in texts(browser, "details table"))
+
+
+# Models only
+
+
+def test_six_panels_each_with_its_question(browser, written):
+    show(browser, written("models"))
+    shown = texts(browser, "svg text")
+    assert sum(text.endswith("?") for text in shown) == 6
+    assert "Do f and g move by one map?" in shown
+
+
+def test_page_says_what_few_labels_leave_free(browser, written):
+    show(browser, written("models-few-labels"))
+    assert "of what is identified" in texts(browser, ".verdict strong")[0]
+    assert all("5 of 16" in row for row in texts(browser, ".views tbody tr"))
+    said = texts(browser, "#h-models ~ .warnings li")
+    assert [text.split(": ")[0] for text in said] == ["a", "b"]
+    assert all("K = 6 labels leave 11 of 16 dimensions of f free" in text for text in said)
+    numbers = texts(browser, ".stats div")
+    assert "identified dimensions\n5\nfree: 11 in a, 11 in b" in numbers
+    assert "error of g\n–\naffine" in numbers
+
+
+def test_page_says_what_candidates_leave_undefined(browser, written):
+    show(browser, written("models-candidates"))
+    absent = browser.find_elements("css selector", ".numbers .absent")
+    assert [found.text for found in absent] == ["–", "–"]
+    reasons = {found.get_attribute("title") for found in absent}
+    assert reasons == {"Not defined for models with candidates."}
+    assert texts(browser, "svg text").count("not computed") == 1
+    notes = texts(browser, ".card .warnings li")
+    assert any("over all labels, candidates or not" in note for note in notes)
+
+
+def test_a_finding_links_to_its_pair(browser, written):
+    show(browser, written("models-names"))
+    links = browser.find_elements("css selector", ".numbers a")
+    assert len(links) == 10
+    links[-1].click()
+    assert browser.execute_script("return document.querySelector(':target').id") == "pair-9"
+    top = "return document.querySelector(':target').getBoundingClientRect().top"
+    assert 0 <= browser.execute_script(top) < 900
