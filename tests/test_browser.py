@@ -299,8 +299,6 @@ def test_page_says_what_candidates_leave_undefined(browser, written):
     reasons = {found.get_attribute("title") for found in absent}
     assert reasons == {"Not defined for models with candidates."}
     assert texts(browser, "svg text").count("not computed") == 1
-    notes = texts(browser, ".card .warnings li")
-    assert any("over all labels, candidates or not" in note for note in notes)
 
 
 def test_a_finding_links_to_its_pair(browser, written):

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from typer.testing import CliRunner, Result
 
 from identikit.auditing import ModelPair, audit_models
-from identikit.auditing._models_result import CLOSE, DIFFERENT, SAME, TWO_MAPS
+from identikit.auditing._models_result import BLOCKS, CLOSE, DIFFERENT, SAME, TWO_MAPS
 from identikit.auditing._models_words import _short
 from identikit.cli import app
 from identikit.errors import InputError
@@ -233,7 +233,47 @@ def test_candidates_have_divergences_only(rng):
     assert pair.finding == SAME
     document = pair.to_dict()
     assert set(document["distances"]) == {"kl", "kl_reverse", "js", "tv", "kinds"}
-    assert "the relative logit gap is over all labels, candidates or not" in pair.notes
+
+
+def test_blocks_of_candidates_have_a_map_each(rng):
+    """Fixture F11: p is the same, and no single map lies between the embeddings."""
+    f, g = rng.normal(size=(400, 4)), rng.normal(size=(40, 4))
+    chosen = np.argsort(rng.random((400, 20)), axis=1)[:, :8]
+    chosen[200:] += 20
+    moved, labels = f.copy(), g.copy()
+    for x, y in ((slice(200), slice(20)), (slice(200, None), slice(20, None))):
+        A = rng.normal(size=(4, 4))
+        moved[x], labels[y] = f[x] @ A.T, g[y] @ np.linalg.inv(A) + rng.normal(size=4)
+    pair = only(tuple(SoftmaxModel(*m, candidates=chosen) for m in ((f, g), (moved, labels))))
+    assert pair.finding == BLOCKS
+    assert pair.gauge.logit_gap < 1e-12
+    assert pair.gauge.kappa > 0.1
+    assert "2 blocks" in pair.sentence
+    assert "no one map" in pair.sentence
+
+
+def test_the_gap_of_candidates_is_that_of_their_logits(rng):
+    f, g, other = rng.normal(size=(200, 3)), rng.normal(size=(20, 3)), rng.normal(size=(20, 3))
+    chosen = np.argsort(rng.random((200, 20)), axis=1)[:, :6]
+    pair = only(tuple(SoftmaxModel(f, each, candidates=chosen) for each in (g, other)))
+    ours, theirs = (np.take_along_axis(f @ each.T, chosen, axis=1) for each in (g, other))
+    ours, theirs = (z - z.mean(axis=1, keepdims=True) for z in (ours, theirs))
+    expected = np.linalg.norm(ours - theirs) / np.linalg.norm(ours)
+    np.testing.assert_allclose(pair.gauge.logit_gap, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_bias_in_one_model_only(rng, swap):
+    """f' = f + s and a bias −gᵀs: the same p, also where f, after a LayerNorm, is constant."""
+    f = rng.normal(size=(300, 6))
+    f -= f.mean(axis=1, keepdims=True)
+    f = f / f.std(axis=1, keepdims=True) * rng.uniform(0.5, 2, 6) + rng.normal(size=6)
+    g, shift = rng.normal(size=(40, 6)), rng.normal(size=6)
+    models = SoftmaxModel(f, g), SoftmaxModel(f + shift, g, -g @ shift)
+    pair = only(models[::-1] if swap else models)
+    assert pair.finding == SAME
+    assert pair.gauge.kappa < 1e-9
+    assert pair.gauge.free == (1, 1)
 
 
 def test_groups_decide_the_folds(rng):

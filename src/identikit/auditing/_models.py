@@ -63,9 +63,8 @@ def audit_models(
     """
     _check(models, tolerance)
     found = [diversity(model, seed) for model in models]
-    for model in models:
-        _check_identified(model)
-    views = [_projected(model) for model in models]
+    affine = any(model.bias is not None for model in models)
+    views = [_projected(model, affine=affine) for model in models]
     moments = accumulate(
         views, FOLDS, groups, names=[model.name for model in models], seed=seed, sample=SAMPLE
     )
@@ -85,7 +84,7 @@ def audit_models(
         apart = pair_distances(pair, seed=seed)
         both = (reports[i], reports[j])
         partial = pair.K < models[i].K
-        finding = words.find(related, apart, embedding, tolerance, partial=partial)
+        finding = words.find(both, related, apart, embedding, tolerance, partial=partial)
         pairs.append(
             ModelPair(
                 moments.names[i],
@@ -95,7 +94,7 @@ def audit_models(
                 embedding,
                 finding,
                 words.sentence(finding, both, related, apart, embedding, tolerance),
-                words.notes(models[i], related, apart, embedding),
+                words.notes(related, apart, embedding),
                 _log_odds(pair, seed),
             )
         )
@@ -118,18 +117,15 @@ def _check(models: Sequence[SoftmaxModel], tolerance: float) -> None:
         )
 
 
-def _check_identified(model: SoftmaxModel) -> None:
-    if not model.identified.shape[1]:
+def _projected(model: SoftmaxModel, *, affine: bool) -> Array:
+    """The identified part of f, in the model's own axes, so that all rungs keep their meaning."""
+    basis = model.identified(affine=affine)
+    if not basis.shape[1]:
         raise InputError(
             f"model {model.name!r}: its logits f(x)ᵀg(y) tell no two labels apart (all g are "
             "equal, or f is zero where they differ), so there is nothing to compare; check its "
             "arrays"
         )
-
-
-def _projected(model: SoftmaxModel) -> Array:
-    """The identified part of f, in the model's own axes, so that all rungs keep their meaning."""
-    basis = model.identified
     if basis.shape[1] == model.M:
         return model.f
     projected: Array = model.f.astype(np.float64) @ basis @ basis.T

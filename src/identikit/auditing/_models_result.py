@@ -17,6 +17,7 @@ from identikit.family import Distances, Divergences, Diversity, Gauge
 
 #: What a pair may be found to be.
 SAME = "same distribution"
+BLOCKS = "same distribution, a map a block"
 CLOSE = "close in KL only"
 TWO_MAPS = "not by one map"
 DIFFERENT = "different"
@@ -70,8 +71,8 @@ class ModelPair:
     """All that is said of two models.
 
     `embedding` is the audit of f against f', each projected on what its distribution identifies.
-    `finding` is one of "same distribution", "close in KL only",
-    "not by one map" and "different", `sentence` says it in words. `log_odds` (points, 2) are
+    `finding` is one of "same distribution", "same distribution, a map a block", "close in KL
+    only", "not by one map" and "different", `sentence` says it in words. `log_odds` (points, 2) are
     log p(y|x) − log p(y'|x) of both models for random inputs and labels.
     """
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import math
 
-from identikit.auditing._models_result import CLOSE, DIFFERENT, SAME, TWO_MAPS, ModelReport
+from identikit.auditing._models_result import (
+    BLOCKS,
+    CLOSE,
+    DIFFERENT,
+    SAME,
+    TWO_MAPS,
+    ModelReport,
+)
 from identikit.auditing._result import Pair
 from identikit.auditing._verdict import UNRELATED
-from identikit.family import Divergences, Gauge, SoftmaxModel
+from identikit.family import Divergences, Gauge
 
 #: Below this KL, in nats, two models are close for whoever looks at predictions only.
 SMALL_KL = 1e-2
@@ -18,6 +25,7 @@ OF_PROJECTION = ("rank", "widths")
 
 
 def find(
+    models: tuple[ModelReport, ModelReport],
     related: Gauge,
     apart: Divergences,
     embedding: Pair,
@@ -25,10 +33,13 @@ def find(
     *,
     partial: bool,
 ) -> str:
+    """Which of the findings a pair is."""
     # A label that is impossible somewhere has no logits; its probabilities are all there is of it.
     agree = apart.tv <= tolerance or not partial
     if agree and max(related.logit_gap, related.kappa) <= tolerance:
         return SAME
+    if related.logit_gap <= tolerance and all(model.diversity.components > 1 for model in models):
+        return BLOCKS
     poor = embedding.group == UNRELATED or embedding.error > LARGE_ERROR
     if poor and max(apart.kl, apart.kl_reverse) < SMALL_KL:
         return CLOSE
@@ -56,6 +67,11 @@ def sentence(
         says = (
             f"the same distribution up to relative logit gap {gap} (total variation "
             f"{_short(apart.tv)}), so the same embedding up to {kind} map{where}: {kappa}"
+        )
+    elif finding == BLOCKS:
+        says = (
+            f"the same distribution over every candidate set, up to relative logit gap {gap} "
+            f"(total variation {_short(apart.tv)}), but no one map between the embeddings ({kappa})"
         )
     elif finding == CLOSE and embedding.group == UNRELATED:
         says = (
@@ -99,10 +115,9 @@ def _what_is_free(models: tuple[ModelReport, ModelReport]) -> str:
     return " ".join(f"In the {place} model {why}." for place, why in zip(places, reasons) if why)
 
 
-def notes(a: SoftmaxModel, related: Gauge, apart: Divergences, embedding: Pair) -> tuple[str, ...]:
+def notes(related: Gauge, apart: Divergences, embedding: Pair) -> tuple[str, ...]:
+    """What else a reader must know of a pair."""
     found = [*related.notes, *apart.notes]
-    if a.candidates is not None:
-        found.append("the relative logit gap is over all labels, candidates or not")
     expected = OF_PROJECTION if any(related.free) else ()
     found += [c.message for c in embedding.checks if not c.ok and c.name not in expected]
     return tuple(found)

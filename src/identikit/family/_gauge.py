@@ -30,7 +30,8 @@ class Gauge:
 
     `kappa` = ‖A_g⁻¹ A_f − I‖_F / √r says how far A_f and A_g are from being one, in coordinates in
     which f_a is white (`kappa_raw`: in its own). `logit_gap` is √E‖Z_c − Z'_c‖² of the
-    label-centred logits over the spread of a's, `logit_gap_absolute` not.
+    label-centred logits over the spread of a's, `logit_gap_absolute` not; with candidates that both
+    models share, of their logits.
 
     Where a distribution leaves directions free (fewer labels than dimensions, say), both sides are
     projected on what it identifies first: `identified` is that dimension, `free` how many are left
@@ -89,7 +90,7 @@ def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
     """
     a, b = pair.models
     notes = []
-    bases = [model.identified for model in (a, b)]
+    bases = [model.identified(affine=pair.affine) for model in (a, b)]
     ranks = [basis.shape[1] for basis in bases]
     for model, rank in zip((a, b), ranks):
         if rank == 0:
@@ -111,11 +112,10 @@ def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
             )
     fa, fb = (_in_basis(m.f.astype(np.float64), basis) for m, basis in zip((a, b), bases))
     ga, gb = (_in_basis(pair.label_map(m)[:, : m.M], basis) for m, basis in zip((a, b), bases))
-    biased = a.bias is not None or b.bias is not None
-    xa = fa - fa.mean(axis=0) if biased else fa
+    xa = fa - fa.mean(axis=0) if pair.affine else fa
     inputs = accumulate([fa, fb], FOLDS, sample=0)
     labels = accumulate([ga, gb], min(FOLDS, pair.K), sample=0)
-    group = "affine" if biased else "linear"
+    group = "affine" if pair.affine else "linear"
     gap_norm, spread = pair.logit_norms
     second = xa.T @ xa
     with one_thread(max(a.M, b.M)):
@@ -127,7 +127,7 @@ def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
         label_error = _label_error(labels)
         back = np.linalg.pinv(A_f).T
     constant = b.mean_g - bases[1] @ (back @ (bases[0].T @ a.mean_g))
-    shift = fb.mean(axis=0) - A_f @ fa.mean(axis=0) if biased else None
+    shift = fb.mean(axis=0) - A_f @ fa.mean(axis=0) if pair.affine else None
     return Gauge(
         A_from_f=bases[1] @ A_f @ bases[0].T,
         A_from_g=bases[1] @ A_g @ bases[0].T,

@@ -206,8 +206,11 @@ class SoftmaxModel:
     @property
     def lifted_f(self) -> Array:
         """F in float64, with a column of ones if there is a bias."""
-        f = self.f.astype(np.float64)
-        return f if self.bias is None else np.column_stack([f, np.ones(len(f))])
+        return self.f.astype(np.float64) if self.bias is None else self._with_ones
+
+    @property
+    def _with_ones(self) -> Array:
+        return np.column_stack([self.f, np.ones(len(self.f))])
 
     @property
     def lifted_g(self) -> Array:
@@ -217,28 +220,36 @@ class SoftmaxModel:
         return np.column_stack([self.centred_g, self.bias - self.bias.mean()])
 
     @cached_property
+    def _r_of_inputs(self) -> Array:
+        return triangle(self._with_ones)
+
+    @property
     def input_factor(self) -> Array:
         """R of `lifted_f`: all that inner products over the inputs need."""
-        return triangle(self.lifted_f)
+        return self._r_of_inputs[:, : self.M + (self.bias is not None)]
 
     @cached_property
     def label_factor(self) -> Array:
         """R of `lifted_g`."""
         return triangle(self.lifted_g)
 
-    @cached_property
-    def identified(self) -> Array:
+    def identified(self, *, affine: bool) -> Array:
         """Basis (M, r) of the part of f-space that the distribution sees; the axes if it is all.
 
         p sees f only through its products with differences of g, so the part outside their span is
-        free; and g only through f, so of that span the part that f reaches counts. Beside a bias,
-        which has a constant of its own, that is the part in which f varies.
+        free; and g only through f, so of that span the part that f reaches counts.
+
+        Parameters
+        ----------
+        affine : bool
+            Whether a bias of this model, or of one that it is compared with, takes up what is
+            constant: then what counts is where f varies.
         """
         eps = float(max(np.finfo(self.f.dtype).eps, np.finfo(self.g.dtype).eps))
         of_g = span(self.label_factor[:, : self.M], self.K, eps)
-        f = self.input_factor[:, : self.M]
-        if self.bias is not None:
-            one = self.input_factor[:, self.M]
+        f = self._r_of_inputs[:, : self.M]
+        if affine:
+            one = self._r_of_inputs[:, self.M]
             f = f - np.outer(one, one @ f) / (one @ one)
         reached = span(f @ of_g, self.n, eps)
         basis: Array = of_g @ reached

@@ -53,6 +53,11 @@ class Pair:
         """Number of labels that are possible everywhere."""
         return len(self.labels)
 
+    @property
+    def affine(self) -> bool:
+        """Whether a bias in either model allows a constant between f and f'."""
+        return any(model.bias is not None for model in self.models)
+
     @cached_property
     def constant(self) -> float:
         """Share of the log-likelihoods' spread below which log-odds count as constant."""
@@ -177,7 +182,13 @@ class Pair:
 
     @cached_property
     def logit_norms(self) -> tuple[float, float]:
-        """‖Z_c − Z'_c‖ and ‖Z_c‖, Frobenius, of the label-centred logits of the two models."""
+        """‖Z_c − Z'_c‖ and ‖Z_c‖, Frobenius, of the label-centred logits of the two models.
+
+        Centred over its candidates, if both have the same: no other logits are seen.
+        """
+        if self.models[0].candidates is not None and same_candidates(*self.models):
+            squares = sum(self.over_blocks(_centred_squares), np.zeros(2))
+            return float(squares[0] ** 0.5), float(squares[1] ** 0.5)
         if self._coordinates is None:
             ours, theirs = self._centred_tables
         else:
@@ -274,6 +285,11 @@ class Pair:
         if both.shape[1] < self.K:
             both = triangle(both, overwrite=True)
         return self._cut(both, self.models[0].lifted_g.shape[1])
+
+
+def _centred_squares(ours: Array, theirs: Array) -> Array:
+    centred = [block - block.mean(axis=1, keepdims=True) for block in (ours, theirs)]
+    return np.array([np.square(centred[0] - centred[1]).sum(), np.square(centred[0]).sum()])
 
 
 def _side_by_side(parts: list[Array]) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from identikit.auditing._models_result import (
+    BLOCKS,
     CLOSE,
     DIFFERENT,
     SAME,
@@ -24,6 +25,7 @@ MAX_FIGURES = 20
 # The page names a tone after each of the audit's three standings; a finding borrows one.
 TONES = {
     SAME: "within-tolerance",
+    BLOCKS: "above-tolerance",
     CLOSE: "unrelated",
     TWO_MAPS: "above-tolerance",
     DIFFERENT: "above-tolerance",
@@ -63,6 +65,7 @@ def _headline(audit: ModelsAudit) -> str:
         free = any(left for pair in audit.pairs for left in pair.gauge.free)
         return f"The same models, up to {kind} map{' of what is identified' if free else ''}"
     return {
+        BLOCKS: "The same models, but by a map for each block of candidates",
         CLOSE: "Close predictions, other embeddings",
         TWO_MAPS: "Related on each side, but not the same models",
     }.get(audit.worst.finding, "Not the same models within the tolerance")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from identikit.auditing._models_result import (
+    BLOCKS,
     CLOSE,
     DIFFERENT,
     SAME,
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-STYLES = {SAME: "green", CLOSE: "red", TWO_MAPS: "yellow", DIFFERENT: "yellow"}
+STYLES = {
+    SAME: "green",
+    BLOCKS: "yellow",
+    CLOSE: "red",
+    TWO_MAPS: "yellow",
+    DIFFERENT: "yellow",
+}
 
 
 def lead(audit: ModelsAudit, show: Callable[[str], str]) -> str:
