@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 from identikit._version import __version__
 
 if TYPE_CHECKING:
+    from identikit import extract as extract
+    from identikit import learn as learn
+    from identikit import studies as studies
     from identikit.alignment import AlignmentMap, align, load_map
     from identikit.auditing import Audit, audit
     from identikit.errors import InputError, MissingExtraError
@@ -53,6 +56,8 @@ _HOME = {
         "svcca",
     ),
 }
+# Parts with names of their own; not in __all__, since two of them need an extra.
+_PARTS = ("extract", "learn", "studies")
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
@@ -88,6 +93,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        return import_module(f"identikit.{name}")
     if name in _MODULE_OF:
         value = getattr(import_module(f"identikit.{_MODULE_OF[name]}"), name)
         globals()[name] = value
@@ -96,4 +103,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *__all__, *_PARTS])
