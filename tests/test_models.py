@@ -387,8 +387,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["models", *arguments])
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["models", *map(str, arguments)])
 
 
 def test_command_says_the_sentence_and_exits_with_0(folder):
@@ -512,3 +512,25 @@ def test_a_folder_that_is_not_whole_is_refused(rng, tmp_path, break_it):
         (folder / f"{break_it}.{'json' if break_it == 'manifest' else 'npy'}").unlink()
     with pytest.raises(InputError, match=says[break_it]):
         SoftmaxModel.load(folder)
+
+
+def test_extracted_folders_bring_their_sentences(rng, tmp_path):
+    """Groups decide the folds, as if they were given; other sentences are other inputs."""
+    f, g = rng.normal(size=(60, 3)), rng.normal(size=(12, 3))
+    sentences = np.repeat(np.arange(12), 5)
+    other = f + 0.3 * rng.normal(size=f.shape)
+    a = extracted(tmp_path / "a", f=f, g=g, groups=sentences)
+    b = extracted(tmp_path / "b", f=other, g=g, groups=sentences)
+    found = json.loads(run(a, b, "--json").stdout)
+    plain = json.loads(run(a, b, "--json", "--groups", a / "groups.npy").stdout)
+    assert found == plain
+    expected = audit_models(
+        [SoftmaxModel(f, g, name="a"), SoftmaxModel(other, g, name="b")], groups=sentences
+    )
+    assert found["pairs"][0]["embedding"]["error"] == pytest.approx(
+        expected.worst.embedding.error, rel=1e-9
+    )
+    c = extracted(tmp_path / "c", f=other, g=g, groups=sentences[::-1].copy())
+    done = run(a, c)
+    assert done.exit_code == 2
+    assert "other sentences" in done.stderr

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +11,9 @@ from identikit.cli import _options as options
 from identikit.cli._output import deliver, exit_above
 from identikit.cli._progress import progress_bar
 from identikit.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 EXAMPLE = "identikit models run1.npz run2.npz --report models.html --fail-above 0.1"
 
@@ -59,7 +63,7 @@ def command(
             tolerance=tolerance,
             seed=seed,
             progress=progress,
-            groups=options.read_groups(groups),
+            groups=_shared_groups(models) if groups is None else options.read_groups(groups),
         )
     deliver(
         result,
@@ -72,3 +76,22 @@ def command(
     worst = result.worst
     between = f"between {worst.a!r} and {worst.b!r}"
     exit_above(fail_above, worst.gauge.logit_gap, "relative logit gap", between, quiet=quiet)
+
+
+def _shared_groups(models: list[str]) -> NDArray[Any] | None:
+    """The sentences that extracted folders name; they must be those of the same text."""
+    import numpy as np
+
+    from identikit.sources import read_labels
+
+    files = [Path(model) / "groups.npy" for model in models]
+    if not all(file.is_file() for file in files):
+        return None
+    first, *others = (read_labels(file) for file in files)
+    for file, other in zip(files[1:], others):
+        if not np.array_equal(first, other):
+            raise InputError(
+                f"{files[0]} and {file} differ: the models were extracted on other sentences or "
+                "with other tokenizers, so their rows are not the same inputs"
+            )
+    return first
