@@ -53,6 +53,8 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/family.py
+	$(BIN)/python benchmarks/learn.py
+	$(BIN)/python benchmarks/extract.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-core .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -500,6 +500,21 @@ def test_a_model_is_read_from_the_folder_of_an_extraction(rng, tmp_path):
     np.testing.assert_allclose(found.log_prob(), SoftmaxModel(f, g, bias).log_prob(), atol=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("manifest", "says"),
+    [
+        ('{"no_f": "the model has no head"}', "the model has no head"),
+        ("{", "no f.npy"),
+        ("1", "f.npy"),
+    ],
+)
+def test_a_folder_without_a_model_says_why(tmp_path, manifest, says):
+    folder = extracted(tmp_path / "m", layer_00=np.zeros((3, 2)))
+    (folder / "manifest.json").write_text(manifest, encoding="utf-8")
+    with pytest.raises(InputError, match=says):
+        SoftmaxModel.load(folder)
+
+
 @pytest.mark.parametrize("break_it", ["manifest", "g", "bias"])
 def test_a_folder_that_is_not_whole_is_refused(rng, tmp_path, break_it):
     folder = extracted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from zipfile import BadZipFile
@@ -37,7 +38,8 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
 def _read_folder(folder: Path) -> dict[str, Array]:
     """The same from a folder of .npy files."""
-    if not (folder / "manifest.json").is_file():
+    manifest = folder / "manifest.json"
+    if not manifest.is_file():
         raise InputError(
             f"{folder} has no manifest.json, so it is no finished extraction; "
             "extract the model again, or name a .npz or .safetensors file"
@@ -47,6 +49,8 @@ def _read_folder(folder: Path) -> dict[str, Array]:
         if (folder / f"{name}.npy").is_file():
             with closing(open_source(folder / f"{name}.npy")) as source:
                 arrays[name] = source.read(0, source.rows)
+    if "f" not in arrays and "log_prob" not in arrays:
+        raise InputError(f"{folder} holds no model: {_why_not(manifest)}")
     bias = folder / "bias.npy"
     if bias.is_file():
         try:
@@ -54,6 +58,16 @@ def _read_folder(folder: Path) -> dict[str, Array]:
         except (OSError, ValueError, EOFError) as error:
             raise InputError(f"{bias} cannot be read as a bias: {error}") from error
     return arrays
+
+
+def _why_not(manifest: Path) -> str:
+    """What an extraction says about the f that it has not written."""
+    try:
+        document = json.loads(manifest.read_text(encoding="utf-8"))
+    except ValueError:
+        document = None
+    why = document.get("no_f") if isinstance(document, dict) else None
+    return str(why or "it has no f.npy and g.npy; extract a language model or a classifier")
 
 
 def _names_and_bias(path: Path) -> tuple[set[str], Array | None]:

@@ -1,0 +1,159 @@
+"""`identikit extract`: representations out of a Hugging Face model."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from identikit.cli import _options as options
+from identikit.cli._output import print_json
+from identikit.cli._progress import progress_bar
+from identikit.errors import InputError
+
+EXAMPLE = "identikit extract ./gpt2 --text sentences.txt --layers 0,4,8,12 -o gpt2-states"
+
+
+def command(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A folder with config.json and .safetensors weights, or a name on the hub.",
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write.")
+    ],
+    text: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="One sentence a line: .txt, .gz or .xz."),
+    ] = None,
+    images: Annotated[Path | None, typer.Option(metavar="DIR", help="A folder of images.")] = None,
+    layers: Annotated[
+        str,
+        typer.Option(help="all, last, or numbers such as 0,4,8; 0 is what enters the first block."),
+    ] = "all",
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="none (a row a token), mean, first or last; by default none for a language model "
+            "and mean for the others, unless the model's folder says otherwise."
+        ),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(help="Sentences or images at a time, at most.")] = 32,
+    max_length: Annotated[
+        int | None, typer.Option(help="Tokens of a line that are kept; by default all it takes.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="Of the stored rows: float32 or float16.")] = "float32",
+    limit: Annotated[
+        int | None, typer.Option(help="Take the first so many lines or images only.")
+    ] = None,
+    special_tokens: Annotated[
+        bool,
+        typer.Option(
+            "--special-tokens/--no-special-tokens",
+            help="Whether the tokenizer adds its own, such as [CLS] and [SEP].",
+        ),
+    ] = True,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The tokenizer's folder, if it is not the model's."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, ...; by default a GPU if there is one.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a folder that an earlier extraction wrote.")
+    ] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Store the hidden states of a Hugging Face model, and f and g if it is a softmax model."""
+    from identikit import extract
+
+    if (text is None) == (images is None):
+        raise InputError("give either --text FILE or --images DIR")
+    if images is not None and (max_length is not None or tokenizer is not None):
+        raise InputError("--max-length and --tokenizer are for --text; images have no tokens")
+    common: dict[str, Any] = {
+        "layers": parse_layers(layers),
+        "pooling": pooling,
+        "batch_size": batch_size,
+        "dtype": dtype,
+        "limit": limit,
+        "device": device,
+        "overwrite": force,
+    }
+    with progress_bar(quiet) as progress:
+        if text is not None:
+            manifest = extract.text(
+                model,
+                text,
+                output,
+                max_length=max_length,
+                special_tokens=special_tokens,
+                tokenizer=tokenizer,
+                progress=progress,
+                **common,
+            )
+        elif images is not None:
+            manifest = extract.images(model, images, output, progress=progress, **common)
+    if json:
+        print_json(manifest)
+    if not quiet:
+        typer.echo(_summary(manifest, output), err=True)
+
+
+def parse_layers(text: str) -> str | list[int]:
+    """The value of --layers.
+
+    >>> parse_layers("last"), parse_layers("0, 4,-1")
+    ('last', [0, 4, -1])
+    """
+    if text in ("all", "last"):
+        return text
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--layers is {text!r}; expected all, last or numbers: 0,4,8") from None
+
+
+def _summary(manifest: dict[str, Any], output: Path) -> str:
+    """What was written, and what to type next."""
+    layers = manifest["layers"]
+    size = sum(manifest["files"].values())
+    lines = [
+        f"wrote {output}: {manifest['rows']:,} rows ({_origin(manifest)}), {len(layers)} of "
+        f"{manifest['of_layers']} layers, {size / 1e6:,.1f} MB"
+    ]
+    cut = manifest.get("tokenizer", {}).get("truncated_lines", 0)
+    if cut:
+        lines.append(f"lines cut to {manifest['tokenizer']['max_length']} tokens: {cut:,}")
+    if manifest.get("left_out"):
+        lines.append(
+            f"what the encoder does after pooling is left out: {', '.join(manifest['left_out'])}"
+        )
+    if manifest["f"] is None:
+        lines.append(f"no f and g: {manifest['no_f']}")
+    else:
+        lines.append(
+            f"f is the {manifest['f']['what']} ({manifest['f']['norm']}), g its "
+            f"{manifest['g']['labels']:,} rows"
+        )
+    lines.append("extract another model on the same input, then:")
+    file = layers[-1]["file"]
+    audit = ["identikit", "audit", f"{output}/{file}", f"OTHER/{file}"]
+    lines.append("  " + shlex.join([*audit, "--groups", f"{output}/groups.npy"]))
+    if manifest["f"] is not None:
+        lines.append("  " + shlex.join(["identikit", "models", str(output), "OTHER"]))
+    return "\n".join(lines)
+
+
+def _origin(manifest: dict[str, Any]) -> str:
+    if "images" in manifest:
+        return f"{manifest['images']['files']:,} images"
+    sentences = f"{manifest['sentences']:,} sentences"
+    return f"tokens of {sentences}" if manifest["pooling"] == "none" else sentences

@@ -1,0 +1,228 @@
+"""What a model computes on a batch: its hidden states, and f, the input of its head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit.errors import InputError, require
+from identikit.extract._load import PURPOSE, Loaded, hushed
+
+# How far the head's product may be from the model's own logits, relative to the largest.
+_LOGITS_ALIKE = 1e-5
+
+
+@dataclass(frozen=True)
+class Head:
+    """The softmax model's second half: g (K, M), a bias (K,) or None, and where it was found."""
+
+    name: str
+    g: NDArray[Any]
+    bias: NDArray[Any] | None
+
+
+class States:
+    """Runs a model on batches and gives its states by name: ``layer_00`` …, and ``f``.
+
+    The hidden states are counted as transformers counts them: 0 is what enters the first block, the
+    last is the model's output, after its final norm if it has one. In GPT-2 and its kin those
+    between are raw residual streams; `norm_of` says which states are a norm's output.
+
+    Parameters
+    ----------
+    loaded : Loaded
+        The model.
+    probe : mapping
+        The inputs of one item: on them the model is run plainly, to see what it gives and whether
+        its logits are f gᵀ + bias.
+    layers : "all", "last" or sequence of int
+        The hidden states that are wanted.
+    """
+
+    def __init__(
+        self, loaded: Loaded, probe: Mapping[str, Any], layers: str | Sequence[int]
+    ) -> None:
+        self._model = loaded.model
+        self._device = next(self._model.parameters()).device
+        self._output: Any = None
+        self._f: Any = None
+        self._model.base_model.register_forward_hook(self._keep_output)
+        name, head = _find_head(loaded)
+        if head is not None:
+            head.register_forward_pre_hook(self._keep_f)
+        hidden, result, norms = self._run_plainly(loaded, probe)
+        self.count = len(hidden)
+        self.layers = choose_layers(layers, self.count)
+        f = self._f
+        #: Whether f has one row an item, as in a classifier of images.
+        self.head_takes_items = f is not None and f.ndim == 2
+        self.head, self.no_head = _check_head(name, head, f, getattr(result, "logits", None))
+        #: The norm of which each state is the output, if there is one.
+        self.norm_of = {layer_name(at): norms.name_of(hidden[at]) for at in self.layers}
+        if self.head is not None:
+            self.norm_of["f"] = norms.name_of(f)
+        if head is not None and f is not None:
+            self._skip(head, probe, hidden)
+
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The states of a batch, (items, positions, width); f of a classifier is (items, width)."""
+        self._run(inputs)
+        hidden = self._hidden()
+        states = {layer_name(at): _positions_second(hidden[at]) for at in self.layers}
+        if self.head is not None:
+            states["f"] = self._f
+        return states
+
+    def _run(self, inputs: Mapping[str, Any]) -> Any:
+        torch = require("torch", "hf", PURPOSE)
+        self._f = self._output = None
+        with torch.inference_mode():
+            given = {key: value.to(self._device) for key, value in inputs.items()}
+            return self._model(**given, output_hidden_states=True)
+
+    def _run_plainly(self, loaded: Loaded, probe: Mapping[str, Any]) -> Any:
+        """The hidden states and the result of one item, and the outputs of all norms."""
+        norms = _Norms(self._model)
+        kind = type(self._model).__name__
+        try:
+            with hushed():
+                result = self._run(probe)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"{loaded.name} ({kind}) does not run on this input: {error}"
+            ) from error
+        finally:
+            norms.release()
+        if getattr(self._output, "hidden_states", None) is None:
+            raise InputError(
+                f"{loaded.name} ({kind}) gives no hidden states; use identikit.extract.module, "
+                "which reads any layer by its name"
+            )
+        return self._hidden(), result, norms
+
+    def _skip(self, head: Any, probe: Mapping[str, Any], hidden: list[Any]) -> None:
+        """Spare the product with g, if the model runs without it and has the same states."""
+        head.forward = lambda states: states
+        try:
+            self._run(probe)
+            same = all(map(_equal, self._hidden(), hidden))
+        except (RuntimeError, ValueError, IndexError):
+            same = False  # The model does something with its logits that needs them all.
+        if not same:
+            del head.forward
+
+    def _keep_output(self, _module: Any, _args: Any, output: Any) -> None:
+        self._output = output
+
+    def _keep_f(self, _module: Any, args: tuple[Any, ...]) -> None:
+        self._f = args[0]
+
+    def _hidden(self) -> list[Any]:
+        hidden = list(self._output.hidden_states)
+        last = getattr(self._output, "last_hidden_state", None)
+        # transformers gives most models' last entry after the final norm, but not vision models'.
+        if last is not None and last.shape == hidden[-1].shape:
+            hidden[-1] = last
+        return hidden
+
+
+class _Norms:
+    """The outputs of a model's normalisation layers in one forward pass."""
+
+    def __init__(self, model: Any) -> None:
+        self._outputs: list[tuple[str, Any]] = []
+        self._hooks = [
+            module.register_forward_hook(self._keeper(name))
+            for name, module in model.named_modules()
+            if "norm" in type(module).__name__.lower()
+        ]
+
+    def _keeper(self, name: str) -> Any:
+        # A copy, because the next layer may add to it in place.
+        return lambda _module, _args, output: self._outputs.append((name, output.clone()))
+
+    def release(self) -> None:
+        """Take the hooks away."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def name_of(self, state: Any) -> str | None:
+        """The norm whose output this state is."""
+        names: list[str] = [name for name, output in self._outputs if _equal(output, state)]
+        return names[-1] if names else None
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return bool(a.shape == b.shape and (a == b).all())
+
+
+def layer_name(layer: int) -> str:
+    """What a hidden state is called, and its file without the suffix."""
+    return f"layer_{layer:02d}"
+
+
+def choose_layers(layers: str | Sequence[int], count: int) -> list[int]:
+    """Numbers of hidden states, ascending; negative ones count from the end.
+
+    >>> choose_layers("all", 3), choose_layers("last", 3), choose_layers([0, -1], 13)
+    ([0, 1, 2], [2], [0, 12])
+    """
+    if layers == "all":
+        return list(range(count))
+    wanted = [-1] if layers == "last" else layers
+    known = f"this model has layers 0 to {count - 1} (0 is what enters the first block)"
+    if isinstance(wanted, str) or not wanted:
+        raise InputError(f"layers is {layers!r}; expected all, last or numbers: {known}")
+    for layer in wanted:
+        if not -count <= layer < count:
+            raise InputError(f"there is no layer {layer}; {known}")
+    return sorted({layer % count for layer in wanted})
+
+
+def _find_head(loaded: Loaded) -> tuple[str, Any]:
+    """The linear map to the logits, by name; None if the model has none."""
+    if not loaded.head:
+        return "", None
+    model = loaded.model
+    if loaded.kind == "vision":
+        labels = model.config.num_labels
+        linear = [m for m in model.modules() if getattr(m, "out_features", None) == labels]
+        head = linear[-1] if linear else None
+    else:
+        head = model.get_output_embeddings()
+    names = [name for name, module in model.named_modules() if module is head]
+    return (names[0], head) if names else ("", None)
+
+
+def _check_head(name: str, head: Any, f: Any, logits: Any) -> tuple[Head | None, str | None]:
+    """g and the bias, if the logits are f gᵀ + bias up to a scale; otherwise why there are none."""
+    if head is None:
+        return None, "the model has no prediction head"
+    if f is None or logits is None or getattr(head, "weight", None) is None:
+        return None, f"the model does not call its head ({name}) as a linear layer"
+    g = head.weight.detach()
+    bias = getattr(head, "bias", None)
+    bias = None if bias is None else bias.detach()
+    if g.ndim != 2 or (*f.shape[:-1], *g.shape[::-1]) != (*f.shape, logits.shape[-1]):
+        return None, f"the logits are not those of its head ({name})"
+    product = f @ g.T if bias is None else f @ g.T + bias
+    # Some models multiply their logits by a constant; it is a part of g.
+    scale = float((product * logits).sum() / (product * product).sum())
+    if not float((scale * product - logits).abs().max()) <= _LOGITS_ALIKE * float(
+        logits.abs().max()
+    ):
+        return None, f"the logits are more than f·g + bias of its head ({name})"
+    if abs(scale - 1) <= _LOGITS_ALIKE:
+        scale = 1.0
+    arrays = [None if part is None else scale * part.float().cpu().numpy() for part in (g, bias)]
+    weights: Any = arrays[0]
+    return Head(name, weights.astype(np.float32), arrays[1]), None
+
+
+def _positions_second(state: Any) -> Any:
+    """(items, channels, height, width) as (items, positions, channels)."""
+    return state.flatten(2).transpose(1, 2) if state.ndim == 4 else state
