@@ -66,11 +66,11 @@ def test_help_is_quick_and_loads_nothing_heavy():
         seconds.append(time.perf_counter() - begin)
     assert min(seconds) < 1.0
     assert result.stderr == "[]\n"
-    for verb in ("audit", "align", "apply", "demo", "family", "models"):
+    for verb in ("audit", "align", "apply", "demo", "extract", "family", "models", "study"):
         assert f"\n  {verb} " in result.stdout
 
 
-@pytest.mark.parametrize("verb", ["audit", "align", "apply", "demo", "family", "models"])
+@pytest.mark.parametrize("verb", ["audit", "align", "apply", "demo", "extract", "family", "models"])
 def test_every_verb_has_help_with_an_example(verb: str):
     assert f"Example: identikit {verb} " in done(verb, "--help").stdout
 

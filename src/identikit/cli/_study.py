@@ -1,0 +1,162 @@
+"""`identikit study`: run an experiment of a paper, resume it, and see what it found."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from identikit._version import __version__
+from identikit.cli import _options as options
+from identikit.cli._output import print_json
+from identikit.cli._progress import progress_bar
+from identikit.errors import InputError
+
+if TYPE_CHECKING:
+    from identikit.studies import Result, Study
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Run the experiments of papers: what is claimed, what is measured.",
+    epilog="Example: identikit study run nielsen-small-kl",
+)
+
+
+@app.command("list", epilog="Example: identikit study list")
+def list_(json: options.Json = False) -> None:
+    """List the studies: what they are about, and which data they need."""
+    from identikit.studies import STAND_INS, studies
+
+    known = studies().values()
+    if json:
+        print_json({"identikit": __version__, "studies": [_fields(study) for study in known]})
+        return
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("name", "what", "data"):
+        table.add_column(title, no_wrap=title == "name")
+    for study in known:
+        needs = "\n".join(need.file for need in study.needs) or "none"
+        instead = {need.stand_in for need in study.needs if need.stand_in}
+        needs += "".join(f"\nor --data {name}" for name in sorted(instead))
+        table.add_row(study.name, Text(study.title).append(f"\n{study.paper}", "dim"), needs)
+    output = options.console()
+    output.print(table)
+    if any(study.needs for study in known):
+        output.print()
+        for name, what in STAND_INS.items():
+            output.print(Text(f"--data {name} stands in with {what}; no file is needed", "dim"))
+    typer.echo("to run one: identikit study run NAME --preset smoke", err=True)
+
+
+def _fields(study: Study) -> dict[str, Any]:
+    """What a study is, without its functions."""
+    claims = ("key", "says", "published", "source")
+    return {key: getattr(study, key) for key in ("name", "title", "paper", "about", "presets")} | {
+        "needs": [asdict(need) for need in study.needs],
+        "claims": [{key: getattr(claim, key) for key in claims} for claim in study.claims],
+    }
+
+
+@app.command(epilog="Example: identikit study run nielsen-small-kl --preset laptop -o small-kl")
+def run(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As in identikit study list.")],
+    preset: Annotated[
+        str,
+        typer.Option(
+            metavar="smoke|laptop|paper",
+            help="Under a minute, under 20 minutes, or the paper's own settings.",
+        ),
+    ] = "smoke",
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR|FILE|NAME",
+            help="A data folder, a text file, or a stand-in by name: digits, grammar.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="How many seeds, in place of the preset's.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Another setting of the preset; repeatable."
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Where results go.  [default: NAME-PRESET]"
+        ),
+    ] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Run a study; stopped and run again, it goes on where it was."""
+    from identikit import studies
+
+    with _calm_warnings(quiet), progress_bar(quiet) as progress:
+        try:
+            result = studies.run(name, preset, folder, data, seeds, _pairs(changes or []), progress)
+        except KeyboardInterrupt:
+            if not quiet:
+                typer.echo("finished units are kept; the same command goes on from them", err=True)
+            raise
+    _show(result, json)
+    if not quiet:
+        if result.resumed:
+            count = result.document["units"]["count"]
+            typer.echo(f"{result.resumed} of {count} units were there from before", err=True)
+        typer.echo(f"wrote {result.folder / 'report.html'}", err=True)
+
+
+@app.command(epilog="Example: identikit study show nielsen-small-kl-smoke")
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a study's results.")],
+    json: options.Json = False,
+) -> None:
+    """Show what a study found, without running it again."""
+    from identikit import studies
+
+    _show(studies.load(folder), json)
+
+
+def _show(result: Result, json: bool) -> None:
+    from identikit.studies._report import print_study
+
+    if json:
+        print_json(result.document)
+    else:
+        print_study(result, options.console())
+
+
+def _pairs(changes: list[str]) -> dict[str, str]:
+    """The settings of --set KEY=VALUE."""
+    for text in changes:
+        if "=" not in text:
+            raise InputError(f"--set is {text!r}; expected KEY=VALUE")
+    return {key: value for key, _, value in (text.partition("=") for text in changes)}
+
+
+@contextmanager
+def _calm_warnings(quiet: bool) -> Iterator[None]:
+    """Show warnings as one line each, without the place in the code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if not quiet:
+            typer.echo(f"identikit: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = show
+        yield

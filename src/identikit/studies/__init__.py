@@ -1,0 +1,49 @@
+"""Experiments of papers, each one file: what is claimed, presets, the run, the figure, the checks.
+
+A module of this folder without an underscore in front, with a line ``STUDY = Study(...)``, is a
+study, named after its file. A new study is a new file and nothing else. What needs PyTorch is
+imported inside its functions, so that studies can be listed without it.
+"""
+
+from identikit.studies._data import CIFAR10, CORPORA, STAND_INS, Data, Images, Need
+from identikit.studies._run import Result, find, load, run, studies
+from identikit.studies._store import Record
+from identikit.studies._study import (
+    INCONCLUSIVE,
+    NOT,
+    REPRODUCED,
+    Claim,
+    Finding,
+    Settings,
+    Study,
+    Tables,
+    judge,
+    mean_interval,
+)
+from identikit.studies._work import Work
+
+__all__ = [
+    "CIFAR10",
+    "CORPORA",
+    "INCONCLUSIVE",
+    "NOT",
+    "REPRODUCED",
+    "STAND_INS",
+    "Claim",
+    "Data",
+    "Finding",
+    "Images",
+    "Need",
+    "Record",
+    "Result",
+    "Settings",
+    "Study",
+    "Tables",
+    "Work",
+    "find",
+    "judge",
+    "load",
+    "mean_interval",
+    "run",
+    "studies",
+]

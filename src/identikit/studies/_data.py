@@ -1,0 +1,213 @@
+"""Data that studies read: from a folder, from a text file, or a stand-in that needs neither.
+
+Nothing is ever downloaded. A file that is not there is an error that names it and says what it
+should contain.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit.errors import InputError
+from identikit.studies._grammar import grammar
+from identikit.studies._text import read_sentences, words_of
+
+VARIABLE = "IDENTIKIT_DATA"
+IMAGES, TEXT = "digits", "grammar"
+STAND_INS = {
+    IMAGES: "scikit-learn's handwritten digits as 32×32 colour images",
+    TEXT: "sentences of a small random grammar",
+}
+
+
+@dataclass(frozen=True)
+class Need:
+    """A file (or folder) that the data folder must hold.
+
+    Attributes
+    ----------
+    file : str
+        Its path in the data folder.
+    contains : str
+        What it should contain, in words.
+    stand_in : str or None
+        The name of what serves instead, if anything does: "digits" or "grammar".
+    """
+
+    file: str
+    contains: str
+    stand_in: str | None = None
+
+
+CIFAR10 = Need(
+    "cifar10_20k.npz",
+    "CIFAR-10: x_train and x_test (n, 32, 32, 3) uint8, y_train and y_test (n,), names (10,)",
+    IMAGES,
+)
+CORPORA = {
+    "enwik8": Need("text/enwik8_clean_20M.txt.xz", "Wikipedia, one paragraph a line", TEXT),
+    "lm1b": Need(
+        "text/lm1b_sample",
+        "a folder of .gz files of the Billion Word corpus, a sentence a line",
+        TEXT,
+    ),
+    "gutenberg": Need("text/gutenberg.tar.xz", "an archive of books as .txt", TEXT),
+    "wikitext2": Need("text/wikitext2", "a folder of WikiText-2 as .txt.gz", TEXT),
+    "tinyshakespeare": Need("text/tinyshakespeare.txt.gz", "plays of Shakespeare", TEXT),
+}
+
+
+class Images(NamedTuple):
+    """Images (n, 32, 32, 3) uint8 with labels (n,) from 0, in two parts, and the labels' names."""
+
+    x_train: NDArray[np.uint8]
+    y_train: NDArray[np.int64]
+    x_test: NDArray[np.uint8]
+    y_test: NDArray[np.int64]
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where a study's data comes from.
+
+    Parameters
+    ----------
+    given : str, path or None
+        A folder, a text file (.txt, .gz, .xz, .tar.xz), or the name of a stand-in: "digits" or
+        "grammar" ("./digits" is a folder). None: the folder in the variable IDENTIKIT_DATA, if set.
+    """
+
+    given: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        # Read now, so that a process started later sees the same.
+        if self.given is None:
+            object.__setattr__(self, "given", os.environ.get(VARIABLE) or None)
+
+    @property
+    def stand_in(self) -> str | None:
+        """The name of the stand-in, if it is one."""
+        return self.given if isinstance(self.given, str) and self.given in STAND_INS else None
+
+    def locate(self, need: Need) -> Path | None:
+        """The path of a file that is needed, or None if the stand-in serves.
+
+        Parameters
+        ----------
+        need : Need
+            What is looked for.
+        """
+        if self.stand_in is not None and self.stand_in == need.stand_in:
+            return None
+        if self.given is None:
+            why = f"no data folder is given, neither with --data nor in {VARIABLE}"
+        elif self.stand_in is not None:
+            why = f"{self.stand_in!r} ({STAND_INS[self.stand_in]}) does not stand in for it"
+        else:
+            path = Path(self.given)
+            if path.is_file() and need.stand_in == TEXT:
+                return path
+            if (path / need.file).exists():
+                return path / need.file
+            why = f"{path} does not have it" if path.is_dir() else f"{path} is no folder"
+        remedies = ["name the folder that has it with --data DIR"]
+        if need.stand_in == TEXT:
+            remedies.append("give any text with --data FILE.txt")
+        if need.stand_in is not None:
+            remedies.append(f"try the stand-in --data {need.stand_in}")
+        raise InputError(
+            f"{need.file} is needed ({need.contains}), but {why}: {', or '.join(remedies)}; "
+            "nothing is downloaded"
+        )
+
+    def check(self, needs: Sequence[Need]) -> dict[str, str]:
+        """What serves as each file that is needed, by name and size; an error if nothing does.
+
+        Parameters
+        ----------
+        needs : sequence of Need
+            What a study declares.
+        """
+        found = {}
+        for need in needs:
+            path = self.locate(need)
+            if path is None:
+                found[need.file] = f"stand-in {self.stand_in}"
+            else:
+                files = [path] if path.is_file() else [*path.rglob("*")]
+                size = sum(file.stat().st_size for file in files if file.is_file())
+                # Not the whole path: the same data may lie elsewhere when a study is resumed.
+                found[need.file] = f"{path.name}, {size} bytes"
+        return found
+
+    def images(self) -> Images:
+        """CIFAR-10, or the digits that stand in for it."""
+        path = self.locate(CIFAR10)
+        return _digits() if path is None else _cifar10(path)
+
+    def text(self, prefer: str = "enwik8", max_words: int | None = None) -> list[str]:
+        """Sentences, in order; of a text without empty lines, its lines.
+
+        Parameters
+        ----------
+        prefer : str
+            Which text of a data folder: one of `CORPORA`. A file that was given comes first.
+        max_words : int, optional
+            Stop once there are so many words (`str.split`).
+        """
+        if prefer not in CORPORA:
+            raise InputError(f"there is no text {prefer!r}; there are {', '.join(CORPORA)}")
+        path = self.locate(CORPORA[prefer])
+        return grammar(max_words) if path is None else read_sentences(path, max_words)
+
+    def words(self, prefer: str = "enwik8", max_words: int | None = None) -> list[list[str]]:
+        """The sentences of `text`, as lower-case words without punctuation.
+
+        Parameters
+        ----------
+        prefer, max_words
+            As for `text`.
+        """
+        return [found for line in self.text(prefer, max_words) if (found := words_of(line))]
+
+
+@lru_cache(maxsize=1)
+def _cifar10(path: Path) -> Images:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in Images._fields}
+    except (KeyError, ValueError, OSError, EOFError, BadZipFile) as error:
+        raise InputError(
+            f"{path} is damaged or of another kind ({error}); expected {CIFAR10.contains}"
+        ) from error
+    for part in ("train", "test"):
+        x, y = arrays[f"x_{part}"], arrays[f"y_{part}"]
+        if x.dtype != np.uint8 or x.shape[1:] != (32, 32, 3) or y.shape != x.shape[:1]:
+            raise InputError(
+                f"{path}: x_{part} is {x.dtype} {x.shape} and y_{part} {y.shape}; "
+                f"expected {CIFAR10.contains}"
+            )
+    labels = {name: arrays[name].astype(np.int64) for name in ("y_train", "y_test")}
+    return Images(**arrays | labels | {"names": [str(name) for name in arrays["names"]]})
+
+
+@lru_cache(maxsize=1)
+def _digits() -> Images:
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    grey = (digits.images * (255 / 16)).round().astype(np.uint8)
+    x: NDArray[Any] = np.repeat(np.kron(grey, np.ones((1, 4, 4), np.uint8))[..., None], 3, axis=-1)
+    y = digits.target.astype(np.int64)
+    test = np.arange(len(x)) % 5 == 4
+    return Images(x[~test], y[~test], x[test], y[test], [str(name) for name in range(10)])

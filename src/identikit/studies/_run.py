@@ -1,0 +1,206 @@
+"""Running a study from its settings to its page, and reading one that has been run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pkgutil
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from identikit._version import __version__
+from identikit.errors import InputError
+from identikit.studies import _store as store
+from identikit.studies._data import Data
+from identikit.studies._report import write_report
+from identikit.studies._settings import settings_of
+from identikit.studies._study import Finding, Settings, Study, Tables
+from identikit.studies._work import WORKING, Progress, Work
+
+
+@dataclass(frozen=True)
+class Result:
+    """A study that has been run.
+
+    Attributes
+    ----------
+    folder : Path
+        Where everything is.
+    document : dict
+        What was asked and every claim with its finding: what --json prints.
+    tables : dict of str to DataFrame
+    resumed : int
+        Units that were there from before.
+    """
+
+    folder: Path
+    document: dict[str, Any]
+    tables: Tables
+    resumed: int = 0
+
+    @property
+    def findings(self) -> dict[str, Finding]:
+        """What was found of each claim, by its key."""
+        return {claim["key"]: finding_of(claim) for claim in self.document["claims"]}
+
+    @property
+    def version(self) -> str:
+        """Of the identikit that ran it."""
+        return str(self.document["identikit"])
+
+
+def finding_of(claim: Mapping[str, Any]) -> Finding:
+    """The finding in a row of claims.json."""
+    interval = claim["interval"]
+    return Finding(
+        claim["value"],
+        None if interval is None else (interval[0], interval[1]),
+        claim["verdict"],
+        claim["comment"],
+    )
+
+
+def studies() -> dict[str, Study]:
+    """Every study by name."""
+    return {name: find(name) for name in names()}
+
+
+def find(name: str) -> Study:
+    """A study by name; no other is imported.
+
+    Parameters
+    ----------
+    name : str
+        Such as "nielsen-small-kl".
+    """
+    if name not in names():
+        raise InputError(f"there is no study {name!r}; there are {', '.join(names())}")
+    found: Study = import_module(f"identikit.studies.{name.replace('-', '_')}").STUDY
+    return found
+
+
+def names() -> list[str]:
+    """The names of all studies; none is imported."""
+    modules = pkgutil.iter_modules([str(Path(__file__).parent)])
+    return [module.name.replace("_", "-") for module in modules if module.name[0] != "_"]
+
+
+def run(
+    study: str | Study,
+    preset: str = "smoke",
+    folder: str | os.PathLike[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
+    seeds: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Run a study, or what is left of it, and write its tables, figure and page.
+
+    Parameters
+    ----------
+    study : str or Study
+        Its name.
+    preset : str
+        "smoke" (under a minute), "laptop" (under 20) or "paper" (the paper's settings).
+    folder : path, optional
+        Where results go; NAME-PRESET by default. One with units of the same study and settings is
+        resumed, one with others is an error.
+    data : str or path, optional
+        A folder, a text file, or a stand-in by name; the folder in IDENTIKIT_DATA by default.
+    seeds : int, optional
+        In place of the preset's number.
+    settings : mapping, optional
+        Other values in place of the preset's.
+    progress : callable, optional
+        Called with (what is being done, done, of how many).
+    """
+    study = find(study) if isinstance(study, str) else study
+    chosen = settings_of(study, preset, seeds, settings)
+    if data is not None and not study.needs:
+        raise InputError(f"{study.name} reads no data, but {data} was given; leave it out")
+    source = Data(data)
+    target = Path(f"{study.name}-{preset}" if folder is None else folder)
+    header: dict[str, Any] = {
+        "identikit": __version__,
+        "study": study.name,
+        "preset": preset,
+        "settings": store.finite(chosen),
+        "data": source.check(study.needs),
+    }
+    header |= {
+        "digest": store.digest(header),
+        "title": study.title,
+        "paper": study.paper,
+        "about": study.about,
+        "command": _command(study, preset, chosen, data, target),
+    }
+    store.open_folder(target, header)
+    work = Work(target, chosen, source, header["digest"], progress)
+    tables = study.run(work)
+    shutil.rmtree(target / WORKING, ignore_errors=True)
+    work.progress("writing", 1, 1)
+    store.write_tables(target, tables)
+    claims = [
+        {
+            "key": claim.key,
+            "says": claim.says,
+            "published": claim.published,
+            "source": claim.source,
+            **asdict(claim.check(tables)),
+        }
+        for claim in study.claims
+    ]
+    document = header | {
+        "units": {"count": len(work.seconds), "seconds": round(sum(work.seconds.values()), 1)},
+        "claims": claims,
+    }
+    result = Result(target, store.finite(document), tables, work.resumed)
+    write_report(result, study.figure(tables, chosen))
+    # Last: a folder that has it is complete.
+    store.write_json(target / store.RESULT, result.document)
+    return result
+
+
+def load(folder: str | os.PathLike[str]) -> Result:
+    """Read the results of a study that has been run.
+
+    Parameters
+    ----------
+    folder : path
+        Its folder.
+    """
+    target = Path(folder)
+    header = store.read_json(target, store.HEADER)
+    if not (target / store.RESULT).is_file():
+        raise InputError(
+            f"the study in {target} has not ended; resume it with: {header.get('command')}"
+        )
+    result = Result(target, store.read_json(target, store.RESULT), store.read_tables(target))
+    try:
+        result.findings  # noqa: B018
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{target / store.RESULT} is damaged ({error}); {store.REMEDY}") from error
+    return result
+
+
+def _command(
+    study: Study,
+    preset: str,
+    chosen: Settings,
+    data: str | os.PathLike[str] | None,
+    folder: Path,
+) -> str:
+    """The command line that runs this again."""
+    words = ["identikit", "study", "run", study.name, "--preset", preset]
+    for key, value in chosen.items():
+        if value != study.presets[preset][key]:
+            text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+            words += ["--seeds", text] if key == "seeds" else ["--set", f"{key}={text}"]
+    if data is not None:
+        words += ["--data", str(data)]
+    return shlex.join([*words, "-o", str(folder)])

@@ -1,0 +1,182 @@
+"""What a study is: claims of a paper, flat presets, a run, a figure, and a check of each claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from identikit.studies._data import Need
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from identikit.studies._work import Work
+
+REPRODUCED = "reproduced"
+NOT = "not reproduced"
+INCONCLUSIVE = "inconclusive at this scale"
+VERDICTS = (REPRODUCED, NOT, INCONCLUSIVE)
+
+Interval = tuple[float, float]
+Tables = dict[str, "pd.DataFrame"]
+
+
+class Settings(Mapping[str, Any]):
+    """The values of a preset, by item or by attribute: `settings["seeds"]`, `settings.seeds`."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.__dict__.update(values)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.__dict__[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dict__)
+
+    def __len__(self) -> int:
+        return len(self.__dict__)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"there is no setting {name!r}; there are {', '.join(self)}")
+
+    def __repr__(self) -> str:
+        return f"Settings({self.__dict__})"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was measured of a claim: a value, its 95 % interval over seeds, a verdict, a comment.
+
+    A value or an interval that there is none of is None. The comment is a sentence or two of what
+    the value is and why the verdict is what it is.
+    """
+
+    value: float | None
+    interval: Interval | None
+    verdict: str
+    comment: str = ""
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"the verdict is {self.verdict!r}; expected one of {VERDICTS}")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper claims, the value it prints, where, and how to check it.
+
+    Attributes
+    ----------
+    key : str
+        A short name, such as "kl-18".
+    says : str
+        The claim in one plain sentence.
+    published : str or float
+        The printed value; words where the paper prints none.
+    source : str
+        Where it is printed: "Table 1", "Figure 3b".
+    check : callable
+        From the study's tables to a Finding.
+    """
+
+    key: str
+    says: str
+    published: str | float
+    source: str
+    check: Callable[[Tables], Finding]
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment of a paper that anyone can run, stop, resume and check.
+
+    Attributes
+    ----------
+    name : str
+        As on the command line; the file is called the same, with underscores.
+    title, paper, about : str
+        A line, the reference, and a few sentences of what is done.
+    presets : dict
+        "smoke", "laptop" and "paper": flat dicts with the same keys, one of them "seeds"; values
+        are JSON scalars or lists of them.
+    run : callable
+        From a Work to tidy tables; each expensive part is a unit of the Work.
+    claims : tuple of Claim
+    figure : callable
+        From the tables and the settings to a matplotlib Figure (`report._drawing.sheet`).
+    needs : tuple of Need
+        Files that the data folder must hold.
+    """
+
+    name: str
+    title: str
+    paper: str
+    about: str
+    presets: Mapping[str, Mapping[str, Any]]
+    run: Callable[[Work], Tables]
+    claims: tuple[Claim, ...]
+    figure: Callable[[Tables, Settings], Figure]
+    needs: tuple[Need, ...] = ()
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
+    """Mean and its 95 % interval, mean ± t s/√n; None in place of the interval of one value.
+
+    Parameters
+    ----------
+    values : sequence of float
+        One a seed, or one an independent pair.
+
+    Examples
+    --------
+    >>> mean_interval([1.0, 2.0, 3.0])
+    (2.0, (-0.484..., 4.484...))
+    """
+    from scipy.special import stdtrit  # Student's quantile; scipy.stats takes a second to import
+
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return mean, None
+    half = float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / n**0.5)
+    return mean, (mean - half, mean + half)
+
+
+def judge(
+    values: Sequence[float], low: float = -inf, high: float = inf, comment: str = ""
+) -> Finding:
+    """Whether the mean of the values lies from `low` to `high`, as far as their interval tells.
+
+    Reproduced if the 95 % interval lies within, not reproduced if it lies outside, inconclusive if
+    it does neither, if there is only one value, or if a value is not finite.
+
+    Parameters
+    ----------
+    values : sequence of float
+        One a seed, or one an independent pair.
+    low, high : float
+        What would still count as the published value.
+    comment : str
+        What the value is.
+
+    Examples
+    --------
+    >>> judge([0.51, 0.52, 0.53], low=0.4).verdict, judge([0.51, 0.7], low=0.4).verdict
+    ('reproduced', 'inconclusive at this scale')
+    """
+    if not len(values) or not all(isfinite(value) for value in values):
+        return Finding(None, None, INCONCLUSIVE, comment)
+    value, interval = mean_interval(values)
+    if interval is None:
+        verdict = INCONCLUSIVE
+    elif low <= interval[0] and interval[1] <= high:
+        verdict = REPRODUCED
+    elif interval[1] < low or high < interval[0]:
+        verdict = NOT
+    else:
+        verdict = INCONCLUSIVE
+    return Finding(value, interval, verdict, comment)

@@ -1,0 +1,106 @@
+"""Plain text from files: packed or not, one file, a folder or an archive, as sentences."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import re
+import tarfile
+import zlib
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from itertools import chain, groupby, islice
+from pathlib import Path
+from typing import IO, Any, cast
+
+from identikit.errors import InputError
+
+# Lines that are looked at to find out whether empty lines separate paragraphs.
+AHEAD = 1000
+# Space after a full stop, question or exclamation mark, maybe with a closing mark after that.
+_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)]))(?<!\bMr\.)(?<!\bMrs\.)(?<!\bDr\.)\s+")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+
+def words_of(sentence: str) -> list[str]:
+    """Lower-case words without punctuation.
+
+    >>> words_of("It's 5 o'clock, Mr. <unk> !")
+    ["it's", '5', "o'clock", 'mr', 'unk']
+    """
+    return _WORD.findall(sentence.lower())
+
+
+def read_sentences(path: Path, max_words: int | None = None) -> list[str]:
+    """Sentences of a text file (.txt, .gz, .xz), a folder of such files, or a .tar archive.
+
+    Parameters
+    ----------
+    path : Path
+        The file or folder.
+    max_words : int, optional
+        Stop once there are so many words.
+    """
+    found, count = [], 0
+    try:
+        # Closed, because it may be left before its end with a file open.
+        with closing(_sentences(path)) as sentences:
+            for sentence in sentences:
+                found.append(sentence)
+                count += len(sentence.split())
+                if max_words is not None and count >= max_words:
+                    break
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text; convert it or give another file") from error
+    except (EOFError, OSError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
+        raise InputError(f"cannot read {path}: {error}; give a sound copy of it") from error
+    if not found:
+        raise InputError(f"{path} holds no text")
+    return found
+
+
+def _sentences(path: Path) -> Generator[str]:
+    if path.is_dir():
+        for file in sorted(path.iterdir()):
+            if file.is_file() and not file.name.startswith("."):
+                yield from _sentences(file)
+        return
+    with _opened(path) as raw:
+        if ".tar" in path.suffixes:
+            # Members are read where they lie, never unpacked into the file system.
+            with tarfile.open(fileobj=raw, mode="r|") as archive:
+                for member in archive:
+                    text = member.isreg() and member.name.endswith(".txt")
+                    if text and (book := archive.extractfile(member)) is not None:
+                        yield from _split(_lines(book.read()))
+        else:
+            with io.TextIOWrapper(raw, encoding="utf-8") as lines:
+                yield from _split(lines)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    # Types of the standard library do not say that a GzipFile is an IO[bytes].
+    opened: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    return cast("IO[bytes]", opened(path, "rb"))
+
+
+def _lines(raw: bytes) -> Iterable[str]:
+    try:
+        return io.StringIO(raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        # A book from before UTF-8. Every byte is a character there, so this cannot fail.
+        return io.StringIO(raw.decode("latin-1"))
+
+
+def _split(lines: Iterable[str]) -> Iterator[str]:
+    """Lines as they are; if empty ones are among the first, sentences of the paragraphs between."""
+    lines = iter(lines)
+    first = list(islice(lines, AHEAD))
+    stripped = (line.strip() for line in chain(first, lines))
+    if all(line.strip() for line in first):
+        yield from filter(None, stripped)
+        return
+    for full, paragraph in groupby(stripped, key=bool):
+        if full:
+            yield from _END.split(" ".join(paragraph))

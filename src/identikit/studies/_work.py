@@ -1,0 +1,243 @@
+"""What a study's run is given: settings, data, and units of work that are done only once."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import shutil
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from identikit.errors import InputError, MissingExtraError
+from identikit.studies._data import Data
+from identikit.studies._processes import cores, pool
+from identikit.studies._store import Record, read_unit, unit_path, write_unit
+from identikit.studies._study import Settings
+
+Progress = Callable[[str, int, int], None]
+WORKING = "working"
+_KEY = re.compile(r"\w[\w.,=+-]{0,119}", re.ASCII)
+
+
+class _Call(NamedTuple):
+    """A unit that is to be computed; it may travel to another process."""
+
+    key: str
+    path: Path
+    digest: str
+    function: Callable[..., Record]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class _Failure(NamedTuple):
+    """What went wrong in a unit; it can travel back, which not every exception can."""
+
+    error: type[InputError] | type[MissingExtraError]
+    message: str
+    trace: str
+
+
+class Work:
+    """What a study's `run` is given.
+
+    A unit is a function call whose Record is kept in the study's folder under a key. A run that is
+    stopped, by Ctrl-C or by force, and started again does only the units that are missing.
+
+    Attributes
+    ----------
+    folder : Path
+        The study's folder.
+    settings : Settings
+        The values of the preset, with what was overridden.
+    data : Data
+        Loaders of images and of text.
+    progress : callable
+        To be called with (what is being done, done, of how many).
+    seconds : dict of str to float
+        What each unit took, by key.
+    resumed : int
+        How many units were there from before.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        data: Data,
+        digest: str,
+        progress: Progress | None = None,
+    ) -> None:
+        self.folder, self.settings, self.data = folder, settings, data
+        self.progress: Progress = progress or (lambda _what, _done, _of: None)
+        self.seconds: dict[str, float] = {}
+        self.resumed = 0
+        self._digest = digest
+
+    def unit(self, key: str, function: Callable[..., Record], *args: Any, **kwargs: Any) -> Record:
+        """The Record of `function(*args, **kwargs)`: computed now, or kept from before.
+
+        Parameters
+        ----------
+        key : str
+            Names the unit in this study: letters, digits and ``_ . , = + -``.
+        function : callable
+            Returns a Record; must depend on nothing but its arguments and the settings.
+        *args, **kwargs
+            Its arguments.
+        """
+        return self._all([self._call(key, function, args, kwargs)], processes=False)[0]
+
+    def each(
+        self,
+        key: str,
+        function: Callable[..., Record],
+        items: Iterable[Any],
+        *,
+        processes: bool = False,
+        **kwargs: Any,
+    ) -> list[Record]:
+        """The Records of independent units, in order: `function(*item, **kwargs)` each.
+
+        Parameters
+        ----------
+        key : str
+            A format that gives each unit its key, such as "seed={}" or "width={0},seed={1}".
+        function : callable
+            Returns a Record. With processes, it must be defined at the top of a module.
+        items : iterable
+            The arguments of each unit: a tuple, or one thing that is no tuple.
+        processes : bool
+            Compute in processes, as many at a time as there are cores, with one thread each.
+        **kwargs
+            Further arguments, the same for every unit.
+        """
+        calls = []
+        for item in items:
+            args = item if isinstance(item, tuple) else (item,)
+            calls.append(self._call(key.format(*args), function, args, kwargs))
+        return self._all(calls, processes)
+
+    def folder_of(self, key: str) -> Path:
+        """A folder for what a unit wants to keep while it is being computed, such as checkpoints.
+
+        It is removed once the unit is done.
+
+        Parameters
+        ----------
+        key : str
+            The unit's key.
+        """
+        path = self.folder / WORKING / _checked(key)
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _call(
+        self,
+        key: str,
+        function: Callable[..., Record],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> _Call:
+        if _checked(key) in self.seconds:
+            raise InputError(f"two units have the key {key!r}; each needs its own")
+        self.seconds[key] = 0.0
+        return _Call(key, unit_path(self.folder, key), self._digest, function, args, kwargs)
+
+    def _all(self, calls: list[_Call], processes: bool) -> list[Record]:
+        records = {call.key: kept for call in calls if (kept := self._kept(call)) is not None}
+        missing = [call for call in calls if call.key not in records]
+        self.resumed += len(records)
+        if processes:
+            _check_sendable(missing)
+        if processes and min(cores(), len(missing)) > 1:
+            self._in_processes(missing, len(calls))
+        else:
+            for place, call in enumerate(missing, len(records)):
+                if len(calls) > 1:
+                    self.progress(call.key, place, len(calls))
+                _raise(_compute(call))
+        for call in missing:
+            # Read back, so that a record is the same now as after a restart.
+            record = self._kept(call)
+            assert record is not None
+            records[call.key] = record
+        return [records[call.key] for call in calls]
+
+    def _kept(self, call: _Call) -> Record | None:
+        kept = read_unit(call.path, call.digest)
+        if kept is None:
+            return None
+        record, self.seconds[call.key] = kept
+        shutil.rmtree(self.folder / WORKING / call.key, ignore_errors=True)
+        return record
+
+    def _in_processes(self, missing: list[_Call], total: int) -> None:
+        with pool(min(cores(), len(missing))) as executor:
+            waiting = {executor.submit(_compute, call): call.key for call in missing}
+            before = total - len(missing)
+            self.progress("units", before, total)
+            for done, future in enumerate(as_completed(waiting), before + 1):
+                try:
+                    failure = future.result()
+                except BrokenProcessPool as error:
+                    raise InputError(
+                        f"the process of unit {waiting[future]!r}, or of one beside it, ended "
+                        "without a word: it ran out of memory, was killed, or a script calls run() "
+                        "outside of if __name__ == '__main__'; finished units are kept"
+                    ) from error
+                _raise(failure)
+                self.progress("units", done, total)
+
+
+def _checked(key: str) -> str:
+    if not _KEY.fullmatch(key):
+        raise InputError(
+            f"{key!r} cannot name a unit; use letters, digits and _ . , = + - (at most 120)"
+        )
+    return key
+
+
+def _check_sendable(calls: list[_Call]) -> None:
+    """Also where one process does: a study must not work here and fail elsewhere."""
+    what = None
+    try:
+        for call in calls:
+            # What all have in common is tried once.
+            what = call.args if what else (call.function, call.args, call.kwargs)
+            pickle.dumps(what)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InputError(
+            f"unit {call.key!r} cannot be sent to a process ({error}); define its function at the "
+            "top of a module, and give it plain data"
+        ) from error
+
+
+def _compute(call: _Call) -> _Failure | None:
+    """Compute a unit and write its file, or say what went wrong."""
+    start = time.perf_counter()
+    try:
+        record = call.function(*call.args, **call.kwargs)
+        if not isinstance(record, Record):
+            raise InputError(f"it returned a {type(record).__name__}; expected a Record")
+        write_unit(call.path, record, call.digest, time.perf_counter() - start)
+    except MissingExtraError as error:
+        return _Failure(MissingExtraError, str(error), traceback.format_exc())
+    except Exception as error:
+        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        message = f"unit {call.key!r} failed: {kind}{' '.join(str(error).split())}"
+        return _Failure(InputError, message, traceback.format_exc())
+    return None
+
+
+def _raise(failure: _Failure | None) -> None:
+    if failure is not None:
+        error = failure.error(failure.message)
+        # A note, because the command line shows one sentence and Python shows all.
+        error.add_note(failure.trace)
+        raise error

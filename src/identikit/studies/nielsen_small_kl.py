@@ -1,0 +1,254 @@
+"""Theorem 3.1 of Nielsen et al.: models as close in KL as you like, embeddings unrelated.
+
+The pair of the paper's Table 1 and Figure 2. K = 7 labels stand on a circle; inputs lie in clusters
+around the direction of their label. The second model moves label k and its cluster to the place of
+label π(k) = 2k − 2 mod 7, which no linear map does: mean canonical correlation 0. Both models give
+nearly all probability to the right label, the more the longer the label vectors (their length ρ),
+so their KL divergence goes to 0 and the embeddings stay as they are.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from identikit._linalg import Array, one_thread
+from identikit.family import Distances, SoftmaxModel, distances
+from identikit.moments import accumulate
+from identikit.report._drawing import beside, dots, sheet
+from identikit.report._style import PALETTE
+from identikit.similarity import cca
+from identikit.studies._store import Record
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables, judge
+from identikit.studies._work import Work
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+K, RADIUS = 7, 2.0
+MOVED = (2 * np.arange(K) - 2) % K
+# Points of a cluster that the figure shows.
+SHOWN = 30
+
+
+def directions(angles: Array) -> Array:
+    """Unit vectors."""
+    return np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+
+
+def embeddings(per_label: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """f of both models, (K, per_label, 2): noisy radii, and angles within π/64 of the label's.
+
+    A cluster that moves keeps its radii and takes the angles of the label whose place it takes.
+
+    Parameters
+    ----------
+    per_label : int
+        Inputs a label.
+    rng : Generator
+        Of the noise.
+    """
+    radii = RADIUS + np.abs(0.01 * rng.normal(size=(K, per_label)))
+    angles = 2 * np.pi * np.arange(K)[:, None] / K
+    angles = angles + rng.uniform(-np.pi / 64, np.pi / 64, size=(K, per_label))
+    return radii[..., None] * directions(angles), radii[..., None] * directions(angles[MOVED])
+
+
+def measure(seed: int, settings: Settings) -> Record:
+    """One draw of the inputs, compared at every ρ: a unit of work.
+
+    Parameters
+    ----------
+    seed : int
+        Of the draw, and of the sets of inputs that d_LLV chooses from.
+    settings : Settings
+        `per_label`, `rhos` and `candidates`.
+    """
+    both = embeddings(settings.per_label, np.random.default_rng(seed))
+    f, moved = (each.reshape(-1, 2) for each in both)
+    g = directions(2 * np.pi * np.arange(K) / K)
+    truth = np.repeat(np.arange(K), settings.per_label)
+    correlation = cca(accumulate([f, moved])).mean
+    rows = []
+    for rho in settings.rhos:
+        models = SoftmaxModel(f, rho * g), SoftmaxModel(moved, rho * g[MOVED])
+        with one_thread():
+            apart = distances(*models, candidates=settings.candidates, seed=seed)
+        assert isinstance(apart, Distances)
+        losses = (-model.log_prob()[np.arange(len(f)), truth].mean() for model in models)
+        rows.append(
+            {
+                "seed": seed,
+                "rho": rho,
+                "kl": apart.kl,
+                "llv": apart.llv,
+                "cca": correlation,
+                "svd_f": apart.svd_f,
+                "svd_g": apart.svd_g,
+                "nll": max(losses),
+            }
+        )
+    return Record(rows, {"embeddings": np.stack(both)[:, :, :SHOWN]})
+
+
+def noise_free_kl(rho: float) -> float:
+    """KL of one input a label at radius 2: Σ_j q_j 2ρ (cos θ_j − cos 2θ_j), q_j ∝ exp(2ρ cos θ_j).
+
+    Parameters
+    ----------
+    rho : float
+        Length of the label vectors.
+    """
+    angles = 2 * np.pi * np.arange(K) / K
+    q = np.exp(RADIUS * rho * (np.cos(angles) - 1))
+    return float(q / q.sum() @ (RADIUS * rho * (np.cos(angles) - np.cos(2 * angles))))
+
+
+def run(work: Work) -> Tables:
+    """Measure every draw; the first one is drawn."""
+    s = work.settings
+    records = work.each("seed={}", measure, range(s.seeds), settings=s)
+    every = pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
+    mean = every.drop(columns="seed").groupby("rho", as_index=False).mean()
+    first = records[0].arrays["embeddings"]
+    model, label, _ = (axis.ravel() for axis in np.indices(first.shape[:3]))
+    x, y = first.reshape(-1, 2).T
+    return {
+        "mean": mean.assign(kl_noise_free=[noise_free_kl(rho) for rho in mean["rho"]]),
+        "draws": every,
+        "embeddings": pd.DataFrame({"model": model + 1, "label": label, "x": x, "y": y}),
+    }
+
+
+def at(tables: Tables, rho: float, column: str) -> list[float]:
+    """A column of every draw at one ρ."""
+    draws = tables["draws"]
+    return list(draws.loc[draws["rho"] == rho, column])
+
+
+def farthest(tables: Tables, column: str, target: float) -> list[float]:
+    """The value of every draw, over all ρ, that is farthest from the target."""
+    draws = tables["draws"]
+    return [
+        float(values.iloc[np.abs(values - target).argmax()])
+        for _, values in draws.groupby("seed")[column]
+    ]
+
+
+def _kl_3(tables: Tables) -> Finding:
+    comment = "Mean of d_KL over draws; within 1 % of the published draw counts."
+    return judge(at(tables, 3, "kl"), 0.99 * 0.8866, 1.01 * 0.8866, comment)
+
+
+def _kl_18(tables: Tables) -> Finding:
+    return judge(at(tables, 18, "kl"), 0.5e-4, 1.5e-4, "Mean of d_KL over draws.")
+
+
+def _llv(tables: Tables) -> Finding:
+    comment = (
+        "Of every draw the d_LLV, over all ρ, farthest from 1.317; within 0.003 counts. Without "
+        "noise it is 1.3179 at every ρ."
+    )
+    return judge(farthest(tables, "llv", 1.317), 1.314, 1.32, comment)
+
+
+def _cca(tables: Tables) -> Finding:
+    comment = "Mean canonical correlation of the two f; below 0.005 counts as 0."
+    return judge(farthest(tables, "cca", 0.0), high=0.005, comment=comment)
+
+
+def _svd(tables: Tables) -> Finding:
+    comment = "The smallest over all ρ; 0.998 or more counts."
+    return judge(farthest(tables, "svd_f", 1.0), low=0.998, comment=comment)
+
+
+def _nll(tables: Tables) -> Finding:
+    largest = tables["draws"]["rho"].max()
+    comment = f"The larger loss of the two models at ρ = {largest}; below 0.001 counts."
+    return judge(at(tables, largest, "nll"), high=0.001, comment=comment)
+
+
+def figure(tables: Tables, _settings: Settings) -> Figure:
+    """The embeddings of both models, and what ρ does to the distances."""
+    points = tables["embeddings"]
+    return sheet(
+        [
+            partial(_circle, points=points[points["model"] == 1], colour="accent", title="Model 1"),
+            partial(_circle, points=points[points["model"] == 2], colour="second", title="Model 2"),
+            partial(_curves, mean=tables["mean"]),
+        ]
+    )
+
+
+def _circle(ax: Axes, points: pd.DataFrame, colour: str, title: str) -> None:
+    ax.set_title(f"{title}: f(x) by label")
+    ax.set_xlim(-3, 3)
+    ax.set_ylim(-3, 3)
+    ax.set_box_aspect(1)
+    ax.locator_params(nbins=4)
+    for label, (x, y) in points.groupby("label")[["x", "y"]].mean().iterrows():
+        ax.plot([0, x], [0, y], color=PALETTE["line"], lw=0.9)
+        ax.text(1.3 * x, 1.3 * y, str(label), ha="center", va="center")
+    dots(ax, points["x"].to_numpy(), points["y"].to_numpy(), colour, 4)
+
+
+def _curves(ax: Axes, mean: pd.DataFrame) -> None:
+    ax.set_title("What longer label vectors do")
+    ax.set_yscale("log")
+    # Plain text: superscripts would be drawn, and not follow the page's font.
+    ax.yaxis.set_major_formatter("{x:g}")
+    for column, name, colour, dash in (
+        ("llv", "d_LLV", "accent", "-"),
+        ("svd_f", "d_SVD of f", "second", (0, (4, 2))),
+        ("kl", "d_KL", "ink", (0, (1, 1))),
+    ):
+        ax.plot(mean["rho"], mean[column], color=PALETTE[colour], lw=1.6, ls=dash)
+        # The first two lie side by side; their names, one above the other.
+        height = mean[column].iloc[-1] * {"llv": 1.6, "svd_f": 0.7}.get(column, 1)
+        beside(ax, height, name, colour)
+    ax.set_xlabel("length ρ of the label vectors")
+
+
+STUDY = Study(
+    name="nielsen-small-kl",
+    title="Small KL divergence, unrelated embeddings",
+    paper="Nielsen et al., NeurIPS 2025 (arXiv 2506.03784), Table 1 and Figure 2",
+    about=(
+        "Two models put seven labels on a circle in different orders. As their label vectors grow, "
+        "the models agree ever better on every prediction, and their embeddings stay unrelated: "
+        "closeness in KL says nothing about representations, and d_LLV is not fooled. The paper "
+        "shows one draw of the inputs; here intervals are over several."
+    ),
+    presets={
+        "smoke": {"seeds": 4, "rhos": [1, 3, 10, 18], "per_label": 500, "candidates": 100},
+        "laptop": {"seeds": 20, "rhos": list(range(1, 21)), "per_label": 500, "candidates": 100},
+        "paper": {"seeds": 40, "rhos": list(range(1, 21)), "per_label": 500, "candidates": 100},
+    },
+    run=run,
+    claims=(
+        Claim("kl-3", "At ρ = 3 the models still differ.", 0.8866, "Table 1", _kl_3),
+        Claim(
+            "kl-18",
+            "At ρ = 18 their KL divergence is all but zero.",
+            "about 1e-4",
+            "Table 1",
+            _kl_18,
+        ),
+        Claim("llv", "d_LLV stays where it is, whatever ρ.", 1.317, "Table 1", _llv),
+        Claim("cca", "No linear map relates the embeddings.", "about 0", "Table 1", _cca),
+        Claim("svd", "d_SVD of the embeddings stays at its largest.", 0.999, "Table 1", _svd),
+        Claim(
+            "nll",
+            "Both models come as close to the maximum likelihood as one likes.",
+            "to 0",
+            "Corollary 3.2",
+            _nll,
+        ),
+    ),
+    figure=figure,
+)

@@ -1,0 +1,107 @@
+"""A small study and some units, apart from the tests, so that processes import little.
+
+The units say in a diary that they were computed, and by which process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from identikit.errors import InputError, require
+from identikit.studies import Claim, Finding, Record, Settings, Study, Tables, Work, judge
+
+
+def square(n: int, plus: float = 0.0, diary: str | None = None, wait: float = 0.0) -> Record:
+    if diary is not None:
+        with Path(diary).open("a") as file:
+            file.write(f"{n} {os.getpid()}\n")
+    time.sleep(wait if n else 0)
+    return Record(
+        [{"seed": np.int64(n), "value": np.float32(n * n + plus), "none": None}],
+        {"vector": np.full(3, n), "scalar": np.array(0.5), "strided": np.eye(4)[:, ::2]},
+    )
+
+
+def run_toy(work: Work) -> Tables:
+    import pandas as pd
+
+    s = work.settings
+    diary = None if s.diary is None else str(s.diary)
+    records = work.each(
+        "seed={}", square, range(s.seeds), processes=s.processes, diary=diary, wait=s.wait
+    )
+    return {"squares": pd.DataFrame([row for record in records for row in record.rows])}
+
+
+def check_toy(tables: Tables) -> Finding:
+    return judge(list(tables["squares"]["value"]), low=0, comment="No square is negative.")
+
+
+def draw_toy(tables: Tables, settings: Settings) -> Any:
+    from identikit.report._drawing import sheet
+
+    table = tables["squares"]
+    return sheet([lambda ax: ax.plot(table["seed"], table["value"])])
+
+
+def toy(**preset: Any) -> Study:
+    values = {
+        "seeds": 3,
+        "wait": 0.0,
+        "processes": False,
+        "diary": None,
+        "widths": [1, 2],
+        **preset,
+    }
+    return Study(
+        name="toy",
+        title="Squares",
+        paper="Nobody 2020",
+        about="Squares of small numbers.",
+        presets={"smoke": values, "laptop": {**values, "seeds": 5}, "paper": values},
+        run=run_toy,
+        claims=(Claim("positive", "Squares are positive.", 0.5, "Table 1", check_toy),),
+        figure=draw_toy,
+    )
+
+
+def threads() -> Record:
+    import numpy.linalg
+    from scipy.linalg import lapack  # noqa: F401
+    from threadpoolctl import threadpool_info
+
+    numpy.linalg.svd(np.ones((3, 3)))
+    most = max(library["num_threads"] for library in threadpool_info())
+    torch = sys.modules.get("torch")
+    return Record([{"pid": os.getpid(), "most": most, "torch": torch and torch.get_num_threads()}])
+
+
+def torch_threads(_: int) -> Record:
+    require("torch", "torch", "This")
+    return threads()
+
+
+def plain_threads(_: int) -> Record:
+    return threads()
+
+
+def fails(n: int, how: str) -> Record:
+    if n == 1:
+        if how == "extra":
+            require("no_such_module", "torch", "Training")
+        if how == "input":
+            raise InputError("the width is 0; give a larger one")
+        if how == "dies":
+            os._exit(3)
+        if how == "text":
+            return Record(arrays={"names": np.array(["a"])})
+        if how == "nothing":
+            return None  # type: ignore[return-value]
+        raise ZeroDivisionError("division\nby zero")
+    return square(n)
