@@ -298,3 +298,11 @@ def test_details_are_plain_python(rng):
     assert all(type(i) is int for i in (*d.labels, *d.inputs, *d.left_out))
     assert all(type(t) is float for t in d.terms)
     assert set(d.kinds.values()) <= {"exact", "sampled", "bound"}
+
+
+def test_probabilities_at_the_edge_of_underflow_give_no_warning():
+    """p + q is the smallest number that there is, and half of it is 0."""
+    least = np.log(5e-324)
+    f = [[least], [-1.0]]
+    apart = distances(SoftmaxModel(f, [[1.0], [0.0]]), SoftmaxModel(f, [[1.5], [0.0]]))
+    assert np.isfinite([apart.kl, apart.js, apart.tv]).all()

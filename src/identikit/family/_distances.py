@@ -189,7 +189,8 @@ def _divergences(pair: Pair) -> tuple[float, float, float, float]:
     def sums(ours: Array, theirs: Array) -> tuple[Array, tuple[Array, Array]]:
         p, q = np.exp(ours), np.exp(theirs)
         both = p + q
-        middle = np.log(both / 2, out=np.zeros_like(both), where=both > 0)
+        half = both / 2  # which may be 0 where p + q is not
+        middle = np.log(half, out=np.zeros_like(half), where=half > 0)
         values = (
             _sum_p_log(p, ours, theirs, finite),
             _sum_p_log(q, theirs, ours, finite),

@@ -19,6 +19,7 @@ from identikit.studies._study import (
     Tables,
     judge,
     mean_interval,
+    per_seed,
 )
 from identikit.studies._work import Work
 
@@ -44,6 +45,7 @@ __all__ = [
     "judge",
     "load",
     "mean_interval",
+    "per_seed",
     "run",
     "studies",
 ]

@@ -146,6 +146,37 @@ def mean_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
     return mean, (mean - half, mean + half)
 
 
+def per_seed(pairs: pd.DataFrame, column: str) -> list[float]:
+    """Jackknife pseudo-values of the mean over all pairs of n seeds, one a seed.
+
+    n θ − (n − 1) θ₍₋ᵢ₎, θ₍₋ᵢ₎ the mean over the pairs without seed i. Their mean is θ, and t times
+    their standard error is the jackknife's interval: pairs that share a seed are not independent,
+    so that an interval over pairs as such would be far too short. Two seeds have one pair, and
+    that is given as it is.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        Columns `a` and `b` name the seeds; every pair once.
+    column : str
+        What is averaged.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"a": [0, 0, 1], "b": [1, 2, 2], "cca": [0.9, 0.5, 0.7]})
+    >>> [round(value, 6) for value in per_seed(table, "cca")]
+    [0.7, 1.1, 0.3]
+    """
+    a, b, values = (pairs[name].to_numpy() for name in ("a", "b", column))
+    seeds = np.union1d(a, b)
+    if len(values) < 2:
+        return [float(value) for value in values]
+    without = np.array([values[(a != seed) & (b != seed)].mean() for seed in seeds])
+    pseudo = len(seeds) * values.mean() - (len(seeds) - 1) * without
+    return [float(value) for value in pseudo]
+
+
 def judge(
     values: Sequence[float], low: float = -inf, high: float = inf, comment: str = ""
 ) -> Finding:
