@@ -1,0 +1,118 @@
+"""What is learned from at each step: a function of (step, seed) without any state.
+
+So a run that was killed needs no generator's state to go on: ``batches(step, seed)`` is the same
+whenever it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from identikit.errors import InputError
+
+Batch = tuple[Tensor, ...]
+Batches = Callable[[int, int], Batch]
+Sample = Callable[[int, np.random.Generator], Batch]
+Change = Callable[[Batch, torch.Generator], Batch]
+
+#: Steps whose data `fresh` draws at once: a call costs as much as many of its rows.
+AHEAD = 16
+
+
+def mix(seed: int, step: int) -> int:
+    """A seed for torch out of two numbers; equal pairs give equal seeds, others unrelated ones."""
+    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def shuffled(tensors: Sequence[Tensor], size: int, change: Change | None = None) -> Batches:
+    """Go through a data set in epochs, each in an order of its own.
+
+    Epoch e of seed s is the permutation by ``default_rng([s, e])``; what is left over at its end,
+    less than a batch, waits for the next one.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Of one length: x, y, ...
+    size : int
+        Rows of a batch.
+    change : callable, optional
+        ``change(batch, generator)`` gives the batch as it is learned from (augmentation); the
+        generator is seeded by [seed, step].
+    """
+    lengths = sorted({len(tensor) for tensor in tensors})
+    if len(lengths) != 1:
+        raise InputError(f"the tensors of a data set need one length; these have {lengths}")
+    if not 1 <= size <= lengths[0]:
+        raise InputError(
+            f"a batch of {size} rows cannot be drawn from {lengths[0]}; choose 1 to {lengths[0]}"
+        )
+    return _Shuffled(tuple(tensors), size, change)
+
+
+def fresh(sample: Sample, size: int) -> Batches:
+    """New data at every step.
+
+    Parameters
+    ----------
+    sample : callable
+        ``sample(rows, generator)`` draws independent rows with a NumPy generator and gives a tuple
+        of tensors. It is asked for the rows of several steps at once.
+    size : int
+        Rows of a batch.
+    """
+    if size < 1:
+        raise InputError(f"a batch needs at least one row, not {size}")
+    return _Fresh(sample, size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shuffled:
+    tensors: Batch
+    size: int
+    change: Change | None
+    # The order of the present epoch, by seed: kept for speed, never needed.
+    orders: dict[int, tuple[int, NDArray[np.intp]]] = field(default_factory=dict)
+
+    def __call__(self, step: int, seed: int) -> Batch:
+        rows = len(self.tensors[0])
+        epoch, at = divmod(step, rows // self.size)
+        kept = self.orders.get(seed)
+        if kept is None or kept[0] != epoch:
+            kept = epoch, np.random.default_rng([seed, epoch]).permutation(rows)
+            self.orders[seed] = kept
+        chosen = torch.from_numpy(kept[1][at * self.size : (at + 1) * self.size])
+        batch = tuple(tensor[chosen] for tensor in self.tensors)
+        if self.change is None:
+            return batch
+        return self.change(batch, torch.Generator().manual_seed(mix(seed, step)))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _Shuffled, (self.tensors, self.size, self.change)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fresh:
+    sample: Sample
+    size: int
+    drawn: dict[int, tuple[int, Batch]] = field(default_factory=dict)
+
+    def __call__(self, step: int, seed: int) -> Batch:
+        block, at = divmod(step, AHEAD)
+        kept = self.drawn.get(seed)
+        if kept is None or kept[0] != block:
+            generator = np.random.default_rng([seed, block])
+            drawn = self.sample(AHEAD * self.size, generator)
+            # Copied to where torch aligns memory: products may round differently elsewhere.
+            kept = block, tuple(tensor.clone() for tensor in drawn)
+            self.drawn[seed] = kept
+        return tuple(tensor[at * self.size : (at + 1) * self.size] for tensor in kept[1])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _Fresh, (self.sample, self.size)

@@ -1,0 +1,165 @@
+"""Encoders and tables, small and plain; any `nn.Module` will do in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from identikit.errors import InputError
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
+
+
+class SoftmaxNet(nn.Module):
+    """p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)): two encoders, and maybe a bias a label.
+
+    Parameters
+    ----------
+    f : Module
+        Of inputs, to (..., M).
+    g : Module, optional
+        Of labels or candidates, to (..., M); without it, f serves for both (one tower). One that
+        has ``labels``, as `Lookup` and `OneHot` do, gives all of them without an argument.
+    bias : int, optional
+        The number of labels, for a bias that is added to their logits.
+    """
+
+    def __init__(self, f: nn.Module, g: nn.Module | None = None, bias: int | None = None) -> None:
+        super().__init__()
+        self.f = f
+        self.g = f if g is None else g
+        self.bias = None if bias is None else nn.Parameter(torch.zeros(bias))
+
+    def unembeddings(self) -> Tensor:
+        """The g of all labels, (K, M)."""
+        if not hasattr(self.g, "labels"):
+            raise InputError(
+                f"g is a {type(self.g).__name__}, which has no set of labels of its own: say which "
+                "y to take, or use a Lookup or OneHot"
+            )
+        out: Tensor = self.g()
+        return out
+
+
+class MLP(nn.Module):
+    """Linear layers with an activation between; He initialisation, biases from zero.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Widths, from the input's to the output's. Inputs are flattened to rows of the first.
+    activation : {"relu", "leaky_relu"}
+        Between the layers.
+    bias, last_bias : bool
+        Whether the hidden layers, and the last one, have a bias.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        activation: str = "relu",
+        bias: bool = True,
+        last_bias: bool = True,
+    ) -> None:
+        if len(sizes) < 2:
+            raise InputError(f"an MLP needs at least an input and an output width, not {sizes}")
+        if activation not in ACTIVATIONS:
+            raise InputError(
+                f"there is no activation {activation!r}; choose one of {', '.join(ACTIVATIONS)}"
+            )
+        super().__init__()
+        self.layers = nn.Sequential()
+        last = len(sizes) - 2
+        for layer, (width, out) in enumerate(pairwise(sizes)):
+            linear = nn.Linear(width, out, bias=last_bias if layer == last else bias)
+            nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
+            self.layers.append(linear)
+            if layer < last:
+                self.layers.append(ACTIVATIONS[activation]())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of (n, ...) to (n, out)."""
+        out: Tensor = self.layers(x.flatten(1))
+        return out
+
+
+class Lookup(nn.Module):
+    """A vector a label: the table of g, in which g(y) is a row.
+
+    Parameters
+    ----------
+    labels, width : int
+        K and M. Entries start from N(0, 1/M), so that a logit has the spread of f's entries.
+    """
+
+    def __init__(self, labels: int, width: int) -> None:
+        super().__init__()
+        self.labels = labels
+        self.weight = nn.Parameter(torch.randn(labels, width) / width**0.5)
+
+    def forward(self, y: Tensor | None = None) -> Tensor:
+        """The vectors of some labels, of all without an argument."""
+        return self.weight if y is None else functional.embedding(y, self.weight)
+
+
+class OneHot(nn.Module):
+    """A module on one-hot labels: g(y) = module(e_y).
+
+    Parameters
+    ----------
+    labels : int
+        K.
+    module : Module
+        Takes rows of K entries, or of K − 1 if `truncated`.
+    truncated : bool
+        The last label is the zero vector.
+    """
+
+    def __init__(self, labels: int, module: nn.Module, truncated: bool = False) -> None:
+        super().__init__()
+        self.labels = labels
+        self.module = module
+        self.entries = labels - truncated
+
+    def forward(self, y: Tensor | None = None) -> Tensor:
+        """The vectors of some labels, of all without an argument."""
+        weight = next(self.module.parameters())
+        codes = torch.eye(self.labels, self.entries, dtype=weight.dtype)
+        out: Tensor = self.module(codes if y is None else codes[y])
+        return out
+
+
+class LogBilinear(nn.Module):
+    """The context side of the log-bilinear language model: q̂(h) = Σ_i C_i r_{w_i}.
+
+    Mnih and Teh 2012. Takes (n, context) words to (n, width).
+
+    Parameters
+    ----------
+    vocabulary, width, context : int
+        Words, entries of a word's vector r, and words of a context h.
+    diagonal : bool
+        C_i = diag(c_i).
+    """
+
+    def __init__(self, vocabulary: int, width: int, context: int, diagonal: bool = False) -> None:
+        super().__init__()
+        self.words = Lookup(vocabulary, width)
+        shape = (context, width) if diagonal else (context, width, width)
+        # Either way a term C_i r has the spread of r.
+        self.weights = nn.Parameter(torch.randn(shape) / (1 if diagonal else width**0.5))
+
+    def forward(self, context: Tensor) -> Tensor:
+        """Of words (n, context) to (n, width)."""
+        r: Tensor = self.words(context)
+        if self.weights.dim() == 2:
+            diagonal: Tensor = (r * self.weights).sum(-2)
+            return diagonal
+        # One product for all positions: [r_1 … r_c] times the stacked C_iᵀ.
+        return r.flatten(-2) @ self.weights.transpose(-1, -2).flatten(0, 1)

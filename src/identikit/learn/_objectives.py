@@ -1,0 +1,175 @@
+"""One objective a member of the family: scores, candidate set, log-softmax.
+
+All are a mean loss over a batch, ``objective(net, *batch)``. They differ in what x, y and the
+candidate set S are, and share `scores` and `log_likelihood`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from identikit.learn._modules import SoftmaxNet
+
+Objective = Callable[..., Tensor]
+
+#: The label of a position that no loss is taken at.
+IGNORE = -100
+
+
+def scores(net: SoftmaxNet, f: Tensor, labels: Tensor | None = None) -> Tensor:
+    """f(x)ᵀ g(y) + bias(y) for all labels (n, K), or for some labels a row (n, s)."""
+    if labels is None:
+        logits: Tensor = f @ net.unembeddings().transpose(-1, -2)
+        return logits if net.bias is None else logits + net.bias
+    logits = (net.g(labels) @ f.unsqueeze(-1)).squeeze(-1)
+    return logits if net.bias is None else logits + net.bias[labels]
+
+
+def log_likelihood(logits: Tensor, right: Tensor) -> Tensor:
+    """log p(y|x, S) of the right candidate; 0 where there is none."""
+    counted = right != IGNORE
+    chosen = torch.where(counted, right, 0).unsqueeze(-1)
+    return torch.where(counted, logits.log_softmax(-1).gather(-1, chosen).squeeze(-1), 0)
+
+
+def supervised(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
+    """Classification: S is all K labels.
+
+    x may be sequences, with a label at each position; a label of −100 is no label.
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        With a g that knows its labels (`Lookup`, `OneHot`).
+    x, y : Tensor
+        Inputs (n, ...), labels (n,).
+    """
+    logits = scores(net, net.f(x))
+    return -log_likelihood(logits, y).sum() / (y != IGNORE).sum().clamp(min=1)
+
+
+def infonce(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
+    """InfoNCE, and with it CPC and QuickThought: S_i is the y of the batch, and y_i the right one.
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        Without a bias.
+    x, y : Tensor
+        Pairs (n, ...), (n, ...), no y twice.
+    """
+    return _in_batch(net.f(x), net.g(y))
+
+
+def npair(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
+    """Multi-class N-pair: as `infonce`, with f for both sides."""
+    return _in_batch(net.f(x), net.f(y))
+
+
+def _in_batch(f: Tensor, g: Tensor) -> Tensor:
+    return -log_likelihood(f @ g.transpose(-1, -2), torch.arange(len(f))).mean()
+
+
+def autoregressive(net: SoftmaxNet, tokens: Tensor) -> Tensor:
+    """Language model: x is what came before a token, S the vocabulary.
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        f takes (n, T) tokens to (n, T, M), each position seeing only those before it.
+    tokens : Tensor
+        (n, T + 1).
+    """
+    return supervised(net, tokens[..., :-1], tokens[..., 1:])
+
+
+def masked(net: SoftmaxNet, tokens: Tensor, targets: Tensor) -> Tensor:
+    """Masked language model: x is the corrupted text at a masked position, S the vocabulary.
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        f takes (n, T) tokens to (n, T, M).
+    tokens : Tensor
+        (n, T), with the masked ones replaced.
+    targets : Tensor
+        (n, T): the original token where masked, −100 elsewhere.
+    """
+    return supervised(net, tokens, targets)
+
+
+def nplm(net: SoftmaxNet, context: Tensor, word: Tensor) -> Tensor:
+    """Neural probabilistic language model with the full softmax: S is the vocabulary.
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        f such as `LogBilinear`.
+    context, word : Tensor
+        Context words (n, c) and the word to predict (n,).
+    """
+    return supervised(net, context, word)
+
+
+def nce(net: SoftmaxNet, context: Tensor, word: Tensor, noise: Tensor, log_noise: Tensor) -> Tensor:
+    """Noise-contrastive estimation: is a word from the data, or one of k drawn from the noise?
+
+    −log σ(Δ(w)) − Σ_j log σ(−Δ(w_j)) with Δ(w) = s(w, h) − log(k p_noise(w)): at the optimum the
+    score itself is log p(w|h), so that the gauge has no free constant.
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        As for `nplm`.
+    context, word, noise : Tensor
+        Context words (n, c), right words (n,), noise words (n, k).
+    log_noise : Tensor
+        log p_noise of every word, (V,).
+    """
+    words = torch.cat([word.unsqueeze(-1), noise], -1)
+    k = noise.shape[-1]
+    odds = scores(net, net.f(context), words) - log_noise[words] - torch.log(torch.tensor(k))
+    return -(_from_data(odds) + k * _from_noise(odds)).mean()
+
+
+def negative_sampling(net: SoftmaxNet, context: Tensor, word: Tensor, noise: Tensor) -> Tensor:
+    """Negative sampling: −log σ(s(w, h)) − mean_j log σ(−s(w_j, h)).
+
+    At the optimum the score is log p(w|h) − log p_noise(w).
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        As for `nplm`.
+    context, word, noise : Tensor
+        Context words (n, c), right words (n,), noise words (n, k).
+    """
+    logits = scores(net, net.f(context), torch.cat([word.unsqueeze(-1), noise], -1))
+    return -(_from_data(logits) + _from_noise(logits)).mean()
+
+
+# Two candidates, "data" and "noise", with scores Δ and 0: log-softmax is log σ(±Δ).
+def _from_data(odds: Tensor) -> Tensor:
+    return functional.logsigmoid(odds[..., 0])
+
+
+def _from_noise(odds: Tensor) -> Tensor:
+    return functional.logsigmoid(-odds[..., 1:]).mean(-1)
+
+
+OBJECTIVES: dict[str, Objective] = {
+    "supervised": supervised,
+    "infonce": infonce,
+    "cpc": infonce,
+    "quickthought": infonce,
+    "npair": npair,
+    "autoregressive": autoregressive,
+    "masked": masked,
+    "nplm": nplm,
+    "nce": nce,
+    "negative_sampling": negative_sampling,
+}

@@ -1,0 +1,112 @@
+"""What training leaves behind: weights of every seed at every snapshot, as networks and views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from identikit.errors import InputError
+from identikit.family import SoftmaxModel
+from identikit.learn._learner import Weights, build_seeded, weights_of
+from identikit.learn._modules import SoftmaxNet
+
+#: Numbers of the inputs that go through a network at a time.
+PIECE = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Trained seeds.
+
+    Attributes
+    ----------
+    seeds : tuple of int
+        Of the initialisations.
+    steps : int
+        How many were asked for.
+    history : DataFrame
+        seed, step, loss (mean over the steps since the line before), validation (or NaN).
+    snapshots : tuple of int
+        Steps whose weights are kept. With early stopping, the last holds the best weights, and a
+        seed that stopped stands at its best weights in all that follow.
+    """
+
+    seeds: tuple[int, ...]
+    steps: int
+    history: pd.DataFrame
+    build: Callable[[], SoftmaxNet] = field(repr=False)
+    #: By step, then by name; the first axis is the seeds.
+    weights: dict[int, Weights] = field(repr=False)
+
+    @property
+    def snapshots(self) -> tuple[int, ...]:
+        """Steps whose weights are kept."""
+        return tuple(sorted(self.weights))
+
+    def net(self, seed: int, step: int | None = None) -> SoftmaxNet:
+        """The network of a seed, in eval mode.
+
+        Parameters
+        ----------
+        seed : int
+            One of `seeds`.
+        step : int, optional
+            One of `snapshots`; the last by default.
+        """
+        step = self.steps if step is None else step
+        if seed not in self.seeds:
+            raise InputError(f"there is no seed {seed} in this run; it has {list(self.seeds)}")
+        if step not in self.weights:
+            raise InputError(
+                f"no weights were kept at step {step}; there are snapshots at "
+                f"{list(self.snapshots)}; ask for others with train(..., snapshots=...)"
+            )
+        net = build_seeded(self.build, seed)
+        own = weights_of(net)
+        for name, tensor in self.weights[step].items():
+            own[name].copy_(tensor[self.seeds.index(seed)])
+        return net.eval().requires_grad_(False)
+
+    def embed(self, x: Tensor, step: int | None = None) -> dict[str, NDArray[np.float32]]:
+        """f(x) of every seed, as views named "seed 0", ...; positions of sequences become rows."""
+        return {f"seed {seed}": rows(self.net(seed, step).f, x) for seed in self.seeds}
+
+    def unembed(
+        self, y: Tensor | None = None, step: int | None = None
+    ) -> dict[str, NDArray[np.float32]]:
+        """g(y) of every seed, of all labels without y."""
+        return {f"seed {seed}": _unembed(self.net(seed, step), y) for seed in self.seeds}
+
+    def model(
+        self, seed: int, x: Tensor, y: Tensor | None = None, step: int | None = None
+    ) -> SoftmaxModel:
+        """A seed as a `SoftmaxModel` on these inputs and labels (all labels without y)."""
+        net = self.net(seed, step)
+        bias = net.bias if net.bias is None or y is None else net.bias[y]
+        return SoftmaxModel(
+            rows(net.f, x), _unembed(net, y), None if bias is None else bias.numpy(), None,
+            f"seed {seed}",
+        )  # fmt: skip
+
+
+@torch.no_grad()
+def rows(encoder: nn.Module, data: Tensor) -> NDArray[np.float32]:
+    """What an encoder gives, in pieces, as float32 rows."""
+    size = max(1, PIECE // max(1, data[0].numel()))
+    return np.concatenate(
+        [_flat(encoder(data[at : at + size])) for at in range(0, len(data), size)]
+    )
+
+
+def _unembed(net: SoftmaxNet, y: Tensor | None) -> NDArray[np.float32]:
+    return _flat(net.unembeddings()) if y is None else rows(net.g, y)
+
+
+def _flat(out: Tensor) -> NDArray[np.float32]:
+    return out.flatten(0, -2).to(torch.float32).numpy()

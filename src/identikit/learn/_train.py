@@ -1,0 +1,235 @@
+"""Training of many seeds: together in one stack, in processes, or one by one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from identikit._version import __version__
+from identikit.errors import InputError
+from identikit.learn import _checkpoint, _plan
+from identikit.learn._batches import Batch, Batches
+from identikit.learn._fit import Outcome, Task
+from identikit.learn._learner import build_seeded, weights_of
+from identikit.learn._modules import SoftmaxNet
+from identikit.learn._objectives import Objective
+from identikit.learn._run import Run
+from identikit.learn._workers import Progress
+
+
+def train(
+    build: Callable[[], SoftmaxNet],
+    objective: Objective,
+    batches: Batches,
+    steps: int,
+    *,
+    seeds: Iterable[int] = range(1),
+    data_seed: int | None = None,
+    lr: float = 1e-3,
+    weight_decay: float = 0.0,
+    validation: Sequence[Tensor] | None = None,
+    validate_every: int = 0,
+    patience: int | None = None,
+    snapshots: Iterable[int] = (),
+    folder: str | os.PathLike[str] | None = None,
+    save_seconds: float = 30.0,
+    together: bool | None = None,
+    tag: str = "",
+    progress: Progress | None = None,
+) -> Run:
+    """Train the same network from several seeds, by Adam.
+
+    Parameters
+    ----------
+    build : callable
+        Makes a `SoftmaxNet`; called once a seed, under a generator with that seed.
+    objective : callable
+        ``objective(net, *batch)``: the mean loss of a batch; see `OBJECTIVES`.
+    batches : callable
+        ``batches(step, seed)``: a tuple of tensors that depends on nothing else; see `shuffled` and
+        `fresh`.
+    steps : int
+        Of Adam.
+    seeds : iterable of int
+        Of the initialisation, and of the data order.
+    data_seed : int, optional
+        One data order for all seeds, instead of each one's own.
+    lr, weight_decay : float
+        Learning rate, and decoupled weight decay.
+    validation : tuple of Tensor, optional
+        Held-out data, as a batch with more rows; taken in pieces of a batch's size.
+    validate_every : int
+        Steps between two validations; 0: only after the last.
+    patience : int, optional
+        Stop a seed after so many validations without a lower loss. What is kept of a seed in the
+        end are then the weights of its lowest validation loss.
+    snapshots : iterable of int
+        Steps whose weights are kept, 0 for those before training; the last always is.
+    folder : path, optional
+        For checkpoints. A training that was killed goes on from there, and ends with the numbers it
+        would have had.
+    save_seconds : float
+        Seconds between two checkpoints.
+    together : bool, optional
+        True: all seeds in one stack. False: one by one. None: a stack where it is possible and
+        pays, otherwise processes, otherwise one by one. The numbers are the same up to rounding.
+    tag : str
+        Whatever else a checkpoint in `folder` must agree on (the data's name, say).
+    progress : callable, optional
+        Called with (what is being done, done, of how many).
+
+    Returns
+    -------
+    Run
+
+    Examples
+    --------
+    >>> import torch
+    >>> from identikit.learn import MLP, Lookup, SoftmaxNet, shuffled, supervised, train
+    >>> x = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+    >>> y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+    >>> def build():
+    ...     return SoftmaxNet(MLP([3, 8, 2]), Lookup(3, 2))
+    >>> run = train(build, supervised, shuffled((x, y), 50), 20, seeds=range(4))
+    >>> sorted(run.embed(x)), run.embed(x)["seed 0"].shape
+    (['seed 0', 'seed 1', 'seed 2', 'seed 3'], (200, 2))
+    """
+    seeds, steps = tuple(int(seed) for seed in seeds), int(steps)
+    snapshots = tuple(sorted({int(step) for step in snapshots} | {steps}))
+    _check_call(seeds, steps, lr, snapshots, validation, validate_every, patience)
+    net = build_seeded(build, seeds[0])
+    batch = _first_batch(batches, seeds[0] if data_seed is None else data_seed)
+    if validation is not None:
+        _check_validation(validation, batch)
+    task = Task(
+        build=build,
+        objective=objective,
+        batches=batches,
+        steps=steps,
+        seeds=seeds,
+        data_seed=data_seed,
+        lr=lr,
+        weight_decay=weight_decay,
+        validation=None if validation is None else tuple(validation),
+        validate_every=validate_every,
+        patience=patience,
+        snapshots=snapshots,
+        save_seconds=save_seconds,
+    )
+    as_stack = _plan.stacked(together, len(seeds), net, objective, batch)
+    where = None if folder is None else Path(folder)
+    if where is not None:
+        settings = _settings(task, net, batch, together, tag)
+        as_stack = _checkpoint.open_folder(where, settings, as_stack)
+        task = replace(task, digest=_checkpoint.digest_of(settings))
+    units = [seeds] if as_stack else [(seed,) for seed in seeds]
+    tasks = [task.of(unit, where) for unit in units]
+    for each in tasks:
+        _checkpoint.discard_damaged(each.file, each.digest, snapshots)
+    return _assemble(task, _plan.carry_out(tasks, together, net, batch, progress))
+
+
+def _settings(
+    task: Task, net: SoftmaxNet, batch: Batch, together: bool | None, tag: str
+) -> dict[str, Any]:
+    """What a training in a folder must agree on with the one that goes on there."""
+    print_of = _checkpoint.fingerprint
+    return {
+        "identikit": __version__,
+        "torch": torch.__version__,
+        "objective": _name(task.objective),
+        "steps": task.steps,
+        "seeds": list(task.seeds),
+        "data_seed": task.data_seed,
+        "lr": task.lr,
+        "weight_decay": task.weight_decay,
+        "validate_every": task.validate_every,
+        "patience": task.patience,
+        "snapshots": list(task.snapshots),
+        "together": together,
+        "tag": tag,
+        "parameters": sum(tensor.numel() for tensor in net.parameters()),
+        "first weights": print_of(weights_of(net).values()),
+        "first batch": print_of(batch),
+        "validation": None if task.validation is None else print_of(task.validation),
+    }
+
+
+def _assemble(task: Task, outcomes: Sequence[Outcome]) -> Run:
+    lines = [line for outcome in outcomes for line in outcome.lines]
+    history = pd.DataFrame(lines, columns=["seed", "step", "loss", "validation"])
+    history = history.astype({"seed": int, "step": int})
+    history = history.sort_values(["step", "seed"], kind="stable", ignore_index=True)
+    weights = {
+        step: {
+            name: torch.cat([outcome.weights[step][name] for outcome in outcomes])
+            for name in outcomes[0].weights[step]
+        }
+        for step in task.snapshots
+    }
+    return Run(task.seeds, task.steps, history, task.build, weights)
+
+
+def _first_batch(batches: Batches, seed: int) -> Batch:
+    batch = batches(0, seed)
+    if not isinstance(batch, tuple) or not all(isinstance(part, Tensor) for part in batch):
+        kind = type(batch).__name__
+        raise InputError(f"batches(step, seed) must return a tuple of tensors, not a {kind}")
+    return batch
+
+
+def _name(objective: Objective) -> str:
+    """What a checkpoint calls an objective; of a partial one, with what was filled in."""
+    if isinstance(objective, partial):
+        given = [*objective.args, *objective.keywords.values()]
+        prints = [_checkpoint.fingerprint([v]) if isinstance(v, Tensor) else str(v) for v in given]
+        return f"{_name(objective.func)}({', '.join([*objective.keywords, *prints])})"
+    return getattr(objective, "__qualname__", type(objective).__qualname__)
+
+
+def _check_call(
+    seeds: tuple[int, ...],
+    steps: int,
+    lr: float,
+    snapshots: tuple[int, ...],
+    validation: Sequence[Tensor] | None,
+    validate_every: int,
+    patience: int | None,
+) -> None:
+    if not seeds:
+        raise InputError("training needs at least one seed, as in seeds=range(4)")
+    if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise InputError(f"seeds are different numbers from 0 on, not {list(seeds)}")
+    if steps < 1:
+        raise InputError(f"training needs at least one step, not {steps}")
+    if not lr > 0:
+        raise InputError(f"the learning rate is {lr}; it must be positive")
+    if snapshots[0] < 0 or snapshots[-1] > steps:
+        raise InputError(
+            f"snapshots are steps from 0 to the last, {steps}; these go from {snapshots[0]} to "
+            f"{snapshots[-1]}"
+        )
+    if patience is not None and (validation is None or validate_every < 1 or patience < 1):
+        raise InputError(
+            "early stopping needs a patience of at least 1, validation data, and validate_every, "
+            "the steps between two looks at it"
+        )
+
+
+def _check_validation(validation: Sequence[Tensor], batch: Batch) -> None:
+    shapes = [tuple(part.shape) for part in validation]
+    expected = [tuple(part.shape) for part in batch]
+    rows = {shape[0] if shape else 0 for shape in shapes}
+    if [s[1:] for s in shapes] != [s[1:] for s in expected] or len(rows) != 1 or 0 in rows:
+        raise InputError(
+            f"the validation data have shapes {shapes}, but a batch has {expected}; expected the "
+            "same, but for the number of rows"
+        )

@@ -1,0 +1,146 @@
+"""Patches of images: cropped, and with their colours changed at random.
+
+Brightness, saturation, hue and contrast are affine maps of the colours of a patch, so that all four
+together are one 3 × 3 matrix and a shift a patch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from identikit._linalg import Array
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+# How far colours change: those of the Inception networks, which Hénaff et al. 2019 follow. The
+# paper gives none. Brightness is added; saturation and contrast are factors; hue is in turns.
+BRIGHTNESS, SATURATION, HUE, CONTRAST = 32 / 255, 0.5, 0.2, 0.5
+
+# Red, green, blue to luma and two chroma axes (YIQ).
+_YIQ = np.array(
+    [[0.299, 0.587, 0.114], [0.595716, -0.274453, -0.321263], [0.211456, -0.522591, 0.311135]]
+)
+
+
+def _colour_axes() -> Array:
+    """Projections on luma and on chroma, and the quarter turn of the chroma plane: (3, 3, 3)."""
+    turn = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
+    parts = np.stack([np.diag([1.0, 0.0, 0.0]), np.diag([0.0, 1.0, 1.0]), turn])
+    axes: Array = np.linalg.inv(_YIQ) @ parts @ _YIQ
+    return axes
+
+
+_LUMA, _CHROMA, _TURN = _colour_axes()
+
+
+def crop(images: Tensor, size: int, top: Tensor, left: Tensor) -> Tensor:
+    """Squares of images, one each at its own place: (n, 3, H, W) to (n, 3, size, size).
+
+    Parameters
+    ----------
+    images : Tensor
+    size : int
+        Of the side.
+    top, left : Tensor (n,)
+        The first row and column of each.
+    """
+    import torch
+
+    windows = images.unfold(2, size, 1).unfold(3, size, 1)
+    return windows[torch.arange(len(images)), :, top, left]
+
+
+def recolour(
+    patches: Tensor, brightness: Tensor, saturation: Tensor, hue: Tensor, contrast: Tensor
+) -> Tensor:
+    """Patches with other colours, in that order of changes, cut off at 0 and 1.
+
+    x ↦ c C (x − μ) + C μ + b with the mean colour μ of a patch and C = L + s (cos h I' + sin h J):
+    L projects on luma, I' on chroma, and J turns chroma by a quarter.
+
+    Parameters
+    ----------
+    patches : Tensor (n, 3, H, W)
+        From 0 to 1.
+    brightness, saturation, hue, contrast : Tensor (n,)
+        b, s, h/2π and c; (0, 1, 0, 1) leaves a patch as it is.
+    """
+    import torch
+
+    x = patches.flatten(2)
+    luma, chroma, turn = (torch.from_numpy(part).to(x) for part in (_LUMA, _CHROMA, _TURN))
+    angle, s, c = (
+        2 * torch.pi * hue[:, None, None],
+        saturation[:, None, None],
+        contrast[:, None, None],
+    )
+    colour = luma + s * (angle.cos() * chroma + angle.sin() * turn)
+    shift = (1 - c) * (colour @ x.mean(-1, keepdim=True)) + brightness[:, None, None]
+    return torch.baddbmm(shift, c * colour, x).clamp(0, 1).view(patches.shape)
+
+
+def jitter(patches: Tensor, generator: torch.Generator) -> Tensor:
+    """Patches with random brightness, saturation, hue and contrast, independent for each.
+
+    Parameters
+    ----------
+    patches : Tensor (n, 3, H, W)
+        From 0 to 1.
+    generator : torch.Generator
+        All that is random comes from it.
+    """
+    import torch
+
+    u = 2 * torch.rand(4, len(patches), generator=generator) - 1
+    return recolour(
+        patches, BRIGHTNESS * u[0], 1 + SATURATION * u[1], HUE * u[2], 1 + CONTRAST * u[3]
+    )
+
+
+def random_pair(
+    batch: tuple[Tensor, ...], generator: torch.Generator, size: int
+) -> tuple[Tensor, Tensor]:
+    """A patch of the top half and one of the bottom half of each image, at random, jittered.
+
+    Parameters
+    ----------
+    batch : tuple of Tensor
+        Images (n, 3, H, W) uint8.
+    generator : torch.Generator
+        Of places and colours.
+    size : int
+        Of a patch's side, at most H/2.
+    """
+    import torch
+
+    (images,) = batch
+    n, _, height, width = images.shape
+    top = torch.randint(height // 2 - size + 1, (2, n), generator=generator)
+    left = torch.randint(width - size + 1, (2, n), generator=generator)
+    above, below = (
+        jitter(crop(images, size, top[half] + half * (height // 2), left[half]) / 255, generator)
+        for half in (0, 1)
+    )
+    return 2 * above - 1, 2 * below - 1
+
+
+def centre_pair(images: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """The middle of the top half and of the bottom half of each image, with its own colours.
+
+    Parameters
+    ----------
+    images : Tensor (n, 3, H, W)
+        uint8.
+    size : int
+        Of a patch's side, at most H/2.
+    """
+    half, left = images.shape[2] // 2, (images.shape[3] - size) // 2
+    top = (half - size) // 2
+    above, below = (
+        images[:, :, at : at + size, left : left + size] / 127.5 - 1 for at in (top, top + half)
+    )
+    return above, below

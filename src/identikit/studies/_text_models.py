@@ -1,0 +1,248 @@
+"""Small GPT-2s, of transformers' own class, trained on a text: tokens, training, states.
+
+Needs PyTorch; studies import it inside their functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from identikit.auditing import audit_models
+from identikit.errors import InputError, require
+from identikit.learn import Lookup, Run, SoftmaxNet, autoregressive, shuffled, train
+from identikit.moments import accumulate
+from identikit.studies._data import Data
+from identikit.studies._store import Record
+from identikit.studies._study import Settings
+from identikit.studies._svcca_pairs import FOLDS, measure
+
+PURPOSE = "training GPT-2"
+# Entries of an attention head.
+HEAD = 16
+# The end of the text that nothing is trained on, as a share of its lines.
+HELD_OUT = 0.05
+# Windows that a test needs at least.
+FEWEST = 10
+# Windows that go through a model at a time.
+PIECE = 64
+
+
+class Body(nn.Module):
+    """f of a language model: of (n, T) tokens the states after the final norm, (n, T, width).
+
+    Parameters
+    ----------
+    transformer : GPT2Model
+        The model without its head.
+    """
+
+    def __init__(self, transformer: Any) -> None:
+        super().__init__()
+        self.transformer = transformer
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The last states."""
+        return self.states(tokens, 0)
+
+    def states(self, tokens: Tensor, back: int) -> Tensor:
+        """The states so many layers before the last, which are as they enter the next block."""
+        found = self.transformer(input_ids=tokens, output_hidden_states=back > 0)
+        state: Tensor = found.hidden_states[-1 - back] if back else found.last_hidden_state
+        return state
+
+
+def gpt2(vocabulary: int, width: int, blocks: int, context: int) -> SoftmaxNet:
+    """A new GPT-2 without dropout: f is the state after the final norm, g the token embedding.
+
+    Parameters
+    ----------
+    vocabulary, width, blocks, context : int
+        Tokens, entries of a state (a multiple of 16), blocks, and tokens of a sequence at most.
+    """
+    if width % HEAD:
+        raise InputError(f"a width is {width}; expected a multiple of {HEAD}, the size of a head")
+    transformers = require("transformers", "hf", PURPOSE)
+    config = transformers.GPT2Config(
+        vocab_size=vocabulary, n_positions=context, n_embd=width, n_layer=blocks,
+        n_head=width // HEAD, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False,
+        bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    model = transformers.GPT2LMHeadModel(config)
+    g = Lookup(vocabulary, width)
+    # One tensor for the head and the token embedding, as in every GPT-2.
+    g.weight = model.lm_head.weight
+    return SoftmaxNet(Body(model.transformer), g)
+
+
+def tokens(settings: Settings, data: Data) -> Record:
+    """The text as rows of `context` + 1 tokens, by byte-level BPE as GPT-2's: a unit of work.
+
+    Parameters
+    ----------
+    settings : Settings
+        `corpus`, `max_words`, `vocabulary`, `context` and `windows`.
+    data : Data
+        The text.
+    """
+    s, lines = settings, data.text(settings.corpus, settings.max_words)
+    tokenizer = require("tokenizers", "hf", PURPOSE).ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator(
+        lines, s.vocabulary, special_tokens=["<|endoftext|>"], show_progress=False
+    )
+    coded = [[0, *line.ids] for line in tokenizer.encode_batch(lines)]
+    cut = round((1 - HELD_OUT) * len(coded))
+    rows = {
+        "train": _rows([token for line in coded[:cut] for token in line], s.context),
+        "test": _rows([token for line in coded[cut:] for token in line], s.context)[: s.windows],
+    }
+    if len(rows["train"]) < s.batch or len(rows["test"]) < FEWEST:
+        raise InputError(
+            f"the text has {sum(map(len, coded))} tokens, too few for a batch of {s.batch} windows "
+            f"of {s.context} and {FEWEST} held-out ones; give a longer text with --data"
+        )
+    return Record([{"vocabulary": tokenizer.get_vocab_size()}], rows)
+
+
+def _rows(stream: list[int], context: int) -> NDArray[np.int64]:
+    """Windows of one token more than the context: the last is the next window's first."""
+    starts = np.arange(0, len(stream) - context, context)
+    windows: NDArray[np.int64] = np.array(stream)[starts[:, None] + np.arange(context + 1)]
+    return windows
+
+
+def learn(
+    width: int, seed: int, folder: Path, text: Mapping[str, NDArray[Any]], vocabulary: int,
+    settings: Settings,
+) -> Record:  # fmt: skip
+    """Train one GPT-2: its history, and its weights before and after. A unit of work.
+
+    Parameters
+    ----------
+    width, seed : int
+        Of the states; of the initialisation and of the order of the text.
+    folder : Path
+        For checkpoints.
+    text : mapping
+        Rows of tokens, `train` and `test`.
+    vocabulary : int
+        Tokens.
+    settings : Settings
+        `blocks`, `context`, `batch`, `steps` and `lr`.
+    """
+    s, rows, test = settings, *(torch.from_numpy(text[name]) for name in ("train", "test"))
+    run = train(
+        partial(gpt2, vocabulary, width, s.blocks, s.context), autoregressive,
+        shuffled((rows,), s.batch), s.steps, seeds=[seed], lr=s.lr, snapshots=[0],
+        validation=(test,), validate_every=max(1, s.steps // 10), folder=folder,
+    )  # fmt: skip
+    history = run.history.dropna()[["step", "loss", "validation"]]
+    arrays = {
+        f"{step}/{name}": tensor[0].numpy()
+        for step, weights in run.weights.items()
+        for name, tensor in weights.items()
+    }
+    rows_of: Any = history.assign(width=width, seed=seed).to_dict("records")
+    return Record(rows_of, arrays)
+
+
+def restored(run: tuple[int, int, Record], vocabulary: int, settings: Settings) -> Run:
+    """The training of which `learn` gave a record.
+
+    Parameters
+    ----------
+    run : (width, seed, Record)
+        What it was given, and gave.
+    vocabulary, settings
+        As for `learn`.
+    """
+    width, seed, record = run
+    weights: dict[int, dict[str, Tensor]] = {}
+    for key, array in record.arrays.items():
+        step, name = key.split("/", 1)
+        weights.setdefault(int(step), {})[name] = torch.from_numpy(array)[None]
+    build = partial(gpt2, vocabulary, width, settings.blocks, settings.context)
+    return Run((seed,), settings.steps, pd.DataFrame(record.rows), build, weights)
+
+
+@torch.no_grad()
+def states(run: Run, step: int, back: int, windows: NDArray[Any]) -> NDArray[np.float32]:
+    """The states of every token of some windows at one layer, (tokens, width).
+
+    Parameters
+    ----------
+    run : Run
+        Of one seed.
+    step : int
+        0 before training, or the last.
+    back : int
+        Layers before the last.
+    windows : array (windows, context)
+        Tokens.
+    """
+    body: Any = run.net(run.seeds[0], step).f
+    given = torch.from_numpy(windows)
+    pieces = [given[at : at + PIECE] for at in range(0, len(given), PIECE)]
+    found = torch.cat([body.states(piece, back).flatten(0, 1) for piece in pieces])
+    return np.asarray(found.numpy(), np.float32)
+
+
+def compare_trained(
+    step: int, back: int, runs: list[Any], test: NDArray[Any], vocabulary: int, settings: Settings
+) -> Record:
+    """All pairs of models that were trained here, at one layer: a unit of work.
+
+    Parameters
+    ----------
+    step : int
+        0 before training, or the last.
+    back : int
+        Layers before the last.
+    runs : list of (width, seed, Record)
+        The models.
+    test : array (windows, context)
+        Tokens that no model was trained on.
+    vocabulary : int
+        Tokens.
+    settings : Settings
+        Of the study.
+    """
+    views = [states(restored(run, vocabulary, settings), step, back, test) for run in runs]
+    names = [f"{width}, seed {seed}" for width, seed, _ in runs]
+    groups = np.repeat(np.arange(len(test)), test.shape[1])
+    moments = accumulate(views, FOLDS, groups, names=names, sample=0)
+    return Record(*measure(moments, settings.trained_ks))
+
+
+def audit_seeds(
+    width: int, runs: list[Any], test: NDArray[Any], vocabulary: int, settings: Settings
+) -> Record:
+    """What `identikit models` says of all pairs of seeds of one width: a unit of work.
+
+    Parameters
+    ----------
+    width : int
+        Of the states.
+    runs, test, vocabulary, settings
+        As for `compare_trained`.
+    """
+    given = torch.from_numpy(test[: settings.audited])
+    models = [restored(run, vocabulary, settings).model(run[1], given) for run in runs]
+    groups = np.repeat(np.arange(len(given)), given.shape[1])
+    rows = []
+    for pair in audit_models(models, groups=groups).pairs:
+        found, apart, of_f = pair.gauge, pair.distances, pair.embedding.cca
+        row = {"width": width, "a": pair.a, "b": pair.b, "finding": pair.finding}
+        row |= {"kappa": found.kappa, "logit_gap": found.logit_gap, "kl": apart.kl, "tv": apart.tv}
+        row |= {"error_f": found.error, "error_g": found.label_error, "cca_f": of_f.mean}
+        row |= {"cca_f_held_out": of_f.held_out, "cca_f_chance": of_f.chance}
+        rows.append(row | {"sentence": pair.sentence})
+    return Record(rows)

@@ -1,0 +1,417 @@
+"""CIFAR-10 classifiers of Nielsen et al.: nearly the same loss, and other embeddings.
+
+p(y|x) ∝ exp(f(x)ᵀ g(y)) with a ResNet f into M = 2, 3 or 5 dimensions, and a small MLP g on one-hot
+labels. Seeds differ in their initialisation only: all see the same images in the same order. All
+pairs of seeds are compared on the test images: their losses, their distributions (d_KL, d_LLV), and
+their embeddings (m_CCA, d_fg), as in Figures 3 (left) and 5, with the bounds of d_LLV on d_fg.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain, combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.family import Distances, SoftmaxModel, distances
+from identikit.inference import cca_chance, held_out_cca
+from identikit.moments import accumulate
+from identikit.report._drawing import sheet, thinned
+from identikit.report._style import PALETTE
+from identikit.similarity import cca
+from identikit.studies._data import CIFAR10, Data
+from identikit.studies._store import Record
+from identikit.studies._study import (
+    INCONCLUSIVE,
+    NOT,
+    REPRODUCED,
+    Claim,
+    Finding,
+    Settings,
+    Study,
+    Tables,
+)
+from identikit.studies._work import Work
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from identikit.learn import SoftmaxNet
+
+#: M, with the test accuracy of another replication; the paper gives none.
+DIMENSIONS = {2: 0.737, 3: 0.840, 5: 0.867}
+HIDDEN = 128
+# Data order of all seeds, as in the authors' code.
+ORDER = 0
+# Those of ten seeds, as in the paper: what does not occur among so many pairs is not reproduced.
+MANY = 45
+# "Nearly the same loss", and what counts as an m_CCA of about 0.55.
+SAME_LOSS, LOW = 0.05, 0.65
+# Images of a class in a scatter.
+SHOWN = 30
+MARKS = {2: ("accent", "o"), 3: ("second", "s"), 5: ("ink", "^")}
+
+
+def inputs(images: NDArray[np.uint8], side: int) -> Tensor:
+    """Images as (n, 3, side, side), from −1 to 1; with a smaller side, means of squares."""
+    import torch
+
+    x = torch.from_numpy(images).permute(0, 3, 1, 2) / 127.5 - 1
+    return torch.nn.functional.avg_pool2d(x, 32 // side)
+
+
+def build(M: int, classes: int, settings: Settings) -> SoftmaxNet:
+    """f a ResNet with a bias in its last layer, g an MLP without one on K − 1 one-hot entries."""
+    import torch
+
+    from identikit.learn import MLP, OneHot, ResNet, SoftmaxNet
+
+    f = ResNet(settings.channels, M, settings.blocks, "batch")
+    g = MLP([classes - 1, HIDDEN, HIDDEN, HIDDEN, M], "leaky_relu", last_bias=False)
+    # The layout in which convolutions are fastest; torch's own type hints leave it out.
+    f = f.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return SoftmaxNet(f, OneHot(classes, g, truncated=True))
+
+
+def learn(M: int, seed: int, folder: str, data: Data, settings: Settings) -> Record:
+    """One network: a unit of work.
+
+    Parameters
+    ----------
+    M : int
+        Dimensions of the embedding.
+    seed : int
+        Of the initialisation.
+    folder : str
+        For checkpoints.
+    data : Data
+        Where the images are.
+    settings : Settings
+        Of the study.
+
+    Returns
+    -------
+    Record
+        A row with loss and accuracy on the test images; f of these, trained and untrained; g.
+    """
+    import torch
+
+    from identikit.learn import shuffled, supervised, train
+
+    s, images = settings, data.images()
+    x, y = inputs(images.x_train, s.side), torch.from_numpy(images.y_train)
+    result = train(
+        partial(build, M, len(images.names), s), supervised, shuffled((x, y), s.batch), s.steps,
+        seeds=(seed,), data_seed=ORDER, lr=s.lr, snapshots=(0,), folder=folder,
+    )  # fmt: skip
+    test = inputs(images.x_test, s.side)
+    model = result.model(seed, test)
+    (untrained,) = result.embed(test, 0).values()
+    loss, accuracy = fit_of(model, images.y_test)
+    learned = result.history["loss"].tail(10).mean()
+    row = {"M": M, "seed": seed, "loss": loss, "accuracy": accuracy, "training_loss": learned}
+    return Record([row], {"f": model.f, "g": model.g, "untrained": untrained})
+
+
+def fit_of(model: SoftmaxModel, labels: NDArray[np.int64]) -> tuple[float, float]:
+    """Mean negative log-likelihood of the right labels, and how often they are the likeliest."""
+    logs = model.log_prob()
+    loss = -logs[np.arange(len(labels)), labels].mean()
+    return float(loss), float((logs.argmax(axis=1) == labels).mean())
+
+
+def compare(M: int, records: list[Record], settings: Settings) -> Record:
+    """Every pair of seeds of one M: a unit of work.
+
+    Parameters
+    ----------
+    M : int
+        Dimensions.
+    records : list of Record
+        Of `learn`, one a seed.
+    settings : Settings
+        `candidates`: sets of inputs that d_LLV chooses from.
+    """
+    models = [SoftmaxModel(record.arrays["f"], record.arrays["g"]) for record in records]
+    trained = accumulate([model.f for model in models])
+    untrained = accumulate([record.arrays["untrained"] for record in records])
+    rows = []
+    for a, b in combinations(range(len(models)), 2):
+        apart = distances(models[a], models[b], candidates=settings.candidates, M=M)
+        assert isinstance(apart, Distances)
+        outside = held_out_cca(trained, a, b)
+        difference = abs(records[a].rows[0]["loss"] - records[b].rows[0]["loss"])
+        row: dict[str, Any] = {"M": M, "a": a, "b": b, "loss_difference": difference}
+        row |= {"cca": cca(trained, a, b).mean, "cca_held_out": outside and outside.value}
+        row |= {"cca_untrained": cca(untrained, a, b).mean}
+        row |= {"chance": cca_chance(trained.rows, M, M)}
+        names = "kl kl_reverse llv representation svd_f svd_g bound sharper_bound certificate"
+        rows.append(row | {name: getattr(apart, name) for name in names.split()})
+    return Record(rows)
+
+
+def run(work: Work) -> Tables:
+    """Train every seed at every M, and compare all pairs of one M."""
+    s = work.settings
+    if s.seeds < 2:
+        raise InputError(f"seeds is {s.seeds}; networks are compared in pairs, so give 2 or more")
+    if s.side < 1 or 32 % s.side:
+        raise InputError(f"side is {s.side}; images have 32 pixels a side, so give a divisor of 32")
+    key, seeds = "M={0},seed={1}", range(s.seeds)
+    items = [
+        (M, seed, str(work.folder_of(key.format(M, seed)))) for M in DIMENSIONS for seed in seeds
+    ]
+    records = work.each(key, learn, items, processes=True, data=work.data, settings=s)
+    groups = {M: records[at * s.seeds :][: s.seeds] for at, M in enumerate(DIMENSIONS)}
+    compared = work.each("pairs,M={0}", compare, groups.items(), settings=s)
+    models, pairs = (
+        pd.DataFrame(list(chain.from_iterable(record.rows for record in each)))
+        for each in (records, compared)
+    )
+    pair, images = example(pairs), work.data.images()
+    drawn = {seed: groups[2][seed].arrays["f"] for seed in (int(pair["a"]), int(pair["b"]))}
+    return {
+        "summary": summary(models, pairs),
+        "pairs": pairs,
+        "models": models,
+        "embeddings": scatter(drawn, images.y_test, images.names),
+    }
+
+
+def summary(models: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """Means of networks and of pairs, by M; how far d_KL orders d_fg (Spearman)."""
+    columns = ["loss_difference", "cca", "cca_untrained", "chance", "kl", "llv", "representation"]
+    of_models = models.groupby("M")[["accuracy", "loss", "training_loss"]].mean()
+    order = {
+        M: own["kl"].rank().corr(own["representation"].rank()) for M, own in pairs.groupby("M")
+    }
+    return (
+        of_models.join(pairs.groupby("M")[columns].mean())
+        .assign(accuracy_elsewhere=pd.Series(DIMENSIONS), kl_orders_d_fg=pd.Series(order))
+        .reset_index()
+    )
+
+
+def example(pairs: pd.DataFrame) -> pd.Series[Any]:
+    """Of the pairs with M = 2 and nearly the same loss, the one with the lowest m_CCA.
+
+    If no two losses are that near, it is of all pairs with M = 2.
+    """
+    plane = pairs[pairs["M"] == 2].sort_values("cca")
+    near = plane[plane["loss_difference"] <= SAME_LOSS]
+    return (near if len(near) else plane).iloc[0]
+
+
+def scatter(drawn: dict[int, Array], labels: NDArray[np.int64], names: list[str]) -> pd.DataFrame:
+    """Embeddings of some test images of every class, by seed."""
+    parts = []
+    for (seed, f), (label, name) in ((a, b) for a in drawn.items() for b in enumerate(names)):
+        own = f[labels == label]
+        x, y = own[thinned(len(own), SHOWN)].T
+        parts.append(pd.DataFrame({"seed": seed, "class": name, "x": x, "y": y}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _occurs(found: bool, pairs: int) -> str:
+    """What is not found among few pairs may be found among more."""
+    return REPRODUCED if found else NOT if pairs >= MANY else INCONCLUSIVE
+
+
+def out_of_order(tables: Tables, M: int) -> Finding:
+    """Whether pairs with nearer losses can be less alike, by a clear margin."""
+    own = tables["pairs"][tables["pairs"]["M"] == M].sort_values("loss_difference")
+    third = max(1, len(own) // 3)
+    low = own.head(third).sort_values("cca").iloc[0]
+    high = own.tail(third).sort_values("cca").iloc[-1]
+    value = float(high["cca"] - low["cca"])
+    comment = (
+        f"m_CCA {low['cca']:.3f} at a loss difference of {low['loss_difference']:.3f}, and "
+        f"{high['cca']:.3f} at {high['loss_difference']:.3f}: of {len(own)} pairs, the lowest of "
+        "the third with the nearest losses and the highest of the third with the farthest. The "
+        "value is by how much the second is higher; 0.1 or more counts."
+    )
+    return Finding(value, None, _occurs(value >= 0.1, len(own)), comment)
+
+
+def dissimilar(tables: Tables) -> Finding:
+    """The lowest m_CCA of two networks with M = 2 that have nearly the same loss."""
+    pair, count = example(tables["pairs"]), int((tables["pairs"]["M"] == 2).sum())
+    near = bool(pair["loss_difference"] <= SAME_LOSS)
+    comment = (
+        f"The lowest m_CCA of two seeds whose losses differ by at most {SAME_LOSS}, of {count} "
+        f"pairs{'' if near else ' (none is that near: the lowest of all)'}; {LOW} or less counts. "
+        f"These differ by {pair['loss_difference']:.3f}. Untrained {pair['cca_untrained']:.3f}, "
+        f"by chance {pair['chance']:.3f}."
+    )
+    return Finding(float(pair["cca"]), None, _occurs(near and pair["cca"] <= LOW, count), comment)
+
+
+def like_published(tables: Tables, column: str, published: float) -> Finding:
+    """A distance of the pair of `dissimilar`, against the one of the paper's pair."""
+    value, models = float(example(tables["pairs"])[column]), tables["models"]
+    accuracy = models.loc[models["M"] == 2, "accuracy"].mean()
+    comment = (
+        "Of the two seeds with the lowest m_CCA at nearly the same loss; within a factor of 1.5 "
+        f"counts. Test accuracy is {accuracy:.3f}, elsewhere {DIMENSIONS[2]} with ResNet-18."
+    )
+    if published / 1.5 <= value <= published * 1.5:
+        return Finding(value, None, REPRODUCED, comment)
+    # Networks that fit worse may well differ in other ways.
+    fitted = accuracy >= DIMENSIONS[2] - 0.05
+    return Finding(value, None, NOT if fitted else INCONCLUSIVE, comment)
+
+
+def within(tables: Tables, bound: str) -> Finding:
+    """How much of a bound d_fg takes up at most; rounding aside, 1 is the most there can be."""
+    pairs = tables["pairs"]
+    ratio = float((pairs["representation"] / pairs[bound]).max())
+    comment = (
+        f"The largest d_fg / bound of {len(pairs)} pairs; 1 or less counts. d_fg is 1 at most, so "
+        f"the bound says something where it is below 1: {int((pairs[bound] < 1).sum())} pairs."
+    )
+    return Finding(ratio, None, REPRODUCED if ratio <= 1 + 1e-9 else NOT, comment)
+
+
+def figure(tables: Tables, _settings: Settings) -> Figure:
+    """Embeddings of two seeds; losses, distances and bounds of all pairs."""
+    pairs = tables["pairs"]
+    seeds = [own for _, own in tables["embeddings"].groupby("seed", sort=False)]
+    losses = partial(_dotted, x="loss_difference", y="cca", names=("loss difference", "m_CCA of f"))
+    return sheet(
+        [
+            *(partial(_embedding, points=points) for points in seeds),
+            partial(losses, pairs=pairs, title="Losses and similarity of pairs"),
+        ],
+        [partial(_bounds, pairs=pairs), partial(_kl, pairs=pairs), partial(_alike, pairs=pairs)],
+    )
+
+
+def _embedding(ax: Axes, points: pd.DataFrame) -> None:
+    ax.set_title(f"f of test images, M = 2, seed {points['seed'].iloc[0]}")
+    for place, (name, own) in enumerate(points.groupby("class", sort=False)):
+        ax.plot(own["x"], own["y"], "o", ms=1.6, color=f"C{place}")
+        look: dict[str, Any] = {"ha": "center", "va": "center", "weight": "bold", "size": 7}
+        ax.text(own["x"].median(), own["y"].median(), str(name), color=f"C{place}", **look)
+    ax.locator_params(nbins=4)
+    ax.set_box_aspect(1)
+
+
+def _dotted(
+    ax: Axes, pairs: pd.DataFrame, x: str, y: str, names: tuple[str, str], title: str
+) -> None:
+    """A mark a pair, another for each M."""
+    ax.set_title(title)
+    ax.set_xlabel(names[0])
+    ax.set_ylabel(names[1])
+    ax.set_xlim(0, 1.1 * pairs[x].max())
+    ax.set_ylim(0, 1.03)
+    for M, (colour, mark) in MARKS.items():
+        own = pairs[pairs["M"] == M]
+        ax.plot(own[x], own[y], mark, ms=4, mfc="none", color=PALETTE[colour], label=f"M = {M}")
+    ax.legend(frameon=False, loc="best", fontsize=7.5)
+
+
+def _bounds(ax: Axes, pairs: pd.DataFrame) -> None:
+    _dotted(ax, pairs, "llv", "representation", ("ε = d_LLV", "d_fg"), "d_fg and its bounds")
+    eps = np.linspace(0, ax.get_xlim()[1], 200)
+    lines = [
+        *ax.plot(eps, 2 * eps**2, color=PALETTE["ink"], lw=1.2, ls=(0, (4, 2)), label="2ε²"),
+        *(
+            ax.plot(eps, 2 * M * eps, color=PALETTE[colour], lw=0.9, label=f"{2 * M}ε")[0]
+            for M, (colour, _) in MARKS.items()
+        ),
+    ]
+    ax.legend(handles=lines, frameon=False, loc="best", fontsize=7.5)
+
+
+def _kl(ax: Axes, pairs: pd.DataFrame) -> None:
+    _dotted(ax, pairs, "kl", "representation", ("d_KL", "d_fg"), "d_fg and d_KL")
+
+
+def _alike(ax: Axes, pairs: pd.DataFrame) -> None:
+    ax.set_title("Trained and untrained pairs")
+    ax.set_ylabel("m_CCA of f")
+    ax.set_ylim(0, 1.03)
+    for place, M in enumerate(MARKS):
+        own = pairs[pairs["M"] == M]
+        across = place + np.linspace(-0.1, 0.1, len(own))
+        ends = [place - 0.3, place + 0.3]
+        look: dict[str, Any] = {"ms": 3, "color": PALETTE["accent"]}
+        ax.plot(across + 0.15, own["cca"], "o", **look, label="trained")
+        ax.plot(across - 0.15, own["cca_untrained"], "o", mfc="none", **look, label="untrained")
+        ax.plot(ends, 2 * [own["chance"].mean()], color=PALETTE["muted"], lw=0.9, label="chance")
+    ax.set_xticks(range(len(MARKS)), [f"M = {M}" for M in MARKS])
+    ax.legend(*(part[:3] for part in ax.get_legend_handles_labels()), frameon=False, fontsize=7.5)
+
+
+# fmt: off
+SMOKE = {
+    "seeds": 3, "channels": 8, "blocks": [1, 1], "side": 16, "batch": 32, "lr": 3e-3,
+    "steps": 80, "candidates": 40,
+}
+# A smaller network, half the pixels, and a higher learning rate, to get somewhere in a minute.
+LAPTOP = {
+    "seeds": 6, "channels": 16, "blocks": [1, 1, 1], "side": 16, "batch": 32, "lr": 1e-3,
+    "steps": 5000, "candidates": 200,
+}
+# ResNet-18. The paper learns from 50,000 images, this from those that the file has.
+PAPER = {
+    "seeds": 10, "channels": 64, "blocks": [2, 2, 2, 2], "side": 32, "batch": 32, "lr": 1e-4,
+    "steps": 20_000, "candidates": 200,
+}
+
+CLAIMS = (
+    *(
+        Claim(
+            f"losses-{M}",
+            f"M = {M}: near losses with a low m_CCA, and far losses with a high one, both occur.",
+            "no number given", "Figure 5", partial(out_of_order, M=M),
+        )
+        for M in DIMENSIONS
+    ),
+    Claim(
+        "example-cca", "Two networks with M = 2 and nearly the same loss are not alike: m_CCA.",
+        0.551, "Figure 3, left", dissimilar,
+    ),
+    Claim(
+        "example-kl", "The distributions of these two differ: d_KL.",
+        1.131, "Figure 3, left", partial(like_published, column="kl", published=1.131),
+    ),
+    Claim(
+        "example-llv", "The distributions of these two differ: d_LLV.",
+        1.546, "Figure 3, left", partial(like_published, column="llv", published=1.546),
+    ),
+    Claim(
+        "bound", "d_fg is never above 2M d_LLV.",
+        "at most 1", "Theorem 4.7", partial(within, bound="bound"),
+    ),
+    Claim(
+        "sharper-bound", "Nor is it above 2 d_LLV².",
+        "at most 1", "not in the paper", partial(within, bound="sharper_bound"),
+    ),
+)
+# fmt: on
+
+STUDY = Study(
+    name="nielsen-cifar",
+    title="Classifiers of CIFAR-10 in two, three and five dimensions",
+    paper="Nielsen et al., NeurIPS 2025 (arXiv 2506.03784), Figures 3 (left), 5 and Appendix F",
+    about=(
+        "Small networks that classify images differ in nothing but their initialisation. The paper "
+        "claims that how near two losses are says little about how alike two embeddings are: in "
+        "two dimensions some classes change places. d_LLV, a distance between distributions, "
+        "bounds how far embeddings can be. All pairs of seeds are compared on the test images."
+    ),
+    presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    run=run,
+    claims=CLAIMS,
+    figure=figure,
+    needs=(CIFAR10,),
+)

