@@ -265,7 +265,7 @@ def gain(tables: Tables, panel: str, side: str) -> Finding:
 
 
 def _words(values: Iterable[float], form: str) -> str:
-    return ", ".join(dict.fromkeys(format(value, form) for value in values))
+    return ", ".join(format(value, form) for value in values)
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:

@@ -465,7 +465,7 @@ SMOKE = COMMON | {
 LAPTOP = COMMON | {
     "seeds": 2, "sentences": 400, "needs_checkpoints": False, "corpus": "enwik8",
     "max_words": 3_000_000, "vocabulary": 2000, "widths": [48, 64, 80, 96], "blocks": 4,
-    "context": 64, "batch": 16, "steps": 3000, "lr": 2e-3, "trained_layers": [0, 1, 2, 3],
+    "context": 64, "batch": 8, "steps": 5500, "lr": 2e-3, "trained_layers": [0, 1, 2, 3],
     "trained_ks": [4, 8, 16, 48], "windows": 400, "audited": 64,
 }
 # fmt: on
