@@ -326,7 +326,7 @@ SMOKE = COMMON | {
 LAPTOP = COMMON | {
     "seeds": 4, "width": 256, "M": 64, "patch": 16, "batch": 256,
     "steps": 4000, "snapshots": [0, 30, 100, 300, 1000, 2000], "shares": [0.03, 0.1, 0.3],
-    "widths": [64, 128, 256, 512, 1024], "width_steps": 1500, "validate_every": 200,
+    "widths": [64, 128, 256, 512, 1024], "width_steps": 2000, "validate_every": 200,
 }
 # Ten seeds, for the five pairs of the paper.
 PAPER = COMMON | {

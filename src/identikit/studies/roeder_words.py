@@ -134,7 +134,7 @@ def build(start: Array, width: int, context: int, diagonal: bool) -> SoftmaxNet:
     Parameters
     ----------
     start : array (words,)
-        Added to the bias, so that whatever the objective, the first distribution is the unigram.
+        Added to the bias.
     width, context : int
         Dimensions; words of a context.
     diagonal : bool
@@ -218,15 +218,17 @@ def learn(
 
     s, text = settings, read(data, settings)
     loss, batches = task(objective, text, s)
-    # Scores of negative sampling estimate log p(w|h) − log p(w), the others' log p(w|h).
-    relative = objective == "negative_sampling"
-    start = 0.0 * log_unigram(text) if relative else log_unigram(text)
+    unigram = log_unigram(text)
+    # Scores of NCE are log-probabilities; from a bias of zero it would learn the words' frequencies
+    # and little else.
+    start = unigram if objective == "nce" else np.zeros_like(unigram)
     made = partial(build, start, width, 2 * s.side, s.diagonal)
     run = train(made, loss, batches, s.steps, seeds=[seed], lr=s.lr, snapshots=[0], folder=folder)
     context = torch.from_numpy(np.delete(text.test, s.side, axis=1))
     before, after = (run.model(seed, context, step=step) for step in (0, s.steps))
     assert after.bias is not None
-    bias = after.bias + (log_unigram(text) if relative else 0.0)
+    # Scores of negative sampling estimate log p(w|h) − log p(w).
+    bias = after.bias + (unigram if objective == "negative_sampling" else 0.0)
     every = SoftmaxModel(after.f, after.g, bias).log_prob()
     nll = -float(every[np.arange(len(every)), text.test[:, s.side]].mean())
     row = {"objective": objective, "width": width, "seed": seed, "nll": nll}
@@ -469,7 +471,7 @@ def _words(ax: Axes, words: pd.DataFrame, show: str, title: str) -> None:
     ax.set_title(title)
     ax.set_box_aspect(1)
     x, y = (words[f"{show}_{axis}"] for axis in "xy")
-    reach = 1.25 * float(np.quantile(np.abs([x, y]), 0.995))
+    reach = 1.1 * float(np.abs([x[words["named"]], y[words["named"]]]).max())
     ax.set_xlim(-reach, reach)
     ax.set_ylim(-reach, reach)
     ax.locator_params(nbins=5)
