@@ -376,3 +376,23 @@ def test_other_numbers_do_not() -> None:
     assert verdicts(tables_of(flat), "last-few", "table") == [INCONCLUSIVE, NOT]
     assert verdicts(tables_of(off), "last-few", "table", "near-one") == [REPRODUCED, NOT, NOT]
     assert verdicts(tables_of(reverse), "last-few", "last-more") == [NOT, NOT]
+
+
+def test_real_text_has_windows(data_dir: Path) -> None:
+    record = models.tokens(settings(max_words=20_000, vocabulary=600), Data(data_dir))
+    assert record.rows[0]["vocabulary"] == 600
+    train = record.arrays["train"]
+    # Tokens are pieces of words, and the frequent ones whole words: one to three a word.
+    assert 19_000 < train[:, 1:].size < 60_000
+    assert len(record.arrays["test"]) >= models.FEWEST
+
+
+def test_seeds_and_widths_are_judged_by_the_worse_direction() -> None:
+    place = {"stage": "trained", "back": 0}
+    rows = [place | {"pair": study.SAME, "r2": 0.9, "r2_back": 0.8 + 0.001 * i} for i in range(4)]
+    # A map that is worse than the mean counts as none, however bad it is.
+    rows += [place | {"pair": study.OTHER, "r2": r2, "r2_back": 0.9} for r2 in (0.6, -50.0)]
+    check = next(claim.check for claim in study.STUDY.claims if claim.key == "seeds")
+    found = check({"full": pd.DataFrame(rows)})
+    assert found.verdict == REPRODUCED
+    close(found.value, 0.8015 - 0.3, 1e-9)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from conftest import close
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel
-from identikit.studies import Data, Result, Settings, run
+from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Data, Result, Settings, run
 from identikit.studies.roeder_words import (
     OBJECTIVES,
     STUDY,
@@ -25,6 +27,8 @@ from identikit.studies.roeder_words import (
     task,
     windows,
 )
+
+pytest.importorskip("torch")
 
 # Small enough for a few seconds, and every objective.
 TINY = {"seeds": 3, "widths": [2, 4], "steps": 150, "max_words": 20_000, "rows": 300}
@@ -240,6 +244,49 @@ def test_a_run_that_lost_units_ends_with_the_same_tables(result: Result) -> None
     again = run(STUDY, "smoke", result.folder, "grammar", settings=TINY)
     assert again.resumed == len(units) - 2
     assert {name: table.to_csv() for name, table in again.tables.items()} == before
+
+
+def test_any_text_file_will_do(tmp_path: Path) -> None:
+    file = tmp_path / "own.txt"
+    file.write_text("One two, three four FIVE six.\n" * 40)
+    text = read(Data(file), Settings(STUDY.presets["smoke"]))
+    assert text.words == ["one", "two", "three", "four", "five", "six"]
+    assert text.train[:2].tolist() == [[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]]
+
+
+def verdicts(values: dict[str, dict[int, float]], **columns: float) -> dict[str, str]:
+    """What the claims say of four seeds whose pairs have these R², by objective and width."""
+    rows = []
+    for objective, by_width in values.items():
+        for width, r2 in by_width.items():
+            for place, (a, b) in enumerate(combinations(range(4), 2)):
+                row = dict.fromkeys(("cca_g", "cca_g_held_out"), 0.9)
+                row |= {"cca_g_untrained": 0.1, "cca_g_chance": 0.1, "r2_notebook": 0.0}
+                row |= {"kappa": 0.05, "logit_gap": 0.05} | columns
+                row |= {"objective": objective, "width": width, "a": a, "b": b}
+                rows.append(row | {"r2": r2 + 0.001 * place})
+    tables = {"pairs": pd.DataFrame(rows)}
+    return {claim.key: claim.check(tables).verdict for claim in STUDY.claims}
+
+
+def test_claims_hold_for_trainings_that_overlap() -> None:
+    values = {objective: {2: 0.95, 16: 0.93} for objective in OBJECTIVES}
+    assert set(verdicts(values).values()) == {REPRODUCED}
+
+
+def test_claims_fail_for_trainings_that_do_not() -> None:
+    values = {objective: {2: 0.5, 16: 0.95, 64: 0.5} for objective in OBJECTIVES}
+    found = verdicts(values, kappa=0.5, logit_gap=0.5, cca_g_held_out=0.05)
+    assert set(found.values()) == {NOT}
+
+
+def test_claims_about_what_was_not_trained_are_left_open() -> None:
+    found = verdicts({"nce": {2: 0.95}})
+    assert {key for key, verdict in found.items() if verdict == REPRODUCED} == {
+        "overlap-nce",
+        "above-chance",
+    }
+    assert set(found.values()) == {REPRODUCED, INCONCLUSIVE}
 
 
 def test_real_text_has_windows(data_dir: Path) -> None:

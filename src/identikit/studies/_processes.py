@@ -38,6 +38,8 @@ def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     watched, leash = context.Pipe(duplex=False)
     executor = ProcessPoolExecutor(workers, context, _prepare, (watched,))
     try:
+        with _deaf():
+            executor.submit(int)  # which starts all of them
         yield executor
     except BaseException:
         leash.close()
@@ -46,6 +48,19 @@ def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         executor.shutdown(cancel_futures=True)
         leash.close()
         watched.close()
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Hold back Ctrl-C; a process that is started meanwhile never hears it, not even at first."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _prepare(watched: Connection) -> None:

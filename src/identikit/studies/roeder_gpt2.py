@@ -319,15 +319,19 @@ def _training(tables: Tables) -> Finding:
     return judge(_gap(table, "trained", "untrained"), low=0.0, comment=comment)
 
 
+def with_worse(full: pd.DataFrame) -> pd.DataFrame:
+    """With R² in the worse direction; a map that is worse than the mean explains nothing."""
+    return full.assign(worse=full[["r2", "r2_back"]].min(axis=1).clip(lower=0.0))
+
+
 def _seeds(tables: Tables) -> Finding:
-    last = chosen(tables["full"], stage="trained", back=0)
-    last = last.assign(worse=last[["r2", "r2_back"]].min(axis=1))
+    last = with_worse(chosen(tables["full"], stage="trained", back=0))
     same, other = (chosen(last, pair=kind)["worse"] for kind in (SAME, OTHER))
     if same.empty:
         return Finding(None, None, INCONCLUSIVE, "There is one checkpoint of each width.")
     comment = (
-        f"Held-out R² of the best linear map of f, the worse direction: {same.mean():.3f} for "
-        f"seeds of a width, less {other.mean():.3f} for pairs of different width."
+        "Held-out R² of the best linear map of f, the worse direction, or 0 if it is negative: "
+        f"{same.mean():.3f} for seeds of a width, less {other.mean():.3f} for different widths."
     )
     return judge(list(same - other.mean()), low=0.0, comment=comment)
 
@@ -419,8 +423,7 @@ def _kinds(ax: Axes, table: pd.DataFrame, k: int) -> None:
 
 def _full(ax: Axes, full: pd.DataFrame) -> None:
     ax.set_title("All components, held out")
-    trained = full[full["stage"] == "trained"]
-    trained = trained.assign(worse=trained[["r2", "r2_back"]].min(axis=1))
+    trained = with_worse(chosen(full, stage="trained"))
     for kind, colour in ((SAME, "accent"), (OTHER, "second")):
         means = trained[trained["pair"] == kind].groupby("back").mean(numeric_only=True)
         means = means.sort_index(ascending=False)
