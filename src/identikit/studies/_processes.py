@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -39,7 +39,8 @@ def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     executor = ProcessPoolExecutor(workers, context, _prepare, (watched,))
     try:
         with _deaf():
-            executor.submit(int)  # which starts all of them
+            for _ in range(workers):
+                executor.submit(int)  # which starts another, since none is idle yet
         yield executor
     except BaseException:
         leash.close()
@@ -56,6 +57,7 @@ def _deaf() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()  # it would lift the mask when the first process starts it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
