@@ -250,6 +250,8 @@ def test_blocks_of_candidates_have_a_map_each(rng):
     assert pair.gauge.kappa > 0.1
     assert "2 blocks" in pair.sentence
     assert "no one map" in pair.sentence
+    # Log-odds of labels that meet agree; of others nothing is known.
+    np.testing.assert_allclose(pair.log_odds[:, 0], pair.log_odds[:, 1], atol=1e-9)
 
 
 def test_the_gap_of_candidates_is_that_of_their_logits(rng):

@@ -133,12 +133,16 @@ def _projected(model: SoftmaxModel, *, affine: bool) -> Array:
 
 
 def _log_odds(pair: Pair, seed: int) -> Array:
-    """log p(y|x) − log p(y'|x) of both models, for random inputs and pairs of labels."""
+    """log p(y|x) − log p(y'|x) of both models, for random inputs and two of their labels."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(pair.n, size=POINTS)
-    first = rng.integers(pair.K, size=POINTS)
-    second = (first + rng.integers(1, pair.K, size=POINTS)) % pair.K
-    y, other = pair.labels[first], pair.labels[second]
+    candidates = pair.models[0].candidates
+    sets = pair.labels[None] if candidates is None else candidates[rows]
+    size = sets.shape[1]
+    first = rng.integers(size, size=POINTS)
+    second = (first + rng.integers(1, size, size=POINTS)) % size
+    place = np.zeros(POINTS, dtype=np.intp) if candidates is None else np.arange(POINTS)
+    y, other = sets[place, first], sets[place, second]
     columns = []
     for model in pair.models:
         f, gap = model.f[rows].astype(np.float64), model.centred_g[y] - model.centred_g[other]

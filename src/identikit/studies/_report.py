@@ -30,15 +30,16 @@ TONES = {REPRODUCED: "within-tolerance", NOT: "unrelated", INCONCLUSIVE: "above-
 def number(value: float, interval: Interval | None = None) -> str:
     """A value with the digits that its interval supports, from two to five; three without one.
 
-    >>> number(1.31722, (1.3169, 1.3175)), number(0.000104), number(0.5, (-0.1, 1.1))
-    ('1.3172', '0.000104', '0.50')
+    >>> number(1.31722, (1.3169, 1.3175)), number(0.000104), number(2071, (1830, 2312))
+    ('1.3172', '0.000104', '2,100')
     """
     if interval is None:
         return f"{value:.3g}"
     half, size = (interval[1] - interval[0]) / 2, max(map(abs, interval))
     # Down to the first digit of the half-width.
     digits = 5 if half <= 0 else 1 + math.floor(math.log10(size)) - math.floor(math.log10(half))
-    return f"{value:#.{min(max(digits, 2), 5)}g}".removesuffix(".")
+    text = f"{value:#.{min(max(digits, 2), 5)}g}".removesuffix(".")
+    return f"{float(text):,.0f}" if "e+" in text else text
 
 
 def measured(claim: Mapping[str, Any]) -> tuple[str, str]:
