@@ -29,7 +29,8 @@ identikit study show roeder-classification-laptop
 stands beside what was measured here, with its 95 % interval over seeds, and a verdict: *reproduced*
 if the interval lies within what the claim allows, *not reproduced* if it lies outside,
 *inconclusive at this scale* if neither. What counts is said with each claim. This page is written
-by `python docs/studies.py` from the folders of the runs.
+by `python docs/studies.py` from the folders of the runs; a study that is not on it has not been run
+at this scale yet.
 """
 
 
