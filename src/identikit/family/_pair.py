@@ -272,7 +272,11 @@ class Pair:
     def label_map(self, model: SoftmaxModel, labels: slice | Ints = slice(None)) -> Array:
         """[g, bias] of some labels, less the mean over all that are possible."""
         if self.K == model.K:
-            return model.lifted_g[labels]
+            # Chosen first and lifted then: there are many calls, and a vocabulary is large.
+            g = model.centred_g[labels]
+            if model.bias is None:
+                return g
+            return np.column_stack([g, (model.bias - model.bias.mean())[labels]])
         possible = model.lifted_g[self.labels]
         chosen: Array = possible[labels] - possible.mean(axis=0)
         return chosen
