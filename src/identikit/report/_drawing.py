@@ -20,6 +20,12 @@ WIDTH, HEIGHT = 3.4, 2.95
 MAX_POINTS = 300
 MAX_SPECTRUM = 200
 
+# A legend under the panel, where no line can be.
+BELOW: dict[str, Any] = {
+    "frameon": False, "fontsize": 7, "ncols": 2,
+    "loc": "upper center", "bbox_to_anchor": (0.5, -0.2),
+}  # fmt: skip
+
 
 def sheet(*rows: Sequence[Callable[[Axes], None]]) -> Figure:
     """A figure of equally long rows of panels, each given as the function that draws it."""

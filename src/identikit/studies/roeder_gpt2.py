@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from identikit.errors import InputError
-from identikit.report._drawing import absent, beside, sheet
+from identikit.report._drawing import BELOW, absent, beside, sheet
 from identikit.report._style import PALETTE
 from identikit.studies._checkpoints import (
     CHECKPOINTS,
@@ -73,11 +73,6 @@ PLACE = ["stage", "layer", "back", "a", "b", "pair"]
 LOOKS: tuple[tuple[str, Any], ...] = (
     ("accent", "-"), ("second", (0, (4, 2))), ("ink", (0, (1, 1))), ("muted", (0, (3, 1, 1, 1))),
 )  # fmt: skip
-# A legend under the panel, where no line can be.
-BELOW: dict[str, Any] = {
-    "frameon": False, "fontsize": 7, "ncols": 2,
-    "loc": "upper center", "bbox_to_anchor": (0.5, -0.2),
-}  # fmt: skip
 
 
 def of_checkpoints(work: Work, found: Mapping[str, Path]) -> Tables:

@@ -31,7 +31,7 @@ from identikit.errors import InputError
 from identikit.family import SoftmaxModel, distances, gauge
 from identikit.inference import cca_chance, held_out_cca
 from identikit.moments import accumulate
-from identikit.report._drawing import beside, dots, sheet
+from identikit.report._drawing import BELOW, beside, dots, sheet
 from identikit.report._style import PALETTE
 from identikit.similarity import cca
 from identikit.studies._data import TEXT, Data, Need
@@ -62,11 +62,6 @@ HELD_OUT = 20
 # Words that the figure names, out of so many of the most frequent ones.
 NAMED, FREQUENT = 20, 500
 FOLDS = 5
-# A legend under the panel, where no line can be.
-BELOW: dict[str, Any] = {
-    "frameon": False, "fontsize": 7, "ncols": 2,
-    "loc": "upper center", "bbox_to_anchor": (0.5, -0.2),
-}  # fmt: skip
 COLOURS = dict(zip(OBJECTIVES, ("accent", "second", "ink")))
 
 
