@@ -370,7 +370,7 @@ def test_contiguous_folds_are_even_and_in_order(rows, folds):
     fold_of_row = plan.of()
     assert len(fold_of_row) == rows
     assert np.array_equal(plan.of(rows // 3, rows), fold_of_row[rows // 3 :])
-    ends = plan.last_rows()
+    ends = plan.last_rows(0, rows)
     assert all(fold_of_row[end] == fold for fold, end in ends.items() if fold in fold_of_row)
     assert all(np.flatnonzero(fold_of_row == fold)[-1] == ends[fold] for fold in set(fold_of_row))
     assert np.all(np.diff(fold_of_row) >= 0)

@@ -32,7 +32,7 @@ from identikit.inference import (
     held_out_cca,
     jackknife_interval,
 )
-from identikit.moments import Moments, accumulate_sources, assign_folds, finite_rows, tiles
+from identikit.moments import Moments, assign_folds, finite_rows, read_moments, tiles
 from identikit.similarity import MEASURES, cca, cka
 from identikit.sources import Source, open_sources
 
@@ -117,7 +117,7 @@ def audit(
         pairs: dict[tuple[int, int], Pair] = {}
         total = sum(len(tile.pairs) for tile in plan)
         for number, tile in enumerate(plan):
-            moments = accumulate_sources(
+            moments = read_moments(
                 [sources[v] for v in tile.views],
                 folds_of_rows,
                 seed=seed,

@@ -18,27 +18,34 @@ class Folds:
     """Which fold each of `rows` rows is in, of `count` folds; −1 for a row left out.
 
     Runs of rows of equal length, to within one row, are computed as they are asked for, so that
-    memory does not grow with the rows; `labels` holds any other assignment.
+    memory does not grow with the rows; `labels` holds any other assignment, from row `first` on.
     """
 
     rows: int
     count: int
     labels: FoldOfRow | None = None
+    first: int = 0
 
     def of(self, start: int = 0, stop: int | None = None) -> FoldOfRow:
         """The folds of some rows, all by default."""
         stop = self.rows if stop is None else stop
         if self.labels is not None:
-            return self.labels[start:stop]
+            return self.labels[start - self.first : stop - self.first]
         return (np.arange(start, stop, dtype=np.int64) * self.count // self.rows).astype(np.int16)
 
-    def last_rows(self) -> dict[int, int]:
-        """The last row of each fold that has one."""
+    def within(self, start: int, stop: int) -> Folds:
+        """The same folds, knowing of no rows but these: what a worker is sent."""
+        if self.labels is None:
+            return self
+        return Folds(self.rows, self.count, self.of(start, stop), start)
+
+    def last_rows(self, start: int, stop: int) -> dict[int, int]:
+        """Of the rows of a range, the last of each fold that has one there."""
         if self.labels is None:
             ends = [-(-(fold + 1) * self.rows // self.count) - 1 for fold in range(self.count)]
-            return dict(enumerate(ends))
-        folds, back = np.unique(self.labels[::-1], return_index=True)
-        return {int(fold): self.rows - 1 - int(i) for fold, i in zip(folds, back)}
+            return {fold: min(end, stop - 1) for fold, end in enumerate(ends)}
+        folds, back = np.unique(self.of(start, stop)[::-1], return_index=True)
+        return {int(fold): stop - 1 - int(i) for fold, i in zip(folds, back)}
 
     def only(self, keep: NDArray[np.bool_]) -> Folds:
         """The same folds without the rows that are not to be kept."""

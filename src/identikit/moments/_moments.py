@@ -24,6 +24,14 @@ from identikit.moments._part import Layout, Part, merge, moved
 from identikit.moments._sample import RowSample
 
 
+@dataclass(frozen=True)
+class Shard:
+    """Rows that were read from their first to their last, and a digest of what each view held."""
+
+    rows: int
+    digests: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Count, mean and centred scatter of k stacked views, kept per fold; ``a + b`` merges two.
@@ -44,6 +52,8 @@ class Moments:
         A few rows, for the measures that need rows.
     dropped : int
         How many rows were left out for a value that was not finite.
+    shards : tuple of Shard
+        What was read, where that was digested, so that nothing is counted twice.
     """
 
     names: tuple[str, ...]
@@ -52,6 +62,7 @@ class Moments:
     parts: tuple[Part, ...]
     sample: RowSample
     dropped: int = 0
+    shards: tuple[Shard, ...] = ()
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -241,6 +252,13 @@ class Moments:
             )
         if self.layout.roots is None and other.layout.roots is not None:
             return replace(other + self, names=self.names)
+        twice = set(self.shards) & set(other.shards)
+        if twice:
+            raise InputError(
+                f"these moments share {len(twice)} shard(s), the first of "
+                f"{min(shard.rows for shard in twice)} rows, whose rows would be counted twice; "
+                "merge each shard once"
+            )
         other = other._in(self.layout)
         return Moments(
             self.names,
@@ -249,6 +267,7 @@ class Moments:
             tuple(merge(a, b, self.layout) for a, b in zip(self.parts, other.parts)),
             self.sample + other.sample,
             self.dropped + other.dropped,
+            self.shards + other.shards,
         )
 
     def _in(self, layout: Layout) -> Moments:

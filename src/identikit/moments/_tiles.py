@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from identikit.moments._accumulate import check_memory, default_memory, scatter_bytes
+from identikit.moments._memory import check_memory, default_memory, scatter_bytes
 
 Pair = tuple[int, int]
 

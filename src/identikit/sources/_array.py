@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ class ArraySource:
         self.eps = numeric_eps(array.dtype, label)
         self.rows, self.width = check_matrix(array.shape, label)
         self._array = array
+        self.origin: object = array
+        self.files: tuple[Path, ...] = ()
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""

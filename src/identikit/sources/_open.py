@@ -40,6 +40,9 @@ def open_source(view: object, name: str | None = None, position: int = 0) -> Sou
     if isinstance(view, str | os.PathLike):
         return _open_path(view, name, position)
     name = f"view{position}" if name is None else name
+    if hasattr(view, "open_source"):
+        source: Source = view.open_source(name)
+        return source
     if _torch.is_tensor(view):
         return _torch.TorchSource(view, name)
     return ArraySource(as_array(view, f"view {name!r}"), name)
@@ -116,7 +119,11 @@ def _open_path(view: str | os.PathLike[str], name: str | None, position: int) ->
         raise InputError(
             f"{label} has the suffix {path.suffix!r}; expected one of {', '.join(openers())}"
         )
-    return opener(path, member, name)
+    source = opener(path, member, name)
+    whole = os.path.abspath(path)  # noqa: PTH100 - Path.absolute would keep the dots
+    source.origin = whole if member is None else f"{whole}::{member}"
+    source.files = source.files or (path,)
+    return source
 
 
 def _tell_apart(sources: Sequence[Source]) -> None:

@@ -75,6 +75,8 @@ class FileRows:
         self.name = name
         self.eps = BFLOAT16_EPS if layout.bfloat16 else numeric_eps(layout.dtype, label)
         self.rows, self.width = check_matrix(layout.shape, label)
+        self.origin: object = label  # which the one door for views makes a whole path
+        self.files: tuple[Path, ...] = ()
         self._stream = stream
         self._layout = layout
         self._label = label

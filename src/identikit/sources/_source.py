@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -18,12 +19,19 @@ class Source(Protocol):
         The shape; both are at least 1.
     eps : float
         Spacing of the stored numbers at 1, which bounds how well a rank can be told.
+    origin : object
+        What `open_source` opens this view from again, in another process too: a whole path as
+        text, the array itself, or a `Recipe`.
+    files : tuple of Path
+        The files it is read from; none for what lies in memory.
     """
 
     name: str
     rows: int
     width: int
     eps: float
+    origin: object
+    files: tuple[Path, ...]
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop` as a slice would give them, 2-D, to be read and not written.
@@ -34,4 +42,12 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of the file; closing twice is harmless."""
+        ...
+
+
+class Recipe(Protocol):
+    """A view that is made from others as it is read: small, and sent to workers as it is."""
+
+    def open_source(self, name: str) -> Source:
+        """Open what it is made from."""
         ...

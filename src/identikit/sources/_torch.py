@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ class TorchSource:
         self.name = name
         self.rows, self.width = check_matrix(tuple(tensor.shape), label)
         self._tensor = tensor
+        self.origin: object = tensor
+        self.files: tuple[Path, ...] = ()
         try:
             first = self.read(0, 1)
         except (TypeError, RuntimeError) as error:

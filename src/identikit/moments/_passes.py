@@ -1,0 +1,241 @@
+"""One pass over the rows, or two: by this process or by an engine, in one go or resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import add
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import well_conditioned_root
+from identikit.errors import InputError
+from identikit.moments._folds import Folds
+from identikit.moments._moments import Moments, Shard
+from identikit.moments._part import Layout
+from identikit.moments._scan import (
+    CHUNK_ROWS,
+    NonfiniteError,
+    Progress,
+    Reading,
+    Scanned,
+    finite,
+    scan,
+)
+from identikit.moments.engines import Engine
+from identikit.sources import Source, open_sources
+
+Span = tuple[int, int]
+
+#: Bytes of one float64 block: enough rows for BLAS, small enough to stay near the cache.
+BLOCK_BYTES = 32 * 2**20
+
+#: Ranges of rows a worker gets, so that one that is late or lost does not hold up the rest.
+SPANS_A_WORKER = 4
+
+#: Ranges of rows that a pass is cut into if what was read is to be kept.
+SPANS_KEPT = 256
+
+
+class Kept(NamedTuple):
+    """What has been read: which ranges, in which pass, and their moments and digests."""
+
+    second: bool
+    spans: tuple[Span, ...]
+    scanned: Scanned
+
+
+class Keeper(Protocol):
+    """Keeps what has been read so far, so that a reading that is killed can go on."""
+
+    def recall(self) -> Kept | None:
+        """What was kept of this very reading, if anything."""
+        ...
+
+    def keep(self, kept: Kept) -> None:
+        """Keep this in place of what was kept before, or decline if that was a moment ago."""
+        ...
+
+
+def read_moments(
+    sources: Sequence[Source],
+    folds: Folds,
+    *,
+    seed: int = 0,
+    sample: int = 1000,
+    drop_nonfinite: bool = False,
+    block_rows: int | None = None,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+    digest: bool = False,
+    keeper: Keeper | None = None,
+) -> Moments:
+    """`accumulate` for open sources and rows already dealt out to folds.
+
+    Parameters
+    ----------
+    engine : Engine, optional
+        Workers that read ranges of rows; this process by default.
+    digest : bool
+        Digest what is read; the moments then know which shard they are of.
+    keeper : Keeper, optional
+        Keeps what has been read so far, and knows what was read before.
+    """
+    widths = tuple(source.width for source in sources)
+    step = min(block_rows or _block_rows(widths), folds.rows)
+    if digest:
+        step = -(-step // CHUNK_ROWS) * CHUNK_ROWS
+    reading = Reading(folds, Layout(widths), step, seed, sample, drop_nonfinite, digest)
+    before = [_stamps(source) for source in sources]
+    passes = _Passes(sources, engine, keeper, progress)
+    kept = None if keeper is None else keeper.recall()
+    if kept is not None and kept.second:
+        scanned = passes.read(replace(reading, layout=kept.scanned.moments.layout), True, kept)
+    else:
+        scanned = passes.read(reading, False, kept)
+        layout = _well_conditioned(scanned.moments) if scanned.moments.rows > 1 else None
+        if layout is not None:
+            scanned = passes.read(replace(reading, layout=layout), True, None)
+    for source, stamps in zip(sources, before):
+        if _stamps(source) != stamps:
+            raise InputError(
+                f"view {source.name!r} ({source.origin}) changed or disappeared while it was read; "
+                "let whatever writes it finish, and run this again"
+            )
+    digests = tuple(f"{digest:032x}" for digest in scanned.digests)
+    return replace(
+        scanned.moments,
+        names=tuple(source.name for source in sources),
+        eps=tuple(source.eps for source in sources),
+        shards=(Shard(folds.rows, digests),) if digests else (),
+    )
+
+
+def finite_rows(sources: Sequence[Source], block_rows: int = 4096) -> NDArray[np.bool_]:
+    """Which rows are finite in every view."""
+    rows = sources[0].rows
+    return np.concatenate(
+        [
+            finite([source.read(start, min(start + block_rows, rows)) for source in sources])
+            for start in range(0, rows, block_rows)
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """Who reads, and who is told."""
+
+    sources: Sequence[Source]
+    engine: Engine | None
+    keeper: Keeper | None
+    progress: Progress | None
+
+    def read(self, reading: Reading, second: bool, kept: Kept | None) -> Scanned:
+        """One pass over the rows that `kept` does not hold."""
+        rows, workers = reading.folds.rows, 1 if self.engine is None else self.engine.workers
+        at_a_time = 1 if self.engine is None else workers * SPANS_A_WORKER
+        spans = _spans(rows, at_a_time if self.keeper is None else SPANS_KEPT)
+        done = [] if kept is None else list(kept.spans)
+        scanned = None if kept is None else kept.scanned
+        left = [span for span in spans if span not in set(done)]
+        for first in range(0, len(left), at_a_time):
+            some = left[first : first + at_a_time]
+            try:
+                more = self._read_spans(reading, some, sum(b - a for a, b in done))
+            except NonfiniteError as error:
+                raise InputError(_describe_nonfinite(self.sources, reading.step)) from error
+            scanned = more if scanned is None else scanned + more
+            done += some
+            if self.keeper is not None and len(done) < len(spans):
+                self.keeper.keep(Kept(second, tuple(done), scanned))
+        assert scanned is not None  # there is at least one row
+        return scanned
+
+    def _read_spans(self, reading: Reading, spans: list[Span], before: int) -> Scanned:
+        rows, told = reading.folds.rows, self.progress or (lambda _done, _rows: None)
+        if self.engine is None:
+            ((start, stop),) = spans
+            return scan(
+                self.sources, reading, start, stop, lambda done, _: told(before + done, rows)
+            )
+        finished = [before]
+
+        def done(number: int) -> None:
+            start, stop = spans[number]
+            finished[0] += stop - start
+            told(finished[0], rows)
+
+        items = [
+            (replace(reading, folds=reading.folds.within(start, stop)), start, stop)
+            for start, stop in spans
+        ]
+        shared = self.engine.share([source.origin for source in self.sources])
+        scanned: Scanned = self.engine.reduce(_scan_span, shared, items, add, done)
+        return scanned
+
+
+def _scan_span(views: list[Any], item: tuple[Reading, int, int]) -> Scanned:
+    """What a worker does: open the views, read a range of rows, close them."""
+    sources = open_sources(views)
+    try:
+        return scan(sources, *item)
+    finally:
+        for source in sources:
+            source.close()
+
+
+def _block_rows(widths: Sequence[int]) -> int:
+    return max(256, min(BLOCK_BYTES // (8 * sum(widths)), 16384))
+
+
+def _spans(rows: int, count: int) -> list[Span]:
+    """At most `count` ranges that start at whole chunks of rows."""
+    size = -(-rows // (count * CHUNK_ROWS)) * CHUNK_ROWS if count > 1 else rows
+    return [(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+
+def _stamps(source: Source) -> list[tuple[int, int] | None]:
+    """Size and time of change of every file that a view is read from."""
+    stamps: list[tuple[int, int] | None] = []
+    for path in source.files:
+        try:
+            found = path.stat()
+        except OSError:
+            stamps.append(None)
+        else:
+            stamps.append((found.st_size, found.st_mtime_ns))
+    return stamps
+
+
+def _well_conditioned(moments: Moments) -> Layout | None:
+    """Coordinates in which every view is well conditioned, if any view needs them."""
+    views = range(len(moments.names))
+    if all(moments.whiten(v).settled for v in views):
+        return None
+    pairs = [well_conditioned_root(moments.block(v, v), moments.scales(v)) for v in views]
+    return Layout(moments.widths, tuple(r for _, r in pairs), tuple(f for f, _ in pairs))
+
+
+def _describe_nonfinite(sources: Sequence[Source], step: int) -> str:
+    """The sentence that says which views hold NaN or infinity, in how many rows, first where."""
+    words = []
+    for source in sources:
+        bad, first = 0, -1
+        for start in range(0, source.rows, step):
+            block = source.read(start, min(start + step, source.rows))
+            wrong = np.flatnonzero(~finite([block]))
+            if len(wrong) and first < 0:
+                first = start + int(wrong[0])
+            bad += len(wrong)
+        if bad:
+            words.append(
+                f"view {source.name!r} has NaN or infinity in {bad} of {source.rows} rows, the "
+                f"first is row {first}"
+            )
+    return (
+        f"{'; '.join(words)} (counting from 0); repair them, or leave such rows out of all views "
+        "with --drop-nonfinite (drop_nonfinite=True)"
+    )
