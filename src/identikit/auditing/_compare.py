@@ -1,0 +1,97 @@
+"""All that an audit says of one view, and of two."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.alignment import HeldOut, ladder
+from identikit.auditing._evidence import Evidence
+from identikit.auditing._result import CCASummary, CKASummary, Pair, Rung, View
+from identikit.auditing._verdict import UNRELATED, choose_group, unshrunk_errors
+from identikit.auditing.checks import run_checks
+from identikit.inference import (
+    adjusted_r2,
+    cca_chance,
+    cca_chance_edge,
+    held_out_cca,
+    jackknife_interval,
+)
+from identikit.moments import Moments
+from identikit.similarity import MEASURES, cca, cka
+
+#: Rows drawn in the report.
+DRAWN = 300
+
+
+def describe(moments: Moments, view: int) -> View:
+    """Name, width, rank, and effective rank: the exponential of the entropy of the spectrum."""
+    spectrum = np.sqrt(moments.principal(view)[0])
+    share = spectrum / max(spectrum.sum(), 1e-300)
+    entropy = -float(np.sum(share * np.log(np.maximum(share, 1e-300))))
+    return View(
+        moments.names[view],
+        moments.widths[view],
+        moments.whiten(view).rank,
+        float(np.exp(entropy)) if spectrum.any() else 0.0,
+    )
+
+
+def compare(moments: Moments, i: int, j: int, tolerance: float, *, grouped: bool) -> Pair:
+    """All that an audit says of two views."""
+    rungs = tuple(_rung(name, *both) for name, both in ladder(moments, i, j).items())
+    group, rung = choose_group(rungs, unshrunk_errors(moments, i, j))
+    spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
+    n = moments.rows
+    chance = cca_chance(n, p, q)
+    held_out = held_out_cca(moments, i, j)
+    square = spectrum.mean_square
+    biased = cka(moments, i, j)
+    assert biased.value is not None  # the ladder has refused constant views
+    assert biased.chance is not None
+    evidence = Evidence(moments, i, j, rungs, group, spectrum, chance, grouped)
+    return Pair(
+        a=moments.names[i],
+        b=moments.names[j],
+        group=group,
+        error=rung.error,
+        interval=rung.interval,
+        within_tolerance=group != UNRELATED and rung.error <= tolerance,
+        ladder=rungs,
+        cca=CCASummary(
+            mean=spectrum.mean,
+            held_out=None if held_out is None else held_out.value,
+            held_out_interval=None if held_out is None else held_out.interval,
+            chance=chance,
+            adjusted_r2=None if square is None else adjusted_r2(square, n, p, q),
+            rank=spectrum.rank,
+        ),
+        cka=CKASummary(biased.value, cka(moments, i, j, debiased=True).value, biased.chance),
+        measures={
+            name: measure(moments, i, j)
+            for name, measure in MEASURES.items()
+            if name not in ("cca", "cka")
+        },
+        checks=run_checks(evidence),
+        correlations=spectrum.correlations,
+        chance_edge=cca_chance_edge(n, p, q),
+        points=_canonical_variates(moments, i, j),
+    )
+
+
+def _rung(name: str, forward: HeldOut, backward: HeldOut) -> Rung:
+    ends = [jackknife_interval(h.error, h.leave_one_out(), floor=0.0) for h in (forward, backward)]
+    worse = 0 if forward.error >= backward.error else 1
+    errors = forward.error, backward.error
+    return Rung(name, errors[worse], ends[worse], errors[0], ends[0], errors[1], ends[1])
+
+
+def _canonical_variates(moments: Moments, i: int, j: int) -> Array:
+    """The first two canonical variates of both views on some rows, at unit variance."""
+    left, _, right = moments.canonical(i, j)
+    sides = []
+    for view, turn in ((i, left), (j, right.T)):
+        rows = moments.sample_of(view)[:DRAWN] - moments.centre(view)
+        sides.append(rows @ moments.whitening_map(view) @ turn[:, :2])
+    variates: Array = np.stack(sides, axis=1) * np.sqrt(moments.rows - 1)
+    return variates
