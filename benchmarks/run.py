@@ -9,11 +9,9 @@ every row can do less. Beside it stands what people write by hand: QR and SVD in
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
@@ -21,27 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import identikit as ik
-
-ROWS: list[tuple[str, str, float, str, float, bool]] = []
-
-
-def timed(function: Callable[[], object], repeats: int) -> float:
-    """The least time of several calls, after one to warm up."""
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def record(what: str, measure: str, value: float, relation: str, bar: float) -> None:
-    """Keep a line of the table and show it at once."""
-    ok = value <= bar if relation == "≤" else value >= bar
-    ROWS.append((what, measure, value, relation, bar, ok))
-    verdict = "ok" if ok else "MISSED"
-    print(f"{what:<34} {measure:<34} {value:8.2f}   bar {relation} {bar:<6g} {verdict}")
+from table import arguments, finish, record, timed
 
 
 def views(folder: Path, count: int, rows: int, width: int) -> list[Path]:
@@ -166,12 +144,7 @@ def start_up() -> None:
 
 def main() -> None:
     """Run everything and print a table in Markdown at the end."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="a twentieth of the rows")
-    parser.add_argument("--check", action="store_true", help="exit with 1 if a bar is missed")
-    options = parser.parse_args()
+    options = arguments(__doc__, "a twentieth of the rows")
     part = 20 if options.quick else 1
     start_up()
     for job in (
@@ -182,13 +155,7 @@ def main() -> None:
     ):
         with tempfile.TemporaryDirectory() as folder:
             job(Path(folder))
-    print("\n| what | measure | value | bar |\n|---|---|---|---|")
-    for what, measure, value, relation, bar, ok in ROWS:
-        print(
-            f"| {what} | {measure} | {value:.2f} | {relation} {bar:g}{'' if ok else ' (missed)'} |"
-        )
-    if options.check and not all(row[-1] for row in ROWS):
-        sys.exit(1)
+    finish(options.check)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ def html(audit: Audit) -> str:
     pairs = worst_first(audit)
     return render(
         "audit.html.j2",
+        version=audit.version,
         audit=audit,
         settings=audit.settings,
         headline=headline(audit.verdict, len(audit.views)),

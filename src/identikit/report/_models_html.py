@@ -49,6 +49,7 @@ def models_html(audit: ModelsAudit) -> str:
     pairs = worst_first(audit)
     return render(
         "models.html.j2",
+        version=audit.version,
         audit=audit,
         headline=_headline(audit),
         sentence=lead(audit, isolated),

@@ -15,7 +15,7 @@ def render(template: str, **values: Any) -> str:
     template : str
         Its file name.
     **values
-        What it shows; the page itself shows `headline` and the version of `audit`.
+        What it shows; the page itself shows `headline` and `version`.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

@@ -98,7 +98,7 @@ def html(result: Result, figure: Figure) -> str:
     worst = next((each for each in (NOT, INCONCLUSIVE) if each in verdicts), REPRODUCED)
     return render(
         "study.html.j2",
-        audit=result,
+        version=result.version,
         study=document,
         headline=headline(document),
         tone=TONES[worst],
