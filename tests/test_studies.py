@@ -28,6 +28,8 @@ from typer.testing import CliRunner
 from conftest import close
 from identikit.cli import app
 from identikit.errors import InputError, MissingExtraError
+from identikit.moments.engines import cores
+from identikit.moments.engines._worker import THREADS
 from identikit.studies import (
     CIFAR10,
     CORPORA,
@@ -50,7 +52,6 @@ from identikit.studies import (
     mean_interval,
     run,
 )
-from identikit.studies._processes import THREADS, cores
 from identikit.studies._settings import settings_of
 from study_units import check_toy, fails, plain_threads, square, torch_threads, toy
 

@@ -207,7 +207,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_numbers(
         if (tmp_path / "stopped" / "units" / "students,lr=0.001.safetensors").exists():
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("identikit.studies._work.cores", lambda: 1)
+    monkeypatch.setattr("identikit.moments.engines._pool.cores", lambda: 1)
     whole = run(study.STUDY, folder=tmp_path / "whole", settings=TINY)
     with pytest.raises(KeyboardInterrupt):
         run(study.STUDY, folder=tmp_path / "stopped", settings=TINY, progress=stop)

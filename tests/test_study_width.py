@@ -179,7 +179,7 @@ def test_no_model_passes_and_a_stopped_run_goes_on(
         if any((tmp_path / "stopped" / "units").iterdir()):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("identikit.studies._work.cores", lambda: 1)
+    monkeypatch.setattr("identikit.moments.engines._pool.cores", lambda: 1)
     whole = run(study.STUDY, folder=tmp_path / "whole", settings=TINY)
     with pytest.raises(KeyboardInterrupt):
         run(study.STUDY, folder=tmp_path / "stopped", settings=TINY, progress=stop)

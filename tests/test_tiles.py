@@ -12,64 +12,80 @@ from hypothesis import strategies as st
 
 import identikit as ik
 from conftest import close
+from identikit.auditing._plan import plan
 from identikit.errors import InputError
 from identikit.moments import default_memory, scatter_bytes, tiles
+from identikit.moments._memory import audit_bytes
 
-FOLDS = 5
+FOLDS, ROWS = 5, 400
 
 
 @given(
     st.lists(st.integers(1, 40), min_size=2, max_size=9),
     st.integers(1, 10),
+    st.integers(1, 10**6),
     st.floats(0.0, 1.2),
 )
-def test_every_pair_is_seen_once_within_the_budget(widths, folds, share):
+def test_every_pair_is_seen_once_within_the_budget(widths, folds, rows, share):
     every = list(combinations(range(len(widths)), 2))
-    least = max(scatter_bytes([widths[a], widths[b]], folds) for a, b in every)
-    most = scatter_bytes(widths, folds)
+    least = max(audit_bytes([widths[a], widths[b]], folds, rows) for a, b in every)
+    most = audit_bytes(widths, folds, rows)
     budget = int(least + share * (most - least))
-    plan = tiles(widths, folds, budget)
-    assert Counter(pair for tile in plan for pair in tile.pairs) == Counter(every)
-    for tile in plan:
-        assert scatter_bytes([widths[v] for v in tile.views], folds) <= budget
+    passes = tiles(widths, folds, budget, rows)
+    assert Counter(pair for tile in passes for pair in tile.pairs) == Counter(every)
+    for tile in passes:
+        assert audit_bytes([widths[v] for v in tile.views], folds, rows) <= budget
         assert {v for pair in tile.pairs for v in pair} <= set(tile.views)
-    assert (len(plan) == 1) == (budget >= most or len(every) == 1)
+    assert (len(passes) == 1) == (budget >= most or len(every) == 1)
 
 
 def test_a_budget_for_all_makes_one_pass_and_half_of_it_few():
     widths = [10] * 8
     assert len(tiles(widths, FOLDS)) == 1
-    half = scatter_bytes([10] * 4, FOLDS)
+    half = audit_bytes([10] * 4, FOLDS, ROWS)
     # Chunks of two views, every two chunks in a pass: 6 passes instead of 28.
-    assert len(tiles(widths, FOLDS, half)) == 6
+    assert len(tiles(widths, FOLDS, half, ROWS)) == 6
 
 
 def test_no_pass_reads_views_without_a_pair():
-    for budget in np.linspace(scatter_bytes([7, 7], FOLDS), scatter_bytes([7] * 6, FOLDS), 20):
-        assert all(tile.pairs for tile in tiles([7] * 6, FOLDS, int(budget)))
+    least, most = (audit_bytes([7] * count, FOLDS, ROWS) for count in (2, 6))
+    for budget in np.linspace(least, most, 20):
+        assert all(tile.pairs for tile in tiles([7] * 6, FOLDS, int(budget), ROWS))
 
 
 def test_a_budget_too_small_for_a_pair_raises():
     with pytest.raises(InputError, match="the statistics of 2 views with 40 columns in 5 folds"):
-        tiles([5, 20, 20], FOLDS, scatter_bytes([20, 19], FOLDS))
+        tiles([5, 20, 20], FOLDS, audit_bytes([20, 19], FOLDS, ROWS), ROWS)
 
 
 def test_the_default_budget_is_a_share_of_the_machine():
     assert 2**24 < default_memory() < 2**50
 
 
+@given(st.lists(st.integers(1, 5000), min_size=1, max_size=30), st.integers(1, 20))
+def test_an_audit_counts_more_than_its_scatter_matrices(widths, folds):
+    assert audit_bytes(widths, folds, 10) > scatter_bytes(widths, folds)
+
+
 # The audit in several passes.
 
 
 def views(rng):
-    base = rng.normal(size=(400, 4))
+    base = rng.normal(size=(ROWS, 4))
     return [
         base,
         base[:, ::-1] * 2 + 1,
         np.tanh(base @ rng.normal(size=(4, 5))),
-        rng.normal(size=(400, 3)) + 10,
-        base @ rng.normal(size=(4, 4)) + 0.1 * rng.normal(size=(400, 4)),
+        rng.normal(size=(ROWS, 3)) + 10,
+        base @ rng.normal(size=(4, 4)) + 0.1 * rng.normal(size=(ROWS, 4)),
     ]
+
+
+def document(audit):
+    """All that an audit says, but for how the views were read."""
+    found = audit.to_dict()
+    del found["settings"]["reading"]
+    return found
 
 
 def assert_same(a, b, where="audit"):
@@ -91,21 +107,24 @@ def assert_same(a, b, where="audit"):
 
 def test_the_comparison_of_audits_raises_on_a_planted_fault(rng):
     data = views(rng)[:2]
-    whole, other = ik.audit(data).to_dict(), ik.audit(data).to_dict()
+    whole, other = document(ik.audit(data)), document(ik.audit(data))
     assert_same(whole, other)
     other["pairs"][0]["ladder"][0]["error"] = whole["pairs"][0]["ladder"][0]["error"] + 1e-6
     with pytest.raises(AssertionError):
         assert_same(whole, other)
 
 
-SMALL = [scatter_bytes([5, 4], FOLDS), scatter_bytes([4, 4, 5], FOLDS)]
+SMALL = [audit_bytes([5, 4], FOLDS, ROWS), audit_bytes([4, 4, 5], FOLDS, ROWS)]
 
 
 @pytest.mark.parametrize("memory", SMALL)
 def test_an_audit_in_several_passes_is_the_audit_in_one(rng, memory):
     data = views(rng)
-    assert len(tiles([view.shape[1] for view in data], FOLDS, memory)) > 1
-    assert_same(ik.audit(data).to_dict(), ik.audit(data, memory=memory).to_dict())
+    assert len(tiles([view.shape[1] for view in data], FOLDS, memory, ROWS)) > 1
+    whole, tiled = ik.audit(data), ik.audit(data, memory=memory)
+    assert_same(document(whole), document(tiled))
+    assert whole.settings.reading == "All views were read in one pass."
+    assert tiled.settings.reading == plan([4, 4, 5, 3, 4], FOLDS, ROWS, memory).says
 
 
 @pytest.mark.parametrize("memory", SMALL)
@@ -119,13 +138,13 @@ def test_rows_dropped_in_one_view_are_dropped_in_every_pass(rng, memory):
     }.items():
         data[view][row, column] = value
     data[1][100, 0] = np.nan
-    whole = ik.audit(data, drop_nonfinite=True).to_dict()
+    whole = document(ik.audit(data, drop_nonfinite=True))
     assert whole["rows"] == 396
-    assert_same(whole, ik.audit(data, drop_nonfinite=True, memory=memory).to_dict())
+    assert_same(whole, document(ik.audit(data, drop_nonfinite=True, memory=memory)))
     groups = np.arange(400) // 10
     assert_same(
-        ik.audit(data, groups=groups, drop_nonfinite=True).to_dict(),
-        ik.audit(data, groups=groups, drop_nonfinite=True, memory=memory).to_dict(),
+        document(ik.audit(data, groups=groups, drop_nonfinite=True)),
+        document(ik.audit(data, groups=groups, drop_nonfinite=True, memory=memory)),
     )
 
 
@@ -149,8 +168,8 @@ def test_an_ill_conditioned_view_is_the_same_in_several_passes(rng):
 
 
 def test_an_audit_with_too_small_a_budget_raises(rng):
-    with pytest.raises(InputError, match="larger memory budget"):
-        ik.audit(views(rng), memory=scatter_bytes([4, 4], FOLDS))
+    with pytest.raises(InputError, match=r"every view reduced to 2 columns.*larger memory budget"):
+        ik.audit(views(rng), memory=audit_bytes([2, 1], FOLDS, ROWS))
 
 
 @pytest.mark.parametrize("memory", [None, SMALL[0]])

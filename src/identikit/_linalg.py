@@ -59,6 +59,11 @@ def one_thread(size: int = 64) -> AbstractContextManager[Any]:
     return _blas().limit(limits=1) if 64 <= size <= 2048 else nullcontext()
 
 
+def blas_threads() -> int:
+    """Threads that BLAS may use here: the cores, or what the user or a pool has set."""
+    return max(int(library["num_threads"]) for library in _blas().info())
+
+
 def svd(matrix: Array) -> tuple[Array, Array, Array]:
     """Thin singular value decomposition."""
     with one_thread(min(matrix.shape)):

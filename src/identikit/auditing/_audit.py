@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,36 +16,57 @@ from identikit._linalg import one_thread
 from identikit._version import __version__
 from identikit.alignment import GROUPS
 from identikit.auditing._compare import compare, describe
+from identikit.auditing._plan import Plan, Reduced, plan, reduce_views
 from identikit.auditing._result import Audit, Pair, Settings, Verdict, View
 from identikit.auditing._verdict import SLACK, UNRELATED
+from identikit.auditing._windows import Window, read_windows
 from identikit.errors import InputError
-from identikit.moments import Moments, assign_folds, finite_rows, read_moments, tiles
-from identikit.sources import Source, open_sources
+from identikit.moments import (
+    FOLD_RULES,
+    SAMPLE,
+    SUFFIX,
+    Folds,
+    Moments,
+    Tile,
+    assign_folds,
+    finite_rows,
+    load_moments,
+    read_and_save,
+    read_moments,
+)
+from identikit.moments.engines import Engine, engine_for
+from identikit.sources import Source, open_sources, paired, read_labels
 
 Progress = Callable[[str, int, int], None]
 
-#: Rows kept for the measures that need rows.
-SAMPLE = 1000
+#: Fewer folds than this give no intervals.
+FOLDS = 5
 
 
 def audit(
-    views: Sequence[object],
+    views: Sequence[object] | Moments | str | os.PathLike[str],
     names: Sequence[str] | None = None,
-    folds: int = 5,
+    folds: int = FOLDS,
     groups: ArrayLike | None = None,
     tolerance: float = 0.1,
     seed: int = 0,
     *,
+    ids: str | Sequence[object] | None = None,
     drop_nonfinite: bool = False,
     memory: int | None = None,
+    engine: object = None,
+    save_moments: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     progress: Progress | None = None,
 ) -> Audit:
     """Compare every pair of views and say what they are the same up to.
 
     Parameters
     ----------
-    views : sequence
-        Two or more views of the same rows: arrays, torch tensors, or paths (see `accumulate`).
+    views : sequence, Moments or path
+        Two or more views of the same rows: arrays, tensors, data frames, or paths (see
+        `accumulate`). Or moments, or a ``.moments`` file, which have folds, names and a row sample
+        of their own.
     names : sequence of str, optional
         Names of the views.
     folds : int
@@ -53,11 +78,25 @@ def audit(
         The largest error that counts as the same.
     seed : int
         Of the row sample that neighbour overlap, rank correlation and the scatter plots use.
+    ids : str or sequence, optional
+        Pair rows by id and not by position: the name of the column, or of the array, that holds the
+        ids in each view's own file, or one array or file of ids a view. Rows without a partner are
+        left out.
     drop_nonfinite : bool
         Leave rows with a NaN or infinity out of all views, instead of raising.
     memory : int, optional
-        Bytes the statistics may take, a quarter of the machine's memory by default; if all views
-        do not fit at once, pairs are done in several passes, with the same result.
+        Bytes that the audit may add to the process, half of the machine's memory by default. If all
+        views do not fit at once, pairs are done in several passes, with the same result; if a pair
+        does not fit, wide views are reduced to their leading principal directions first
+        (`View.reduced_to`, `View.lost`), found on all rows without a look at other views.
+    engine : str, Engine or distributed.Client, optional
+        Who reads the rows: this process ("single"), processes of this machine ("pool"), a Dask
+        cluster that is started for the call ("dask"), a scheduler's address, or a Dask client.
+    save_moments : path, optional
+        Keep the statistics in this ``.moments`` file. While rows are read, what has been read is
+        kept beside it, so that a process that is killed loses little.
+    resume : bool
+        Go on from what was kept there.
     progress : callable, optional
         Called with (what is being done, done, of how many).
 
@@ -72,60 +111,165 @@ def audit(
     >>> audit([X, X[:, ::-1] * 2]).verdict.group
     'monomial'
     """
-    if folds < 5:
-        raise InputError(f"an audit needs at least 5 folds for its intervals, not {folds}")
     if not tolerance >= 0:
         raise InputError(f"the tolerance is {tolerance}; it must not be negative")
-    sources = open_sources(views, names)
-    try:
-        if len(sources) < 2:
-            raise InputError("an audit compares views: give at least two")
-        rows = sources[0].rows
-        if rows < 2 * folds:
-            raise InputError(
-                f"{folds} folds of two rows or more need at least {2 * folds} rows; "
-                f"the views have {rows}"
-            )
-        folds_of_rows = assign_folds(rows, folds, groups)
-        plan = tiles([source.width for source in sources], folds, memory)
-        dropped = 0
-        if drop_nonfinite and len(plan) > 1:
-            # Each pass sees only some of the views, but a row is left out of all of them.
-            finite = finite_rows(sources)
-            dropped = int(np.count_nonzero(~finite))
-            folds_of_rows = folds_of_rows.only(finite)
-        described: dict[int, View] = {}
-        pairs: dict[tuple[int, int], Pair] = {}
-        total = sum(len(tile.pairs) for tile in plan)
-        for number, tile in enumerate(plan):
-            moments = read_moments(
-                [sources[v] for v in tile.views],
-                folds_of_rows,
-                seed=seed,
-                sample=SAMPLE,
-                drop_nonfinite=drop_nonfinite,
-                progress=_reading(progress, number, len(plan)),
-            )
-            moments = replace(moments, dropped=moments.dropped + dropped)
-            _check_folds(moments)
-            for v in tile.views:
-                described.setdefault(v, describe(moments, tile.views.index(v)))
-            for a, b in tile.pairs:
-                i, j = tile.views.index(a), tile.views.index(b)
-                with one_thread(max(sources[a].width, sources[b].width)):
-                    pairs[a, b] = compare(moments, i, j, tolerance, grouped=groups is not None)
-                if progress is not None:
-                    progress("comparing", len(pairs), total)
-        return _result(sources, described, pairs, moments, tolerance, seed, groups is not None)
-    finally:
+    moments = _moments_of(views)
+    if moments is not None:
+        of_rows: dict[str, object] = {"names": names, "groups": groups, "ids": ids}
+        of_rows |= {"drop_nonfinite": drop_nonfinite, "engine": engine}
+        of_rows |= {"save_moments": save_moments, "resume": resume}
+        return _of_moments(moments, tolerance, of_rows, progress)
+    if folds < FOLDS:
+        raise InputError(f"an audit needs at least {FOLDS} folds for its intervals, not {folds}")
+    if resume and save_moments is None:
+        raise InputError("to resume, say where the moments are kept: save_moments (--save-moments)")
+    with ExitStack() as stack:
+        listed: Any = views  # one path alone is left for `open_sources` to complain of
+        together = stack.enter_context(paired(listed, ids, names))
+        workers = stack.enter_context(engine_for(engine))
+        sources = open_sources(together.views, together.names)
         for source in sources:
-            source.close()
+            stack.callback(source.close)
+        labels, matched = groups, together.matched
+        if matched is not None and groups is not None:
+            labels = matched.pick(read_labels(groups))
+        dealt = _deal(sources, folds, labels)
+        chosen = plan([source.width for source in sources], folds, dealt.rows, memory)
+        found = _Found(tolerance, dealt.grouped, sum(len(t.pairs) for t in chosen.tiles), progress)
+        run = _Run(sources, dealt, chosen, seed, drop_nonfinite, workers, progress)
+        if save_moments is None:
+            run.into(found)
+        else:
+            run.saved_into(found, save_moments, resume)
+        pairing = "paired by position" if matched is None else str(matched)
+        return found.audit(tolerance, reading=chosen.says, pairing=pairing)
 
 
-def _reading(progress: Progress | None, tile: int, tiles: int) -> Callable[[int, int], None] | None:
-    if progress is None:
-        return None
-    return lambda done, rows: progress("reading", tile * rows + done, tiles * rows)
+def _moments_of(views: object) -> Moments | None:
+    """The moments that were given in place of views, if they were."""
+    if isinstance(views, list | tuple) and len(views) == 1:
+        (views,) = views
+    if isinstance(views, Moments):
+        return views
+    if isinstance(views, str | os.PathLike) and Path(views).suffix == SUFFIX:
+        return load_moments(views)
+    return None
+
+
+def _of_moments(
+    moments: Moments, tolerance: float, of_rows: dict[str, object], progress: Progress | None
+) -> Audit:
+    for name, value in of_rows.items():
+        if value is not None and value is not False:
+            raise InputError(
+                f"{name} is for views whose rows are still to be read, and these are moments: give "
+                "it where they are made (identikit moments)"
+            )
+    views = range(len(moments.names))
+    if len(views) < 2:
+        raise InputError(f"an audit compares views, and these moments are of {len(views)}")
+    if moments.folds < FOLDS:
+        raise InputError(
+            f"an audit needs at least {FOLDS} folds for its intervals, and these moments have "
+            f"{moments.folds}; make them again with --folds {FOLDS}"
+        )
+    pairs = tuple((a, b) for a in views for b in views[a + 1 :])
+    found = _Found(tolerance, bool(moments.grouped), len(pairs), progress)
+    found.add(moments, Tile(tuple(views), pairs))
+    shards = f" of {len(moments.shards)} shards" if moments.shards else ""
+    reading = f"No rows were read: the statistics{shards} were given."
+    return found.audit(tolerance, reading=reading, pairing="paired by position")
+
+
+def _deal(sources: Sequence[Source], folds: int, groups: ArrayLike | None) -> Folds:
+    if len(sources) < 2:
+        raise InputError("an audit compares views: give at least two")
+    rows = sources[0].rows
+    if rows < 2 * folds:
+        raise InputError(
+            f"{folds} folds of two rows or more need at least {2 * folds} rows; the views have "
+            f"{rows}"
+        )
+    return assign_folds(rows, folds, groups)
+
+
+@dataclass
+class _Found:
+    """What an audit has found so far, pass by pass."""
+
+    tolerance: float
+    grouped: bool
+    total: int
+    progress: Progress | None
+    views: dict[int, View] = field(default_factory=dict)
+    pairs: dict[tuple[int, int], Pair] = field(default_factory=dict)
+    last: dict[str, Any] = field(default_factory=dict)
+
+    def add(
+        self,
+        moments: Moments,
+        tile: Tile,
+        widths: Sequence[int] | None = None,
+        reduced: dict[int, Reduced] | None = None,
+        windows: tuple[Window, ...] | None = None,
+    ) -> None:
+        """Compare the pairs of a pass, given its moments."""
+        _check_folds(moments)
+        reduced = reduced or {}
+        for place, v in enumerate(tile.views):
+            if v not in self.views:
+                view = describe(moments, place)
+                if widths is not None and v in reduced:
+                    what = reduced[v]
+                    view = replace(view, dims=widths[v], reduced_to=what.dims, lost=what.lost)
+                self.views[v] = view
+        for a, b in tile.pairs:
+            i, j = tile.views.index(a), tile.views.index(b)
+            with one_thread(max(moments.widths[i], moments.widths[j])):
+                self.pairs[a, b] = compare(
+                    moments,
+                    i,
+                    j,
+                    self.tolerance,
+                    grouped=self.grouped,
+                    axes=a not in reduced and b not in reduced,
+                    windows=windows,
+                )
+            if self.progress is not None:
+                self.progress("comparing", len(self.pairs), self.total)
+        self.last = {
+            "rows": moments.rows,
+            "folds": moments.folds,
+            "fold_rule": FOLD_RULES[moments.grouped] or "a rule that was not kept",
+            "seed": moments.seed,
+            "dropped": moments.dropped,
+            "sample": len(moments.sample.keys),
+        }
+
+    def audit(self, tolerance: float, *, reading: str, pairing: str) -> Audit:
+        """The verdict on all pairs."""
+        comparisons = tuple(self.pairs[key] for key in sorted(self.pairs))
+        worst = max(comparisons, key=lambda pair: (round(pair.error, 6), _looseness(pair.group)))
+        loosest = max((pair.group for pair in comparisons), key=_looseness)
+        verdict = Verdict(
+            worst.group,
+            worst.error,
+            worst.interval,
+            worst.within_tolerance,
+            worst.a,
+            worst.b,
+            loosest,
+        )
+        rows = self.last.pop("rows")
+        settings = Settings(
+            tolerance=tolerance, slack=SLACK, reading=reading, pairing=pairing, **self.last
+        )
+        views = tuple(self.views[v] for v in sorted(self.views))
+        return Audit(__version__, rows, views, comparisons, verdict, settings)
+
+
+def _looseness(group: str) -> int:
+    return [*GROUPS, UNRELATED].index(group)
 
 
 def _check_folds(moments: Moments) -> None:
@@ -136,43 +280,73 @@ def _check_folds(moments: Moments) -> None:
         )
 
 
-def _result(
-    sources: Sequence[Source],
-    described: dict[int, View],
-    pairs: dict[tuple[int, int], Pair],
-    moments: Moments,
-    tolerance: float,
-    seed: int,
-    grouped: bool,
-) -> Audit:
-    comparisons = tuple(pairs[key] for key in sorted(pairs))
-    worst = max(comparisons, key=lambda pair: (round(pair.error, 6), _looseness(pair.group)))
-    loosest = max((pair.group for pair in comparisons), key=_looseness)
-    return Audit(
-        __version__,
-        moments.rows,
-        tuple(described[v] for v in range(len(sources))),
-        comparisons,
-        Verdict(
-            worst.group,
-            worst.error,
-            worst.interval,
-            worst.within_tolerance,
-            worst.a,
-            worst.b,
-            loosest,
-        ),
-        Settings(
-            folds=moments.folds,
-            fold_rule="whole groups of rows" if grouped else "runs of consecutive rows",
-            tolerance=tolerance,
-            slack=SLACK,
-            seed=seed,
-            dropped=moments.dropped,
-            sample=len(moments.sample.keys),
-        ),
-    )
+@dataclass
+class _Run:
+    """The passes over the rows of an audit."""
+
+    sources: Sequence[Source]
+    folds: Folds
+    chosen: Plan
+    seed: int
+    drop_nonfinite: bool
+    engine: Engine | None
+    progress: Progress | None
+
+    def into(self, found: _Found) -> None:
+        """Read every tile of the plan, and compare its pairs."""
+        dropped, tiles = 0, self.chosen.tiles
+        if self.drop_nonfinite and self.chosen.choice != "one pass":
+            # Each pass sees only some of the views, but a row is left out of all of them.
+            finite = finite_rows(self.sources, self.chosen.block_rows)
+            dropped = int(np.count_nonzero(~finite))
+            self.folds = self.folds.only(finite)
+        views, reduced = reduce_views(
+            self.sources,
+            self.chosen,
+            self.folds,
+            self.seed,
+            engine=self.engine,
+            progress=self.progress,
+        )
+        widths = [source.width for source in self.sources]
+        for number, tile in enumerate(tiles):
+            sources = [views[v] for v in tile.views]
+            moments = read_moments(
+                sources,
+                self.folds,
+                seed=self.seed,
+                sample=SAMPLE,
+                drop_nonfinite=self.drop_nonfinite,
+                block_rows=self.chosen.block_rows if self.chosen.careful else None,
+                progress=_reading(self.progress, number, len(tiles)),
+                engine=self.engine,
+            )
+            moments = replace(moments, dropped=moments.dropped + dropped)
+            found.add(moments, tile, widths, reduced, read_windows(sources, moments))
+            del moments  # before the next are read: the budget is for one tile
+
+    def saved_into(self, found: _Found, path: str | os.PathLike[str], resume: bool) -> None:
+        """The same for a plan of one pass, whose moments are kept in a file."""
+        if self.chosen.choice != "one pass":
+            raise InputError(
+                "moments are saved of all views at once, for which there is not enough memory: "
+                f"{self.chosen.says} Give a larger budget (--memory)"
+            )
+        moments = read_and_save(
+            self.sources,
+            self.folds,
+            path,
+            resume=resume,
+            seed=self.seed,
+            sample=SAMPLE,
+            drop_nonfinite=self.drop_nonfinite,
+            progress=_reading(self.progress, 0, 1),
+            engine=self.engine,
+        )
+        found.add(moments, self.chosen.tiles[0], windows=read_windows(self.sources, moments))
 
 
-def _looseness(group: str) -> int:
-    return [*GROUPS, UNRELATED].index(group)
+def _reading(progress: Progress | None, tile: int, tiles: int) -> Callable[[int, int], None] | None:
+    if progress is None:
+        return None
+    return lambda done, rows: progress("reading", tile * rows + done, tiles * rows)

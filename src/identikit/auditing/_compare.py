@@ -7,8 +7,10 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.alignment import HeldOut, ladder
 from identikit.auditing._evidence import Evidence
+from identikit.auditing._plan import AXIS_FREE, OF_COLUMNS
 from identikit.auditing._result import CCASummary, CKASummary, Pair, Rung, View
 from identikit.auditing._verdict import UNRELATED, choose_group, unshrunk_errors
+from identikit.auditing._windows import Window
 from identikit.auditing.checks import run_checks
 from identikit.inference import (
     adjusted_r2,
@@ -37,9 +39,35 @@ def describe(moments: Moments, view: int) -> View:
     )
 
 
-def compare(moments: Moments, i: int, j: int, tolerance: float, *, grouped: bool) -> Pair:
-    """All that an audit says of two views."""
-    rungs = tuple(_rung(name, *both) for name, both in ladder(moments, i, j).items())
+def compare(
+    moments: Moments,
+    i: int,
+    j: int,
+    tolerance: float,
+    *,
+    grouped: bool,
+    axes: bool = True,
+    windows: tuple[Window, ...] | None = None,
+) -> Pair:
+    """All that an audit says of two views.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of these views and perhaps others.
+    i, j : int
+        The two views.
+    tolerance : float
+        The largest error that counts as the same.
+    grouped : bool
+        Whether folds are whole groups of rows.
+    axes : bool
+        If false, nothing is said of single columns: reduced views have none of their own.
+    windows : tuple of Window, optional
+        Rows in their order, where rows are at hand.
+    """
+    found = ladder(moments, i, j, None if axes else AXIS_FREE)
+    rungs = tuple(_rung(name, *both) for name, both in found.items())
     group, rung = choose_group(rungs, unshrunk_errors(moments, i, j))
     spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
     n = moments.rows
@@ -49,7 +77,7 @@ def compare(moments: Moments, i: int, j: int, tolerance: float, *, grouped: bool
     biased = cka(moments, i, j)
     assert biased.value is not None  # the ladder has refused constant views
     assert biased.chance is not None
-    evidence = Evidence(moments, i, j, rungs, group, spectrum, chance, grouped)
+    evidence = Evidence(moments, i, j, rungs, group, spectrum, chance, grouped, windows)
     return Pair(
         a=moments.names[i],
         b=moments.names[j],
@@ -68,11 +96,13 @@ def compare(moments: Moments, i: int, j: int, tolerance: float, *, grouped: bool
         ),
         cka=CKASummary(biased.value, cka(moments, i, j, debiased=True).value, biased.chance),
         measures={
-            name: measure(moments, i, j)
+            name: measure(moments, i, j) if axes or measure.invariant_to in AXIS_FREE else None
             for name, measure in MEASURES.items()
             if name not in ("cca", "cka")
         },
-        checks=run_checks(evidence),
+        checks=tuple(
+            check for check in run_checks(evidence) if axes or check.name not in OF_COLUMNS
+        ),
         correlations=spectrum.correlations,
         chance_edge=cca_chance_edge(n, p, q),
         points=_canonical_variates(moments, i, j),

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from identikit.auditing._result import Rung
+from identikit.auditing._windows import Window
 from identikit.moments import Moments
 from identikit.similarity import CCA
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The moments, the two views, and what the audit has found of them so far."""
+    """The moments, the two views, and what the audit has found of them so far.
+
+    `windows` are rows in their order, where rows are at hand.
+    """
 
     moments: Moments
     i: int
@@ -21,6 +25,7 @@ class Evidence:
     cca: CCA
     chance: float
     grouped: bool
+    windows: tuple[Window, ...] | None = None
 
     @property
     def views(self) -> tuple[int, int]:

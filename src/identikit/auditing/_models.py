@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from identikit._linalg import Array, one_thread
 from identikit._version import __version__
 from identikit.auditing import _models_words as words
-from identikit.auditing._audit import SAMPLE, Progress
+from identikit.auditing._audit import Progress
 from identikit.auditing._compare import compare
 from identikit.auditing._models_result import ModelPair, ModelReport, ModelsAudit
 from identikit.errors import InputError
@@ -19,7 +19,7 @@ from identikit.family import SoftmaxModel, diversity
 from identikit.family._distances import pair_distances
 from identikit.family._gauge import pair_gauge
 from identikit.family._pair import Pair, check_pair
-from identikit.moments import accumulate
+from identikit.moments import SAMPLE, accumulate
 
 FOLDS = 5
 #: Log-odds drawn in the report: an input and two labels each.

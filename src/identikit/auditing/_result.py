@@ -84,12 +84,18 @@ class Check:
 
 @dataclass(frozen=True)
 class View:
-    """A view: its name, width, numerical rank, and effective rank (Roy and Vetterli 2007)."""
+    """A view: its name, width, numerical rank, and effective rank (Roy and Vetterli 2007).
+
+    If it was too wide to be compared whole, `reduced_to` is how many leading directions were, of
+    which the ranks are, and `lost` the share of the variance outside of these.
+    """
 
     name: str
     dims: int
     rank: int
     effective_rank: float
+    reduced_to: int | None = None
+    lost: float | None = None
 
 
 @dataclass(frozen=True)
@@ -163,9 +169,11 @@ class Settings:
     fold_rule: str
     tolerance: float
     slack: float
-    seed: int
+    seed: int | None
     dropped: int
     sample: int
+    reading: str = "All views were read in one pass."
+    pairing: str = "paired by position"
 
 
 @dataclass(frozen=True)

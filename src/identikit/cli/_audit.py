@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,11 +19,15 @@ def command(
         list[str],
         typer.Argument(
             metavar="VIEW",
-            help="Two or more files of the same rows: .npy, .npz::name, .safetensors::name.",
+            help="Two or more files of the same rows: .npy, .npz::name, .safetensors::name, .pt, "
+            ".parquet::column, .arrow, .h5::dataset, .zarr::array, or folders of such files as "
+            "shards. Or one .moments file.",
         ),
     ],
     groups: options.Groups = None,
     names: options.Names = None,
+    id_column: options.Id = None,
+    ids: options.Ids = None,
     folds: options.Folds = 5,
     tolerance: Annotated[
         float, typer.Option(help="The largest error that counts as the same.")
@@ -33,10 +38,19 @@ def command(
     ] = None,
     drop_nonfinite: options.DropNonfinite = False,
     seed: Annotated[int, typer.Option(help="Of the row sample that a few measures use.")] = 0,
-    memory: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="What the statistics may take, such as 4GB."),
+    memory: options.Memory = None,
+    engine: options.Engine = None,
+    scheduler: options.Scheduler = None,
+    workers: options.Workers = None,
+    save_moments: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.moments", help="Keep the statistics, and while reading what there is."
+        ),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from what --save-moments has kept.")
+    ] = False,
     report: options.Report = None,
     output: options.Output = None,
     json: options.Json = False,
@@ -46,9 +60,18 @@ def command(
     from identikit.auditing import audit
     from identikit.report import print_audit
 
+    inputs = [*views, groups, *(ids or ())]
     options.check_limit(fail_above, "an error")
-    options.check_targets(output, report, [*views, groups])
-    with progress_bar(quiet) as progress:
+    options.check_targets(output, report, inputs)
+    if save_moments is not None:
+        from identikit.moments import check_suffix
+
+        check_suffix(save_moments)
+        options.check_target(save_moments, inputs, overwrite=True)
+    with (
+        options.chosen_engine(engine, scheduler, workers) as ready,
+        progress_bar(quiet) as progress,
+    ):
         result = audit(
             views,
             names=options.split_names(names),
@@ -56,8 +79,12 @@ def command(
             groups=options.read_groups(groups),
             tolerance=tolerance,
             seed=seed,
+            ids=options.choose_ids(id_column, ids),
             drop_nonfinite=drop_nonfinite,
             memory=options.parse_size(memory),
+            engine=ready,
+            save_moments=save_moments,
+            resume=resume,
             progress=progress,
         )
     deliver(result, print_audit, output=output, report=report, json=json, quiet=quiet)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,8 @@ from identikit.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
+
+    from identikit.moments.engines import Engine as EngineKind
 
 
 def names_of(what: str) -> Any:
@@ -35,6 +38,43 @@ Names = Annotated[list[str] | None, names_of("views")]
 Folds = Annotated[int, typer.Option(help="Folds for the held-out errors.")]
 DropNonfinite = Annotated[
     bool, typer.Option("--drop-nonfinite", help="Leave rows with NaN or infinity out of all views.")
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        metavar="single|pool|dask",
+        help="Who reads the rows: this process, processes of this machine, or Dask.",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="A Dask scheduler, such as tcp://host:8786; without it, Dask is started here.",
+    ),
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes of a pool, or of Dask if started here.")
+]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="Pair rows by this column or array of each view's file, not by position.",
+    ),
+]
+Ids = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ids",
+        metavar="FILE",
+        help="Pair rows by ids in files of their own; once a view, in their order.",
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="What the work may take, such as 4GB."),
 ]
 Report = Annotated[
     Path | None, typer.Option(metavar="FILE.html", help="Write a page with figures.")
@@ -66,6 +106,39 @@ def split_names(names: list[str] | None) -> list[str] | None:
     if "" in parts:
         raise InputError(f"--names has an empty name in {','.join(names)!r}; give one name a view")
     return parts
+
+
+@contextmanager
+def chosen_engine(
+    engine: str | None, scheduler: str | None, workers: int | None
+) -> Iterator[EngineKind | None]:
+    """The engine of --engine, --scheduler and --workers, let go of afterwards."""
+    from identikit.moments.engines import Dask, Pool, engine_for
+
+    if scheduler is not None and engine not in (None, "dask"):
+        raise InputError(f"--scheduler is for --engine dask, not for {engine}")
+    if engine is None and scheduler is None:
+        engine = "single" if workers is None else "pool"
+    if engine == "single" and workers is not None:
+        raise InputError("--workers is for --engine pool or dask; this process is one")
+    if engine not in ("single", "pool", "dask", None):
+        raise InputError(f"--engine is {engine!r}; expected single, pool or dask")
+    if engine == "single":
+        yield None
+        return
+    started = Pool(workers) if engine == "pool" else Dask(scheduler, workers)
+    try:
+        with engine_for(started) as ready:
+            yield ready
+    finally:
+        started.close()
+
+
+def choose_ids(column: str | None, files: list[str] | None) -> str | list[str] | None:
+    """What --id or --ids says of how rows are paired."""
+    if column is not None and files:
+        raise InputError("--id and --ids both say how rows are paired; give one of them")
+    return column if column is not None else files or None
 
 
 def parse_size(text: str | None) -> int | None:

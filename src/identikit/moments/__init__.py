@@ -1,13 +1,21 @@
 """Sufficient statistics: Moments, and the one loop over rows that makes them."""
 
 from identikit.moments._accumulate import accumulate
-from identikit.moments._folds import assign_folds
-from identikit.moments._memory import check_memory, default_memory, scatter_bytes
+from identikit.moments._file import SUFFIX, check_suffix, load_moments, save_moments
+from identikit.moments._folds import Folds, assign_folds
+from identikit.moments._header import FOLD_RULES
+from identikit.moments._memory import SAMPLE, check_memory, default_memory, scatter_bytes
+from identikit.moments._merge import merge_moments
 from identikit.moments._moments import Moments, Shard
 from identikit.moments._passes import Keeper, Kept, finite_rows, read_moments
+from identikit.moments._resume import read_and_save
 from identikit.moments._tiles import Tile, tiles
 
 __all__ = [
+    "FOLD_RULES",
+    "SAMPLE",
+    "SUFFIX",
+    "Folds",
     "Keeper",
     "Kept",
     "Moments",
@@ -16,9 +24,14 @@ __all__ = [
     "accumulate",
     "assign_folds",
     "check_memory",
+    "check_suffix",
     "default_memory",
     "finite_rows",
+    "load_moments",
+    "merge_moments",
+    "read_and_save",
     "read_moments",
+    "save_moments",
     "scatter_bytes",
     "tiles",
 ]

@@ -53,7 +53,7 @@ def accumulate(
     drop_nonfinite : bool
         Leave rows with a NaN or infinity out of all views, instead of raising.
     memory : int, optional
-        Bytes the statistics may take; a quarter of the machine's memory by default.
+        Bytes the statistics may take; half of the machine's memory by default.
     block_rows : int, optional
         Rows to read at a time.
     progress : callable, optional

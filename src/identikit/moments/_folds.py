@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from identikit.errors import InputError
 
 FoldOfRow = NDArray[np.int16]
+Chosen = slice | NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,12 +21,14 @@ class Folds:
 
     Runs of rows of equal length, to within one row, are computed as they are asked for, so that
     memory does not grow with the rows; `labels` holds any other assignment, from row `first` on.
+    `grouped` is whether folds are whole groups of rows.
     """
 
     rows: int
     count: int
     labels: FoldOfRow | None = None
     first: int = 0
+    grouped: bool = False
 
     def of(self, start: int = 0, stop: int | None = None) -> FoldOfRow:
         """The folds of some rows, all by default."""
@@ -33,11 +37,30 @@ class Folds:
             return self.labels[start - self.first : stop - self.first]
         return (np.arange(start, stop, dtype=np.int64) * self.count // self.rows).astype(np.int16)
 
+    def split(self, start: int, stop: int) -> Iterator[tuple[int, Chosen]]:
+        """Each fold among some rows, and where: a slice if its rows are consecutive, else numbers.
+
+        They are counted from `start`.
+        """
+        if self.labels is None:
+            for fold in range(start * self.count // self.rows, self.count):
+                first, after = (-(-f * self.rows // self.count) for f in (fold, fold + 1))
+                if first >= stop:
+                    return
+                if after > first:
+                    yield fold, slice(max(first, start) - start, min(after, stop) - start)
+            return
+        labels = self.of(start, stop)
+        for fold in np.unique(labels[labels >= 0]):
+            where = np.flatnonzero(labels == fold)
+            run = slice(int(where[0]), int(where[-1]) + 1)
+            yield int(fold), run if run.stop - run.start == len(where) else where
+
     def within(self, start: int, stop: int) -> Folds:
         """The same folds, knowing of no rows but these: what a worker is sent."""
         if self.labels is None:
             return self
-        return Folds(self.rows, self.count, self.of(start, stop), start)
+        return replace(self, labels=self.of(start, stop), first=start)
 
     def last_rows(self, start: int, stop: int) -> dict[int, int]:
         """Of the rows of a range, the last of each fold that has one there."""
@@ -49,14 +72,16 @@ class Folds:
 
     def only(self, keep: NDArray[np.bool_]) -> Folds:
         """The same folds without the rows that are not to be kept."""
-        return Folds(self.rows, self.count, np.where(keep, self.of(), np.int16(-1)))
+        return replace(self, labels=np.where(keep, self.of(), np.int16(-1)))
 
 
 def assign_folds(rows: int, folds: int, groups: ArrayLike | None = None) -> Folds:
     """Deal rows out to folds: by groups if there are any, else in runs of rows."""
     if folds < 1 or folds > np.iinfo(np.int16).max:
         raise InputError(f"folds is {folds}; give a number from 1 to {np.iinfo(np.int16).max}")
-    return Folds(rows, folds, None if groups is None else group_folds(groups, rows, folds))
+    if groups is None:
+        return Folds(rows, folds)
+    return Folds(rows, folds, group_folds(groups, rows, folds), grouped=True)
 
 
 def group_folds(groups: ArrayLike, rows: int, folds: int) -> FoldOfRow:

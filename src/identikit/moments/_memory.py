@@ -1,4 +1,4 @@
-"""What the statistics may take."""
+"""What the statistics and the work on them may take."""
 
 from __future__ import annotations
 
@@ -7,10 +7,34 @@ from collections.abc import Sequence
 
 from identikit.errors import InputError
 
+#: Bytes of one float64 block: enough rows for BLAS, small enough to stay near the cache.
+BLOCK_BYTES = 32 * 2**20
+
+#: Rows of a block that there must be room for: with fewer, BLAS waits for memory.
+LEAST_ROWS = 128
+
+#: Numbers in memory for each one of a block: as stored, the block read ahead, a fold's share of it,
+#: and float64 to work with, twice.
+COPIES = 5
+
+#: Rows of the sample, and how many times as many are held at most while it is drawn.
+SAMPLE, HELD = 1000, 8
+
+#: Square matrices as wide as the wider view of a pair, while the two are compared: moments of
+#: training and test rows, some of them whitened, maps, and what an SVD needs. Measured: 20 or less.
+PAIR_WORK = 22
+
+#: Square matrices as wide as the sample has rows, while neighbours are looked for.
+SAMPLE_WORK = 4
+
+
+#: What is freed in smaller pieces than this may stay with the process (glibc's M_MMAP_THRESHOLD).
+PIECE_BYTES = 32 * 2**20
+
 
 def default_memory() -> int:
-    """A quarter of this machine's memory, in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+    """Half of this machine's memory, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 def scatter_bytes(widths: Sequence[int], folds: int) -> int:
@@ -18,12 +42,59 @@ def scatter_bytes(widths: Sequence[int], folds: int) -> int:
     return 8 * sum(widths) ** 2 * (folds + 1)
 
 
+def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
+    """Bytes that an audit takes at its peak, if views of these widths share a pass.
+
+    For f folds, widths d and D = Σ d: while rows are read, 8 (f + 2) D², a scatter a fold and two
+    to merge; while views are compared, 8 (f D² + (f + 3) Σ d² + max(22 d², 4 s²)), of each view its
+    whitenings without each fold, its scatter and its principal axes, and the work on the widest
+    pair or on the distances of s rows. To the larger of these, rows that are held for the sample or
+    being read, and what `allocated` adds.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Columns of each view.
+    folds, rows : int
+        How many folds, and rows in all.
+    """
+    squares, total = [width**2 for width in widths], sum(widths)
+    work = max(PAIR_WORK * max(squares), SAMPLE_WORK * min(rows, SAMPLE) ** 2)
+    comparing = folds * total**2 + (folds + 3) * sum(squares) + work
+    held = min(rows, HELD * SAMPLE) + COPIES * min(rows, LEAST_ROWS)
+    return allocated(8 * (max(comparing, (folds + 2) * total**2) + held * total))
+
+
+def allocated(count: int) -> int:
+    """Bytes that a process grows by for so many bytes of arrays: there are gaps between them."""
+    return count + min(count // 5, PIECE_BYTES)
+
+
+def block_rows(width: int, room: int | None = None) -> int:
+    """Rows to read at a time.
+
+    Parameters
+    ----------
+    width : int
+        Columns of all views that are read together.
+    room : int, optional
+        Bytes for blocks beyond the least that `audit_bytes` counts.
+    """
+    rows = max(256, min(BLOCK_BYTES // (8 * width), 16384))
+    return rows if room is None else min(rows, LEAST_ROWS + max(room, 0) // (8 * COPIES * width))
+
+
 def check_memory(widths: Sequence[int], folds: int, memory: int | None) -> None:
     """Raise if the statistics of views of these widths would not fit the budget."""
     needed, budget = scatter_bytes(widths, folds), default_memory() if memory is None else memory
     if needed > budget:
-        raise InputError(
-            f"the statistics of {len(widths)} views with {sum(widths)} columns in {folds} folds "
-            f"need {needed / 1e6:,.1f} MB, the budget is {budget / 1e6:,.1f} MB; "
-            "give fewer columns, fewer folds, or a larger memory budget"
-        )
+        raise too_little(widths, folds, needed, budget)
+
+
+def too_little(widths: Sequence[int], folds: int, needed: int, budget: int) -> InputError:
+    """The error that says what statistics need, what the budget is, and what to do."""
+    return InputError(
+        f"the statistics of {len(widths)} views with {sum(widths)} columns in {folds} folds "
+        f"need {needed / 1e6:,.1f} MB, the budget is {budget / 1e6:,.1f} MB; "
+        "give fewer columns, fewer folds, or a larger memory budget"
+    )

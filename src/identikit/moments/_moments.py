@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -54,6 +55,10 @@ class Moments:
         How many rows were left out for a value that was not finite.
     shards : tuple of Shard
         What was read, where that was digested, so that nothing is counted twice.
+    grouped : bool or None
+        Whether folds are whole groups of rows, and not runs of rows; None if nobody said.
+    seed : int or None
+        Of the row sample; None if nobody said, or if merged moments had several.
     """
 
     names: tuple[str, ...]
@@ -63,6 +68,8 @@ class Moments:
     sample: RowSample
     dropped: int = 0
     shards: tuple[Shard, ...] = ()
+    grouped: bool | None = None
+    seed: int | None = None
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -250,6 +257,11 @@ class Moments:
                 f"these moments do not fit together: widths {self.widths} and {other.widths}, "
                 f"{self.folds} and {other.folds} folds; both must be the same"
             )
+        if None not in (self.grouped, other.grouped) and self.grouped != other.grouped:
+            raise InputError(
+                "these moments do not fit together: the folds of one are whole groups of rows, "
+                "those of the other are runs of rows; read both with groups, or both without"
+            )
         if self.layout.roots is None and other.layout.roots is not None:
             return replace(other + self, names=self.names)
         twice = set(self.shards) & set(other.shards)
@@ -268,6 +280,8 @@ class Moments:
             self.sample + other.sample,
             self.dropped + other.dropped,
             self.shards + other.shards,
+            self.grouped if self.grouped == other.grouped else None,
+            self.seed if self.seed == other.seed else None,
         )
 
     def _in(self, layout: Layout) -> Moments:
@@ -277,12 +291,30 @@ class Moments:
         own = self.layout.roots
         turns: Sequence[Array] = layout.inverses
         if own is not None:
+            if all(np.array_equal(*pair) for pair in zip(own, layout.roots)):
+                return replace(self, layout=layout)  # a copy, from a file or another process
             turns = [root @ inverse for root, inverse in zip(own, layout.inverses)]
         parts = []
         for part in self.parts:
             scatter = np.empty_like(part.scatter)
-            for left, a in zip(turns, layout.columns):
-                for right, b in zip(turns, layout.columns):
-                    scatter[a, b] = left.T @ part.scatter[a, b] @ right
+            for i, (left, a) in enumerate(zip(turns, layout.columns)):
+                for right, b in zip(turns[i:], layout.columns[i:]):
+                    block = left.T @ part.scatter[a, b] @ right
+                    # Symmetric to the last digit, so that one triangle tells all of it.
+                    scatter[a, b] = (block + block.T) / 2 if a == b else block
+                    scatter[b, a] = scatter[a, b].T
             parts.append(replace(part, scatter=scatter))
         return replace(self, layout=layout, parts=tuple(parts), _cache={})
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
+        """Write a ``.moments`` file, atomically; it holds the row sample too, if there is one."""
+        from identikit.moments._file import save_moments
+
+        save_moments(self, path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Moments:
+        """Read a file that `save` wrote; everything in it is checked before it is used."""
+        from identikit.moments._file import load_moments
+
+        return load_moments(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -70,8 +71,17 @@ class Part:
     @staticmethod
     def empty(layout: Layout) -> Part:
         """The neutral element."""
-        d, k = layout.width, len(layout.widths)
-        return Part(0, np.zeros(d), np.zeros((d, d)), np.zeros((k, d)), np.zeros((k, k)))
+        return _empty(layout.width, len(layout.widths))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Of many folds a worker has met few: the others travel as nothing.
+        if self.count == 0:
+            return _empty, self.cubic.shape[::-1]
+        return Part, (self.count, self.mean, self.scatter, self.cubic, self.quartic)
+
+
+def _empty(d: int, k: int) -> Part:
+    return Part(0, np.zeros(d), np.zeros((d, d)), np.zeros((k, d)), np.zeros((k, k)))
 
 
 def merge(a: Part, b: Part, layout: Layout) -> Part:

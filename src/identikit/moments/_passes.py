@@ -10,13 +10,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import well_conditioned_root
+from identikit._linalg import blas_threads, well_conditioned_root
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
+from identikit.moments._memory import block_rows as default_block_rows
 from identikit.moments._moments import Moments, Shard
 from identikit.moments._part import Layout
 from identikit.moments._scan import (
     CHUNK_ROWS,
+    NARROW,
     NonfiniteError,
     Progress,
     Reading,
@@ -24,19 +26,24 @@ from identikit.moments._scan import (
     finite,
     scan,
 )
+from identikit.moments._threads import scan_spans
 from identikit.moments.engines import Engine
 from identikit.sources import Source, open_sources
+from identikit.sources._device import on_one_device
 
 Span = tuple[int, int]
-
-#: Bytes of one float64 block: enough rows for BLAS, small enough to stay near the cache.
-BLOCK_BYTES = 32 * 2**20
 
 #: Ranges of rows a worker gets, so that one that is late or lost does not hold up the rest.
 SPANS_A_WORKER = 4
 
+#: Rows from which on threads are worth their while.
+MANY_ROWS = 2**17
+
 #: Ranges of rows that a pass is cut into if what was read is to be kept.
 SPANS_KEPT = 256
+
+#: Rows that such a range has at least, or merging would take longer than reading.
+ROWS_KEPT = 8192
 
 
 class Kept(NamedTuple):
@@ -84,12 +91,13 @@ def read_moments(
         Keeps what has been read so far, and knows what was read before.
     """
     widths = tuple(source.width for source in sources)
-    step = min(block_rows or _block_rows(widths), folds.rows)
+    step = min(block_rows or default_block_rows(sum(widths)), folds.rows)
     if digest:
         step = -(-step // CHUNK_ROWS) * CHUNK_ROWS
     reading = Reading(folds, Layout(widths), step, seed, sample, drop_nonfinite, digest)
-    before = [_stamps(source) for source in sources]
-    passes = _Passes(sources, engine, keeper, progress)
+    before = [stamps_of(source) for source in sources]
+    threads = 1 if block_rows is not None else blas_threads()
+    passes = Passes(sources, engine, keeper, progress, threads)
     kept = None if keeper is None else keeper.recall()
     if kept is not None and kept.second:
         scanned = passes.read(replace(reading, layout=kept.scanned.moments.layout), True, kept)
@@ -97,9 +105,10 @@ def read_moments(
         scanned = passes.read(reading, False, kept)
         layout = _well_conditioned(scanned.moments) if scanned.moments.rows > 1 else None
         if layout is not None:
+            del scanned  # before the next: the memory is for one
             scanned = passes.read(replace(reading, layout=layout), True, None)
     for source, stamps in zip(sources, before):
-        if _stamps(source) != stamps:
+        if stamps_of(source) != stamps:
             raise InputError(
                 f"view {source.name!r} ({source.origin}) changed or disappeared while it was read; "
                 "let whatever writes it finish, and run this again"
@@ -109,6 +118,8 @@ def read_moments(
         scanned.moments,
         names=tuple(source.name for source in sources),
         eps=tuple(source.eps for source in sources),
+        seed=seed,
+        grouped=folds.grouped,
         shards=(Shard(folds.rows, digests),) if digests else (),
     )
 
@@ -125,19 +136,23 @@ def finite_rows(sources: Sequence[Source], block_rows: int = 4096) -> NDArray[np
 
 
 @dataclass(frozen=True)
-class _Passes:
+class Passes:
     """Who reads, and who is told."""
 
     sources: Sequence[Source]
     engine: Engine | None
     keeper: Keeper | None
     progress: Progress | None
+    threads: int = 1
 
     def read(self, reading: Reading, second: bool, kept: Kept | None) -> Scanned:
         """One pass over the rows that `kept` does not hold."""
-        rows, workers = reading.folds.rows, 1 if self.engine is None else self.engine.workers
-        at_a_time = 1 if self.engine is None else workers * SPANS_A_WORKER
-        spans = _spans(rows, at_a_time if self.keeper is None else SPANS_KEPT)
+        rows = reading.folds.rows
+        if self.engine is None:
+            at_a_time = self._threads(reading)
+        else:
+            at_a_time = self.engine.workers * SPANS_A_WORKER
+        spans = spans_of(rows, at_a_time) if self.keeper is None else kept_spans(rows)
         done = [] if kept is None else list(kept.spans)
         scanned = None if kept is None else kept.scanned
         left = [span for span in spans if span not in set(done)]
@@ -146,7 +161,7 @@ class _Passes:
             try:
                 more = self._read_spans(reading, some, sum(b - a for a, b in done))
             except NonfiniteError as error:
-                raise InputError(_describe_nonfinite(self.sources, reading.step)) from error
+                raise InputError(describe_nonfinite(self.sources, reading.step)) from error
             scanned = more if scanned is None else scanned + more
             done += some
             if self.keeper is not None and len(done) < len(spans):
@@ -154,13 +169,19 @@ class _Passes:
         assert scanned is not None  # there is at least one row
         return scanned
 
+    def _threads(self, reading: Reading) -> int:
+        """Ranges to read at once: BLAS shares out the sums of wide views well, not of narrow."""
+        many = reading.folds.rows >= MANY_ROWS
+        if many and reading.layout.width <= NARROW and not on_one_device(self.sources):
+            return self.threads
+        return 1
+
     def _read_spans(self, reading: Reading, spans: list[Span], before: int) -> Scanned:
         rows, told = reading.folds.rows, self.progress or (lambda _done, _rows: None)
+        if self.engine is None and len(spans) == 1:
+            return scan(self.sources, reading, *spans[0], lambda done, _: told(before + done, rows))
         if self.engine is None:
-            ((start, stop),) = spans
-            return scan(
-                self.sources, reading, start, stop, lambda done, _: told(before + done, rows)
-            )
+            return scan_spans(self.sources, reading, spans, lambda done: told(before + done, rows))
         finished = [before]
 
         def done(number: int) -> None:
@@ -187,17 +208,18 @@ def _scan_span(views: list[Any], item: tuple[Reading, int, int]) -> Scanned:
             source.close()
 
 
-def _block_rows(widths: Sequence[int]) -> int:
-    return max(256, min(BLOCK_BYTES // (8 * sum(widths)), 16384))
-
-
-def _spans(rows: int, count: int) -> list[Span]:
+def spans_of(rows: int, count: int) -> list[Span]:
     """At most `count` ranges that start at whole chunks of rows."""
     size = -(-rows // (count * CHUNK_ROWS)) * CHUNK_ROWS if count > 1 else rows
     return [(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
-def _stamps(source: Source) -> list[tuple[int, int] | None]:
+def kept_spans(rows: int) -> list[Span]:
+    """The ranges of rows after which what was read may be kept."""
+    return spans_of(rows, min(SPANS_KEPT, -(-rows // ROWS_KEPT)))
+
+
+def stamps_of(source: Source) -> list[tuple[int, int] | None]:
     """Size and time of change of every file that a view is read from."""
     stamps: list[tuple[int, int] | None] = []
     for path in source.files:
@@ -219,7 +241,7 @@ def _well_conditioned(moments: Moments) -> Layout | None:
     return Layout(moments.widths, tuple(r for _, r in pairs), tuple(f for f, _ in pairs))
 
 
-def _describe_nonfinite(sources: Sequence[Source], step: int) -> str:
+def describe_nonfinite(sources: Sequence[Source], step: int) -> str:
     """The sentence that says which views hold NaN or infinity, in how many rows, first where."""
     words = []
     for source in sources:

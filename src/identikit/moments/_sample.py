@@ -49,9 +49,14 @@ class SampleKeeper:
 
     def candidates(self, keys: Keys) -> NDArray[np.intp]:
         """Which of a block's rows may belong to the sample, by their keys."""
-        chosen = np.argsort(keys, kind="stable")[: self.size]
         if self.size and len(self.keys) == self.size:
-            chosen = chosen[keys[chosen] < self.keys[-1]]
+            # Few are left of a later block, and only those are sorted.
+            chosen = np.flatnonzero(keys < self.keys[-1])
+            chosen = chosen[np.argsort(keys[chosen], kind="stable")][: self.size]
+            if not len(chosen):
+                return chosen
+        else:
+            chosen = np.argsort(keys, kind="stable")[: self.size]
         self.keys = np.sort(np.concatenate([self.keys, keys[chosen]]))[: self.size]
         return chosen
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -14,20 +15,27 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.moments._folds import FoldOfRow, Folds
+from identikit.moments._folds import Chosen, Folds
 from identikit.moments._moments import Moments
 from identikit.moments._part import Layout, Part, merge
 from identikit.moments._sample import Keys, SampleKeeper, row_keys
 from identikit.moments._segment import Segment, augmented_width
 from identikit.sources import Source
+from identikit.sources._device import on_one_device
 
 Progress = Callable[[int, int], None]
+Blocks = Generator[tuple[int, list[Any], list[int]]]
 
 #: Rows that are digested together. Ranges of rows and blocks start at multiples of it.
 CHUNK_ROWS = 1024
 
-#: Bytes of a piece of a block that one core's cache holds while it is filled.
+#: Bytes of a view's rows that one core's cache holds while they are converted.
 CACHE_BYTES = 2**19
+
+#: Bytes of the stacked rows that are summed at a time, if these are no wider than `NARROW`: BLAS
+#: sums narrow rows as well in small pieces, and finds those in the cache.
+PIECE_BYTES = 2**21
+NARROW = 512
 
 
 class NonfiniteError(InputError):
@@ -52,6 +60,8 @@ class Reading:
         Leave rows with NaN or infinity out, instead of raising.
     digest : bool
         Digest what is read.
+    ahead : bool
+        Read a block while the one before it is being summed.
     """
 
     folds: Folds
@@ -61,6 +71,7 @@ class Reading:
     sample: int = 1000
     drop_nonfinite: bool = False
     digest: bool = False
+    ahead: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +110,20 @@ def scan(
     progress : callable, optional
         Called with (rows read, rows in all).
     """
-    return _Scan(sources, reading).run(start, stop, progress)
+    together = on_one_device(sources)
+    if together:
+        from identikit.moments._device import DeviceScan
+
+        return DeviceScan(together, reading).run(start, stop, progress)
+    return Scan(sources, reading).run(start, stop, progress)
 
 
-class _Scan:
-    """What one reading of a range of rows has summed up so far."""
+class Scan:
+    """What one reading of a range of rows has summed up so far.
+
+    What is done, and when, is the same for rows in any place. How it is done with NumPy and BLAS
+    stands in the methods without an underscore; `DeviceScan` has its own of these.
+    """
 
     def __init__(self, sources: Sequence[Source], reading: Reading) -> None:
         layout = reading.layout
@@ -111,19 +131,18 @@ class _Scan:
         self.keeper, self.dropped = SampleKeeper(reading.sample, layout.width), 0
         self.parts = [Part.empty(layout) for _ in range(reading.folds.count)]
         self.segments: dict[int, Segment] = {}
-        self.buffer = np.empty((reading.step, augmented_width(layout)))
-        self.buffer[:, layout.width :] = 0.0
+        self.piece = piece_rows(layout, reading.step)
 
     def run(self, start: int, stop: int, progress: Progress | None) -> Scanned:
         """Read every block of a range."""
         folds, digests = self.reading.folds, [0] * len(self.sources)
         last = folds.last_rows(start, stop)
-        with closing(_blocks(self.sources, self.reading, start, stop)) as blocks:
+        with closing(self.blocks(start, stop)) as blocks:
             for first, views, hashes in blocks:
-                after = first + len(views[0])
+                after = first + views[0].shape[0]
                 keys = row_keys(first, after, self.reading.seed)
-                for fold, chosen in _by_fold(folds.of(first, after)):
-                    self._add(fold, [view[chosen] for view in views], keys[chosen])
+                for fold, chosen in folds.split(first, after):
+                    self._add(fold, self.take(views, chosen), keys[chosen])
                     if last[fold] < after and fold in self.segments:
                         self._flush(fold)
                 digests = [(a + b) % 2**128 for a, b in zip(digests, hashes)]
@@ -145,38 +164,45 @@ class _Scan:
         part = self.segments.pop(fold).part()
         self.parts[fold] = merge(self.parts[fold], part, self.layout)
 
-    def _add(self, fold: int, views: list[NDArray[Any]], keys: Keys) -> None:
-        """Add the rows of one fold, given view by view."""
+    def _add(self, fold: int, views: list[Any], keys: Keys) -> None:
+        """Add the rows of one fold, given view by view, in pieces that the cache holds."""
+        whole, segment = np.ones(len(keys), dtype=bool), self.segments.get(fold)
+        if segment is not None and segment.drifts(self._few(views, 64)):
+            self._flush(fold)
+        for start in range(0, len(keys), self.piece):
+            window = slice(start, min(start + self.piece, len(keys)))
+            self._add_piece(fold, self.take(views, window), whole[window])
+        chosen = self.keeper.candidates(keys[whole])
+        if len(chosen):
+            few = self.take(views, np.flatnonzero(whole)[chosen])
+            rows = np.concatenate([self.numbers(view) for view in few], axis=1)
+            self.keeper.keep(keys[whole][chosen], rows)
+
+    def _add_piece(self, fold: int, views: list[Any], whole: NDArray[np.bool_]) -> None:
+        """Add a few rows, and say in `whole` which of them were finite."""
         segment = self.segments.get(fold)
         pivot = self._pivot(views) if segment is None else segment.pivot
-        rows = self._fill(views, pivot)
+        rows = self.augmented(views, pivot)
         norms = rows[:, self.layout.width : self.layout.width + len(views)]
-        if not np.isfinite(np.einsum("ij,ij->", norms, norms)):
-            whole = finite(views)
-            if not whole.all():
-                if not self.reading.drop_nonfinite:
-                    raise NonfiniteError("a row holds NaN or infinity")
-                self.dropped += int(np.count_nonzero(~whole))
-                if whole.any():
-                    self._add(fold, [view[whole] for view in views], keys[whole])
-                return
-            raise InputError(
-                "the values are so large that their squares overflow; rescale the views "
-                f"({', '.join(source.name for source in self.sources)})"
-            )
-        if segment is not None and segment.drifts(rows):
-            self._flush(fold)
-            self._add(fold, views, keys)
+        if not self.bounded(norms):
+            whole[:] = self.finite(views)
+            if whole.all():
+                raise InputError(
+                    "the values are so large that their squares overflow; rescale the views "
+                    f"({', '.join(source.name for source in self.sources)})"
+                )
+            if not self.reading.drop_nonfinite:
+                raise NonfiniteError("a row holds NaN or infinity")
+            self.dropped += int(np.count_nonzero(~whole))
+            if whole.any():
+                rest = np.flatnonzero(whole)
+                self._add_piece(fold, self.take(views, rest), np.ones(len(rest), dtype=bool))
             return
         if segment is None:
-            segment = self.segments[fold] = Segment(self.layout, pivot, norms.mean(axis=0))
-        chosen = self.keeper.candidates(keys)
-        if len(chosen):
-            few = np.concatenate([view[chosen].astype(np.float64) for view in views], axis=1)
-            self.keeper.keep(keys[chosen], few)
+            segment = self.segments[fold] = self.segment(pivot, norms)
         segment.add(rows)
 
-    def _pivot(self, views: list[NDArray[Any]]) -> Array:
+    def _pivot(self, views: list[Any]) -> Array:
         """What to sum about: zero if all means are within two deviations of it, else the means.
 
         Zero costs at most a factor of five in rounding and saves a subtraction. Not so in the
@@ -184,16 +210,57 @@ class _Scan:
         varies. Columns whose mean is not finite get zero, as such rows are found out later.
         """
         with np.errstate(invalid="ignore", over="ignore"):
-            few = [view[:: max(1, len(view) // 256)].astype(np.float64) for view in views]
-            near = all(np.all(part.mean(axis=0) ** 2 <= 4 * part.var(axis=0)) for part in few)
+            few = self._few(views, 256)
+            near = np.all(few.mean(axis=0) ** 2 <= 4 * few.var(axis=0))
             if near and self.layout.roots is None:
                 return np.zeros(self.layout.width)
-            means = np.concatenate([view.mean(axis=0, dtype=np.float64) for view in views])
+            means = np.concatenate([self.mean(view) for view in views])
         return np.where(np.isfinite(means), means, 0.0)
 
-    def _fill(self, views: list[NDArray[Any]], pivot: Array) -> Array:
+    def _few(self, views: list[Any], count: int) -> Array:
+        """Some of a block's rows, about `count` of them, evenly spaced."""
+        every = slice(None, None, max(1, views[0].shape[0] // count))
+        return np.concatenate([self.numbers(view) for view in self.take(views, every)], axis=1)
+
+    def blocks(self, start: int, stop: int) -> Blocks:
+        """First row, views and digests of every block."""
+        return _blocks(self.sources, self.reading, start, stop)
+
+    def take(self, views: list[Any], chosen: Chosen) -> list[Any]:
+        """Some rows of every view."""
+        return [view[chosen] for view in views]
+
+    def numbers(self, view: Any) -> Array:
+        """A few rows in float64, in the memory of this process."""
+        rows: Array = view.astype(np.float64)
+        return rows
+
+    def mean(self, view: Any) -> Array:
+        """The mean of a view's rows."""
+        mean: Array = view.mean(axis=0, dtype=np.float64)
+        return mean
+
+    def finite(self, views: list[Any]) -> NDArray[np.bool_]:
+        """Which rows are finite in every view."""
+        return finite(views)
+
+    def bounded(self, norms: Any) -> bool:
+        """Whether the products of squared norms are finite: if a row is not, they are not."""
+        return bool(np.isfinite(np.einsum("ij,ij->", norms, norms)))
+
+    def segment(self, pivot: Array, norms: Any) -> Segment:
+        """An empty segment about this pivot; `norms` are those of its first rows."""
+        return Segment(self.layout, pivot, norms.mean(axis=0))
+
+    @cached_property
+    def _buffer(self) -> Array:
+        buffer = np.empty((self.piece, augmented_width(self.layout)))
+        buffer[:, self.layout.width :] = 0.0
+        return buffer
+
+    def augmented(self, views: list[Any], pivot: Array) -> Any:
         """Rows less the pivot, their squared norms by view, and a one, in the buffer."""
-        rows = self.buffer[: len(views[0])]
+        rows = self._buffer[: len(views[0])]
         # In chunks that stay in the cache, so that each number is fetched from memory once.
         chunk = max(1, CACHE_BYTES // (8 * max(self.layout.widths)))
         moved = bool(pivot.any())
@@ -209,12 +276,11 @@ class _Scan:
         return rows
 
 
-def _by_fold(folds: FoldOfRow) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
-    """The rows of each fold in a block: a slice where they are consecutive."""
-    for fold in np.unique(folds[folds >= 0]):
-        where = np.flatnonzero(folds == fold)
-        run = slice(int(where[0]), int(where[-1]) + 1)
-        yield int(fold), run if run.stop - run.start == len(where) else where
+def piece_rows(layout: Layout, step: int) -> int:
+    """Rows that are summed at a time, of a block of `step` rows."""
+    if layout.width > NARROW:
+        return step
+    return min(step, max(512, PIECE_BYTES // (8 * augmented_width(layout))))
 
 
 def finite(views: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
@@ -225,17 +291,18 @@ def finite(views: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
     return whole
 
 
-def _blocks(
-    sources: Sequence[Source], reading: Reading, start: int, stop: int
-) -> Generator[tuple[int, list[NDArray[Any]], list[int]]]:
-    """First row, views and digests of every block; the next is read while one is being used."""
+def _blocks(sources: Sequence[Source], reading: Reading, start: int, stop: int) -> Blocks:
+    """First row, views and digests of every block; the next may be read while one is being used."""
+
+    # A block is done with before the next but one is read.
+    readers = [getattr(source, "borrow", source.read) for source in sources]
 
     def read(first: int) -> tuple[list[NDArray[Any]], list[int]]:
-        views = [source.read(first, min(first + reading.step, stop)) for source in sources]
-        return views, [_digest(view, first) for view in views] if reading.digest else []
+        views = [read_one(first, min(first + reading.step, stop)) for read_one in readers]
+        return views, [digest(view, first) for view in views] if reading.digest else []
 
     starts = range(start, stop, reading.step)
-    if len(starts) < 2:
+    if len(starts) < 2 or not reading.ahead:
         for first in starts:
             yield first, *read(first)
         return
@@ -248,7 +315,7 @@ def _blocks(
             yield first, views, hashes
 
 
-def _digest(block: NDArray[Any], first: int) -> int:
+def digest(block: NDArray[Any], first: int) -> int:
     """The sum of the hashes of a block's chunks of rows."""
     total = 0
     for start in range(0, len(block), CHUNK_ROWS):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsyr, dsyrk
+from scipy.linalg.blas import dgemm, dsyr
 
 from identikit._linalg import Array
+from identikit.moments._blas import add_gram
 from identikit.moments._part import Layout, Part, centred_norms
 
 #: How far, in units of the first block's spread, the mean of a block may lie from the pivot.
@@ -37,20 +38,20 @@ class Segment:
         self.gram = np.empty((size, size))
         self.started = False
 
-    def drifts(self, rows: Array) -> bool:
-        """Whether these rows (less the pivot) are so far off that a new pivot is due."""
-        few = rows[:: max(1, len(rows) // 64)].mean(axis=0) ** 2
-        squares = np.array([few[c].sum() for c in self.layout.columns])
-        return bool(np.any(squares > DRIFT * self.spread))
+    def drifts(self, few: Array) -> bool:
+        """Whether a block of which these are some rows is so far off that a new pivot is due."""
+        with np.errstate(over="ignore", invalid="ignore"):  # such rows are found out later
+            gaps = (few.mean(axis=0) - self.pivot) ** 2
+            squares = np.array([gaps[c].sum() for c in self.layout.columns])
+            return bool(np.any(squares > DRIFT * self.spread))
 
     def add(self, rows: Array) -> None:
         """Add augmented rows; C-contiguous, and used up if the layout has roots."""
         if self.layout.roots is not None:
             for columns, turn in zip(self.layout.columns, self.layout.inverses):
                 rows[:, columns] = dgemm(1.0, rows[:, columns], turn)
-        # The transposes are Fortran-ordered views: BLAS adds in place, into one triangle. SciPy's
-        # BLAS and no other in this loop, not even for a dot product: see `one_thread`.
-        dsyrk(1.0, rows.T, beta=1.0 if self.started else 0.0, c=self.gram.T, overwrite_c=1)
+        # SciPy's BLAS and no other in this loop, not even for a dot product: see `one_thread`.
+        add_gram(rows, self.gram, 1.0 if self.started else 0.0)
         self.started = True
 
     def part(self) -> Part:

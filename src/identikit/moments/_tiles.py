@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from identikit.moments._memory import check_memory, default_memory, scatter_bytes
+from identikit.moments._memory import audit_bytes, default_memory, too_little
 
 Pair = tuple[int, int]
 
@@ -19,11 +19,13 @@ class Tile:
     pairs: tuple[Pair, ...]
 
 
-def tiles(widths: Sequence[int], folds: int, memory: int | None = None) -> list[Tile]:
+def tiles(
+    widths: Sequence[int], folds: int, memory: int | None = None, rows: int = 10**9
+) -> list[Tile]:
     """Passes that together see every pair of views once, each within the memory budget.
 
-    One pass if all fits. Otherwise views are cut into chunks of half the budget's width, and every
-    two chunks share a pass; if even that does not fit, every pair has a pass of its own.
+    One pass if all fits. Otherwise views are cut into chunks of which two fit the budget, and every
+    two share a pass; if even that does not work, every pair has a pass of its own.
 
     Parameters
     ----------
@@ -32,26 +34,31 @@ def tiles(widths: Sequence[int], folds: int, memory: int | None = None) -> list[
     folds : int
         Folds the scatter is kept for.
     memory : int, optional
-        Bytes; a quarter of the machine's memory by default.
+        Bytes; half of the machine's memory by default.
+    rows : int
+        Rows of the views; very many by default.
     """
     budget = default_memory() if memory is None else memory
+
+    def needed(views: Sequence[int]) -> int:
+        return audit_bytes([widths[v] for v in views], folds, rows)
+
     views = range(len(widths))
     everything = tuple(combinations(views, 2))
-    if scatter_bytes(widths, folds) <= budget:
+    if needed(views) <= budget:
         return [Tile(tuple(views), everything)]
     chunks: list[list[int]] = [[]]
     for view in views:
-        if (
-            chunks[-1]
-            and 4 * scatter_bytes([widths[v] for v in (*chunks[-1], view)], folds) > budget
-        ):
+        # A chunk will share a pass with one of its size.
+        if chunks[-1] and needed((*chunks[-1], view) * 2) > budget:
             chunks.append([])
         chunks[-1].append(view)
     joined = [sorted(a + b) for a, b in combinations(chunks, 2)]
-    if all(scatter_bytes([widths[v] for v in tile], folds) <= budget for tile in joined):
+    if all(needed(tile) <= budget for tile in joined):
         return _each_pair_once(joined)
-    for a, b in everything:
-        check_memory([widths[a], widths[b]], folds, budget)
+    worst = max(everything, key=needed)
+    if needed(worst) > budget:
+        raise too_little([widths[v] for v in worst], folds, needed(worst), budget)
     return [Tile(pair, (pair,)) for pair in everything]
 
 

@@ -11,7 +11,7 @@ from identikit.report._numbers import isolated, number, with_interval
 from identikit.report._order import shared, worst_first
 from identikit.report._page import render
 from identikit.report._svg import inline
-from identikit.report._words import GROUPS, compose, headline, standing
+from identikit.report._words import GROUPS, compose, headline, reductions, standing
 from identikit.report.plots import pair_figure
 
 # Pairs that get a figure; with 20 views there are 190 pairs, and a page must stay a page.
@@ -41,6 +41,7 @@ def html(audit: Audit) -> str:
         sentence=compose(
             audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, isolated
         ),
+        reductions=reductions(audit.views, isolated),
         matrix=_matrix(audit, pairs),
         cards=[_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
         pairs=pairs,

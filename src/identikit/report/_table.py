@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from identikit.auditing._result import Audit, Pair
-from identikit.report._numbers import number, with_interval
+from identikit.report._numbers import number, shorten, with_interval
 from identikit.report._order import shared, worst_first
 from identikit.report._terminal import pairs_table, print_result
-from identikit.report._words import sentence, standing
+from identikit.report._words import reductions, sentence, standing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,5 +64,6 @@ def print_audit(audit: Audit, console: Console) -> None:
         Where to print.
     """
     says = sentence(audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance)
-    warnings = shared(pair.warnings for pair in audit.comparisons)
+    reduced = [(text, 1) for text in reductions(audit.views, lambda name: shorten(name, 40))]
+    warnings = [*reduced, *shared(pair.warnings for pair in audit.comparisons)]
     print_result(console, says, table(audit, min(console.width, 100)), warnings, "warnings")

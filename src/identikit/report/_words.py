@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from identikit.auditing._result import Interval, Pair, Verdict
+from identikit.auditing._result import Interval, Pair, Verdict, View
 from identikit.report._numbers import SMALLEST, shorten, with_interval
 
 UNRELATED = "unrelated"
@@ -124,6 +124,17 @@ def compose(
         f"{start} within the tolerance of {tolerance:g}: {over}, {who} {up_to}, with {error}, "
         f"above the tolerance{doubt}."
     )
+
+
+def reductions(views: Sequence[View], show: Callable[[str], str]) -> list[str]:
+    """A sentence for each view that was not compared whole; `show` decides how a name appears."""
+    return [
+        f"View {show(view.name)} is too wide for the memory: of its {view.dims:,} columns "
+        f"{view.reduced_to:,} leading directions were compared, which leave out "
+        f"{100 * (view.lost or 0.0):.2f}% of its variance and have no axes to pair."
+        for view in views
+        if view.reduced_to is not None
+    ]
 
 
 def _error(error: float, interval: Interval) -> str:

@@ -13,6 +13,8 @@ from identikit.errors import InputError
 from identikit.sources._registry import register
 from identikit.sources._rows import FileRows, Layout, file_label, open_binary, size_of
 
+# The longest header that NumPy's parser takes, but not before it has read it.
+_LONGEST_HEADER = 10_000
 # A garbled header makes NumPy's parser, which is Python's own, raise any of these.
 _PARSING_ERRORS = (ValueError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
 
@@ -46,9 +48,11 @@ def read_layout(stream: IO[bytes], size: int, label: str) -> Layout:
     try:
         version = npy.read_magic(stream)
         if version == (1, 0):
+            _check_header_length(stream, 2)
             shape, fortran, dtype = npy.read_array_header_1_0(stream)
         elif version in ((2, 0), (3, 0)):
             # 3.0 is 2.0 with UTF-8 field names, which only structured dtypes have: refused anyway.
+            _check_header_length(stream, 4)
             shape, fortran, dtype = npy.read_array_header_2_0(stream)
         else:
             raise ValueError(f"version {version} of the format is unknown")
@@ -68,3 +72,11 @@ def read_layout(stream: IO[bytes], size: int, label: str) -> Layout:
     layout = Layout(stream.tell(), shape, dtype, fortran)
     layout.check_fits(size, label)
     return layout
+
+
+def _check_header_length(stream: IO[bytes], digits: int) -> None:
+    place = stream.tell()
+    length = int.from_bytes(stream.read(digits), "little")
+    if length > _LONGEST_HEADER:
+        raise ValueError(f"it announces a header of {length} bytes")
+    stream.seek(place)

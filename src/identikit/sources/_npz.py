@@ -22,8 +22,11 @@ from identikit.sources._rows import (
     open_binary,
     size_of,
 )
+from identikit.sources._unpacking import check_unpacked
 
 _ENCRYPTED = 0x1
+# 258 bytes for two bits: deflate cannot do better, so whoever promises more lies.
+_MOST_DEFLATED = 1032
 # What a damaged archive raises before it comes to unpacking.
 _DIRECTORY_ERRORS = (NotImplementedError, OSError, UnicodeDecodeError, struct.error)
 # A local header is 30 bytes, of which the last four give the lengths of what follows it.
@@ -74,18 +77,36 @@ def open_member(
                 f"{label}: the member {info.filename!r} is encrypted or packed in a way that "
                 "NumPy does not write; re-save it with np.savez or np.savez_compressed"
             )
+        _check_declared(info, size, label)
         stream = stack.enter_context(archive.open(info))
         layout = read_layout(stream, info.file_size, label)
         if info.compress_type == ZIP_STORED:
             layout = replace(layout, offset=layout.offset + _start_of(info, file))
             layout.check_fits(size, label)
             return file, layout
-        return (io.BytesIO(_unpacked(stream)) if layout.fortran else stream), layout
+        if not layout.fortran:
+            return stream, layout
+        check_unpacked(info.file_size, info.compress_size, f"the member {info.filename!r}", label)
+        return io.BytesIO(_unpacked(stream)), layout
     except (*UNPACKING_ERRORS, *_DIRECTORY_ERRORS) as error:
         raise InputError(
             f"{label} is not a readable .npz archive: {str(error) or 'it ends early'}; the file is "
             f"damaged, truncated ({size} bytes were found) or of another kind"
         ) from error
+
+
+def _check_declared(info: ZipInfo, size: int, label: str) -> None:
+    """Refuse a member whose sizes cannot be true, before anything is unpacked."""
+    packed, unpacked = info.compress_size, info.file_size
+    if info.compress_type == ZIP_STORED:
+        lie = unpacked != packed  # and that it lies within the file is checked with its shape
+    else:
+        lie = packed > size or unpacked > _MOST_DEFLATED * packed
+    if lie:
+        raise InputError(
+            f"{label} is truncated, damaged or malicious: the member {info.filename!r} is said to "
+            f"unpack {packed} bytes to {unpacked}, in a file of {size}"
+        )
 
 
 def _unpacked(stream: IO[bytes]) -> bytes:

@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from identikit.errors import InputError
-from identikit.sources import _torch
+from identikit.sources import _dask, _torch
 from identikit.sources._array import ArraySource, as_array
-from identikit.sources._registry import openers
+from identikit.sources._device import DeviceSource, lives_elsewhere
+from identikit.sources._registry import FOLDER, kind_of, openers
 from identikit.sources._rows import file_label, open_binary
 from identikit.sources._source import Source
 
@@ -20,8 +21,9 @@ def open_source(view: object, name: str | None = None, position: int = 0) -> Sou
 
     Parameters
     ----------
-    view : array, tensor, data frame, nested lists or path
-        What to read. `path::name` selects an array inside a file.
+    view : array, tensor, data frame, table, nested lists or path
+        What to read: a file, a Zarr store, or a folder of shards. `path::name` selects an array
+        inside a file, or inside every shard.
     name : str, optional
         What reports call it; by default the file's stem, with `::name` if one was selected, or
         `view` and the position.
@@ -43,6 +45,10 @@ def open_source(view: object, name: str | None = None, position: int = 0) -> Sou
     if hasattr(view, "open_source"):
         source: Source = view.open_source(name)
         return source
+    if _dask.is_collection(view):
+        return _dask.open_collection(view, name)
+    if lives_elsewhere(view):
+        return DeviceSource(view, name)
     if _torch.is_tensor(view):
         return _torch.TorchSource(view, name)
     return ArraySource(as_array(view, f"view {name!r}"), name)
@@ -93,15 +99,16 @@ def open_sources(views: Sequence[object], names: Sequence[str] | None = None) ->
 
 
 def split_member(view: str | os.PathLike[str]) -> tuple[Path, str | None]:
-    """Split `path::name`; the shortest path that is a file wins, but the whole comes first."""
+    """Split `path::name`; the shortest path that is a file wins, but the whole comes first.
+
+    If none is a file, the same for a folder.
+    """
     text = os.fsdecode(view)
     pieces = text.split("::")
-    for count in (len(pieces), *range(1, len(pieces))):
-        # Not Path.is_file, which raises for a path that is too long or lies behind a closed door.
-        if os.path.isfile("::".join(pieces[:count])):  # noqa: PTH113
-            break
-    else:
-        count = 1
+    counts = (len(pieces), *range(1, len(pieces)))
+    # Not Path.is_file, which raises for a path that is too long or lies behind a closed door.
+    tries = ((there, count) for there in (os.path.isfile, os.path.isdir) for count in counts)
+    count = next((n for there, n in tries if there("::".join(pieces[:n]))), 1)
     return Path("::".join(pieces[:count])), "::".join(pieces[count:]) if pieces[count:] else None
 
 
@@ -109,18 +116,23 @@ def _open_path(view: str | os.PathLike[str], name: str | None, position: int) ->
     if not os.fspath(view):
         raise InputError(f"view {position} is an empty path; expected the name of a file")
     path, member = split_member(view)
+    whole = os.path.abspath(path)  # noqa: PTH100 - Path.absolute would keep the dots
+    kind = kind_of(path)
     if name is None:
-        name = path.stem if member is None else f"{path.stem}::{member}"
-    opener = openers().get(path.suffix.lower())
+        # The dots of a folder's name are part of it, but for the one of a store.
+        name = Path(whole).name if kind == FOLDER else path.stem
+        name = name if member is None else f"{name}::{member}"
+    opener = openers().get(kind)
     if opener is None:
         label = file_label(name, path)
         # A wrong path is the likelier slip than a wrong kind of file, so that is said first.
         open_binary(path, label).close()
+        known = ", ".join(suffix for suffix in openers() if suffix != FOLDER)
         raise InputError(
-            f"{label} has the suffix {path.suffix!r}; expected one of {', '.join(openers())}"
+            f"{label} has the suffix {path.suffix!r}; expected one of {known}, or a folder of such "
+            "files"
         )
     source = opener(path, member, name)
-    whole = os.path.abspath(path)  # noqa: PTH100 - Path.absolute would keep the dots
     source.origin = whole if member is None else f"{whole}::{member}"
     source.files = source.files or (path,)
     return source

@@ -15,6 +15,7 @@ from typing import Any
 
 from identikit._version import __version__
 from identikit.errors import InputError
+from identikit.moments.engines import engine_for
 from identikit.studies import _store as store
 from identikit.studies._data import Data
 from identikit.studies._report import write_report
@@ -98,6 +99,7 @@ def run(
     seeds: int | None = None,
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    engine: object = None,
 ) -> Result:
     """Run a study, or what is left of it, and write its tables, figure and page.
 
@@ -118,6 +120,11 @@ def run(
         Other values in place of the preset's.
     progress : callable, optional
         Called with (what is being done, done, of how many).
+    engine : str, Engine or distributed.Client, optional
+        Who computes the units that may be computed side by side: a pool of processes on this
+        machine by default, or what `accumulate` takes. Workers write their units into the folder
+        and read the data: elsewhere than on this machine, both must be visible to them, under the
+        same paths.
     """
     study = find(study) if isinstance(study, str) else study
     chosen = settings_of(study, preset, seeds, settings)
@@ -140,8 +147,9 @@ def run(
         "command": _command(study, preset, chosen, data, target),
     }
     store.open_folder(target, header)
-    work = Work(target, chosen, source, header["digest"], progress)
-    tables = study.run(work)
+    with engine_for("pool" if engine is None else engine) as workers:
+        work = Work(target, chosen, source, header["digest"], progress, workers)
+        tables = study.run(work)
     shutil.rmtree(target / WORKING, ignore_errors=True)
     work.progress("writing", 1, 1)
     store.write_tables(target, tables)

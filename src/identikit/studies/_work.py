@@ -8,14 +8,12 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from concurrent.futures import as_completed
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from identikit.errors import InputError, MissingExtraError
+from identikit.moments.engines import Engine, LostError, Pool, engine_for
 from identikit.studies._data import Data
-from identikit.studies._processes import cores, pool
 from identikit.studies._store import Record, read_unit, unit_path, write_unit
 from identikit.studies._study import Settings
 
@@ -72,12 +70,13 @@ class Work:
         data: Data,
         digest: str,
         progress: Progress | None = None,
+        engine: str | Engine | None = "pool",
     ) -> None:
         self.folder, self.settings, self.data = folder, settings, data
         self.progress: Progress = progress or (lambda _what, _done, _of: None)
         self.seconds: dict[str, float] = {}
         self.resumed = 0
-        self._digest = digest
+        self._digest, self._engine = digest, engine
 
     def unit(self, key: str, function: Callable[..., Record], *args: Any, **kwargs: Any) -> Record:
         """The Record of `function(*args, **kwargs)`: computed now, or kept from before.
@@ -113,7 +112,8 @@ class Work:
         items : iterable
             The arguments of each unit: a tuple, or one thing that is no tuple.
         processes : bool
-            Compute in processes, as many at a time as there are cores, with one thread each.
+            Compute in the processes of the engine: by default on this machine, as many at a time
+            as there are cores, with one thread each.
         **kwargs
             Further arguments, the same for every unit.
         """
@@ -133,7 +133,7 @@ class Work:
         key : str
             The unit's key.
         """
-        path = self.folder / WORKING / _checked(key)
+        path = self.folder.absolute() / WORKING / _checked(key)
         path.mkdir(parents=True, exist_ok=True)
         return path
 
@@ -155,13 +155,13 @@ class Work:
         self.resumed += len(records)
         if processes:
             _check_sendable(missing)
-        if processes and min(cores(), len(missing)) > 1:
-            self._in_processes(missing, len(calls))
-        else:
-            for place, call in enumerate(missing, len(records)):
-                if len(calls) > 1:
-                    self.progress(call.key, place, len(calls))
-                _raise(_compute(call))
+        with engine_for(self._engine if processes and missing else None) as engine:
+            # A pool of one, or for one, would be of no help.
+            alone = isinstance(engine, Pool) and min(engine.workers, len(missing)) < 2
+            if engine is None or alone:
+                self._here(missing, len(calls))
+            else:
+                self._by_engine(engine, missing, len(calls))
         for call in missing:
             # Read back, so that a record is the same now as after a restart.
             record = self._kept(call)
@@ -177,22 +177,24 @@ class Work:
         shutil.rmtree(self.folder / WORKING / call.key, ignore_errors=True)
         return record
 
-    def _in_processes(self, missing: list[_Call], total: int) -> None:
-        with pool(min(cores(), len(missing))) as executor:
-            waiting = {executor.submit(_compute, call): call.key for call in missing}
-            before = total - len(missing)
-            self.progress("units", before, total)
-            for done, future in enumerate(as_completed(waiting), before + 1):
-                try:
-                    failure = future.result()
-                except BrokenProcessPool as error:
-                    raise InputError(
-                        f"the process of unit {waiting[future]!r}, or of one beside it, ended "
-                        "without a word: it ran out of memory, was killed, or a script calls run() "
-                        "outside of if __name__ == '__main__'; finished units are kept"
-                    ) from error
+    def _here(self, missing: list[_Call], total: int) -> None:
+        for place, call in enumerate(missing, total - len(missing)):
+            if total > 1:
+                self.progress(call.key, place, total)
+            _raise(_compute(call))
+
+    def _by_engine(self, engine: Engine, missing: list[_Call], total: int) -> None:
+        before = total - len(missing)
+        self.progress("units", before, total)
+        # Whole paths, for workers that do not stand where this process does.
+        calls = [call._replace(path=call.path.absolute()) for call in missing]
+        try:
+            for done, (_, failure) in enumerate(engine.map(_compute, calls), before + 1):
                 _raise(failure)
                 self.progress("units", done, total)
+        except LostError as error:
+            unit = "" if error.item is None else f"unit {missing[error.item].key!r}: "
+            raise InputError(f"{unit}{error}; finished units are kept") from error
 
 
 def _checked(key: str) -> str:

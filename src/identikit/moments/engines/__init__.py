@@ -2,19 +2,59 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeGuard
 
 from identikit.errors import InputError
-from identikit.moments.engines._engine import Engine
+from identikit.moments.engines._dask import Dask
+from identikit.moments.engines._engine import Engine, LostError
+from identikit.moments.engines._pool import Pool, cores
 
-__all__ = ["Engine", "engine_for"]
+__all__ = ["Dask", "Engine", "LostError", "Pool", "cores", "engine_for"]
 
 
 @contextmanager
 def engine_for(engine: object = None) -> Iterator[Engine | None]:
-    """The engine that is meant, closed afterwards if it was started here; None for this process."""
+    """The engine that is meant, closed afterwards if it was started here; None for this process.
+
+    Parameters
+    ----------
+    engine : str, Engine or distributed.Client, optional
+        "single" (the same as None), "pool", "dask", a Dask scheduler's address such as
+        "tcp://host:8786", a Dask client, or an engine, which stays open.
+    """
     if engine is None or engine == "single":
         yield None
-        return
-    raise InputError(f"there is no engine {engine!r}")
+    elif _is_engine(engine):
+        try:
+            yield engine
+        finally:
+            engine.forget()
+    else:
+        started = _start(engine)
+        try:
+            yield started
+        finally:
+            started.close()
+
+
+def _is_engine(engine: object) -> TypeGuard[Engine]:
+    return all(hasattr(engine, name) for name in ("workers", "share", "reduce", "map", "forget"))
+
+
+def _start(engine: object) -> Engine:
+    if engine == "pool":
+        return Pool()
+    if engine == "dask":
+        return Dask()
+    client = getattr(sys.modules.get("distributed"), "Client", None)
+    if isinstance(engine, str) and "://" in engine:
+        return Dask(engine)
+    if client is not None and isinstance(engine, client):
+        return Dask(engine)
+    raise InputError(
+        f"there is no engine {engine!r}; expected 'single', 'pool', 'dask', the address of a Dask "
+        "scheduler such as 'tcp://host:8786', a Dask client, or an engine"
+    )

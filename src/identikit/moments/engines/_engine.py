@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from identikit.errors import InputError
+
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: What a task needs to know beside the views, the first row, and the row after the last.
+Range = tuple[T, int, int]
+
+#: How often an item is begun again whose worker has ended.
+REDONE = 2
 
 
 class Engine(Protocol):
@@ -25,7 +33,7 @@ class Engine(Protocol):
     workers: int
 
     def share(self, views: Sequence[object]) -> list[Any]:
-        """What stands for these views in a task's first argument.
+        """What stands for these views in `reduce`.
 
         A path stays a path, which workers open; an array goes to them once.
         """
@@ -33,19 +41,43 @@ class Engine(Protocol):
 
     def reduce(
         self,
-        task: Callable[[list[Any], T], R],
+        task: Callable[[list[Any], Range[T]], R],
         shared: list[Any],
-        items: Sequence[T],
+        items: Sequence[Range[T]],
         merge: Callable[[R, R], R],
         done: Callable[[int], None],
     ) -> R:
-        """Merge ``task(shared, item)`` of all items, as a tree; `done` hears of each by number."""
+        """Merge ``task(views, item)`` of all items, as a tree; `done` hears of each by number.
+
+        An item is a range of rows, of which the task reads no others. Which results are merged with
+        which is fixed, so that the outcome does not depend on who was quicker.
+        """
         ...
 
     def map(self, task: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
         """The number and ``task(item)`` of every item, as they come."""
         ...
 
-    def close(self) -> None:
-        """Let go of the workers that were started here; closing twice is harmless."""
+    def forget(self) -> None:
+        """Let go of what was shared: arrays may hold something else the next time."""
         ...
+
+    def close(self) -> None:
+        """Forget, and let go of the workers that were started here; closing twice is harmless."""
+        ...
+
+
+class LostError(InputError):
+    """Workers ended, or whoever tells them what to do.
+
+    Parameters
+    ----------
+    message : str
+        What happened.
+    item : int, optional
+        The number of the item that worker after worker ended on.
+    """
+
+    def __init__(self, message: str, item: int | None = None) -> None:
+        super().__init__(message)
+        self.item = item

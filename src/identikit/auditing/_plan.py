@@ -1,0 +1,244 @@
+"""How an audit gets through within its memory: at once, pair by pair, or on leading subspaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from identikit._linalg import blas_threads
+from identikit.errors import InputError
+from identikit.moments._folds import Folds
+from identikit.moments._memory import (
+    COPIES,
+    HELD,
+    LEAST_ROWS,
+    SAMPLE,
+    audit_bytes,
+    block_rows,
+    default_memory,
+)
+from identikit.moments._reduce import leading, reduction_bytes
+from identikit.moments._tiles import Tile, tiles
+from identikit.moments.engines import Engine
+from identikit.sources import Source
+from identikit.sources._projected import CHUNK, Projected, ProjectedSource
+
+Progress = Callable[[str, int, int], None]
+
+#: The groups that do not speak of single axes: reduced views have none of their own.
+AXIS_FREE = ("rigid", "similarity", "linear", "affine")
+
+#: The checks that ask about single columns, or how many there are.
+OF_COLUMNS = ("dominant column", "rank", "widths")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is read together, in which form, and why.
+
+    Parameters
+    ----------
+    widths : tuple of int
+        Columns of each view as it is compared.
+    reduced : tuple of int
+        Numbers of the views that are reduced to their leading subspace first.
+    tiles : tuple of Tile
+        The passes over the rows, after that.
+    block_rows : int
+        Rows to read at a time.
+    careful : bool
+        Whether there is no room for several threads to read at once.
+    needed, budget : int
+        Bytes that all views as they are would take in one pass, and that may be taken.
+    """
+
+    widths: tuple[int, ...]
+    reduced: tuple[int, ...]
+    tiles: tuple[Tile, ...]
+    block_rows: int
+    careful: bool
+    needed: int
+    budget: int
+
+    @property
+    def choice(self) -> str:
+        """Which way was taken, in a few words."""
+        return f"reduced to {self._limit} dimensions" if self.reduced else self._passes
+
+    @property
+    def _limit(self) -> int:
+        # One column is for the mean.
+        return max(self.widths[v] for v in self.reduced) - 1
+
+    @property
+    def _passes(self) -> str:
+        return "one pass" if len(self.tiles) == 1 else f"{len(self.tiles)} passes over pairs"
+
+    @property
+    def says(self) -> str:
+        """The choice in one sentence, with its reason."""
+        if self.choice == "one pass":
+            return "All views were read in one pass."
+        why = (
+            f"as all of them at once would take {self.needed / 1e6:,.1f} MB of memory, and "
+            f"{self.budget / 1e6:,.1f} MB may be used"
+        )
+        if not self.reduced:
+            return f"The views were read in {self._passes}, {why}."
+        return (
+            f"Of {len(self.widths)} views, {len(self.reduced)} were reduced to {self._limit:,} "
+            f"dimensions or less, {why}; then they were read in {self._passes}."
+        )
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """What became of a view: how many leading directions it has left, and what they leave out.
+
+    `lost`, `exact` and `bound` are those of `Subspace`.
+    """
+
+    dims: int
+    lost: float
+    exact: bool
+    bound: float
+
+
+def plan(widths: Sequence[int], folds: int, rows: int, memory: int | None = None) -> Plan:
+    """Choose how to read views, so that no process takes more memory than it may.
+
+    All at once if that fits, else in several passes over pairs. If a pair is too wide for that,
+    every view wider than some limit is reduced to that many columns first, its leading directions
+    and its mean, with the largest limit that fits. Counted are the statistics, the work on a pair,
+    the bases of all reduced views, blocks of rows and the row sample.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Columns of each view.
+    folds, rows : int
+        How many folds, and rows.
+    memory : int, optional
+        Bytes; half of the machine's memory by default.
+    """
+    budget = default_memory() if memory is None else memory
+    needed = audit_bytes(widths, folds, rows)
+    if _pair_bytes(widths, folds, rows) <= budget:
+        return _planned(widths, widths, folds, rows, needed, budget)
+
+    def limited(limit: int) -> list[int]:
+        return [min(limit, rows) if width > limit else width for width in widths]
+
+    def fits(limit: int) -> bool:
+        return _reduced_bytes(widths, limited(limit), folds, rows) <= budget
+
+    # What is needed rises with the limit but where it reaches a view's width: no basis for that.
+    ends = sorted({2, *(width for width in widths if width > 2)}, reverse=True)
+    for above, least in pairwise(ends):
+        if fits(least):
+            most = above - 1
+            while least < most:
+                middle = (least + most + 1) // 2
+                least, most = (middle, most) if fits(middle) else (least, middle - 1)
+            return _planned(widths, limited(least), folds, rows, needed, budget)
+    small = _reduced_bytes(widths, limited(2), folds, rows)
+    raise InputError(
+        f"even with every view reduced to 2 columns an audit in {folds} folds needs "
+        f"{small / 1e6:,.1f} MB, the budget is {budget / 1e6:,.1f} MB; give a larger memory budget"
+    )
+
+
+def _planned(
+    widths: Sequence[int],
+    compared: Sequence[int],
+    folds: int,
+    rows: int,
+    needed: int,
+    budget: int,
+) -> Plan:
+    reduced = tuple(v for v, width in enumerate(widths) if compared[v] < width)
+    room = budget - _held_bytes(widths, compared)
+    passes = tiles(compared, folds, room, rows)
+    together = [[compared[v] for v in tile.views] for tile in passes]
+    room -= max(audit_bytes(some, folds, rows) for some in together)
+    read = max(sum(some) for some in together) + max((widths[v] for v in reduced), default=0)
+    step = block_rows(read, room)
+    a_thread = 8 * read * (folds * read + HELD * SAMPLE + COPIES * block_rows(read))
+    careful = room < a_thread * blas_threads()
+    return Plan(tuple(compared), reduced, tuple(passes), step, careful, needed, budget)
+
+
+def _pair_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
+    """Bytes that the widest pair takes in a pass of its own."""
+    return audit_bytes(sorted(widths)[-2:], folds, rows)
+
+
+def _held_bytes(widths: Sequence[int], compared: Sequence[int]) -> int:
+    """Bytes of the bases of all reduced views, and of the block that is being projected."""
+    bases = [width * few for width, few in zip(widths, compared) if few < width]
+    widest = max((width for width, few in zip(widths, compared) if few < width), default=0)
+    return 8 * (sum(bases) + (LEAST_ROWS + CHUNK) * widest)
+
+
+def _reduced_bytes(widths: Sequence[int], compared: Sequence[int], folds: int, rows: int) -> int:
+    """Bytes of an audit of reduced views: while the last is reduced, or while they are compared."""
+    held = _held_bytes(widths, compared)
+    reducing = [
+        reduction_bytes(width, few - 1) for width, few in zip(widths, compared) if few < width
+    ]
+    return held + max([_pair_bytes(compared, folds, rows), *reducing])
+
+
+def reduce_views(
+    sources: Sequence[Source],
+    chosen: Plan,
+    folds: Folds,
+    seed: int = 0,
+    *,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+) -> tuple[list[Source], dict[int, Reduced]]:
+    """The views as they are compared, and what became of those that are reduced.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        The views, open. Closing a reduced one closes its source.
+    chosen : Plan
+        Which of them are reduced, and to how many columns.
+    folds : Folds
+        Which rows count: those in a fold.
+    seed : int
+        Of the random numbers, if any.
+    engine : Engine, optional
+        Who reads the rows.
+    progress : callable, optional
+        Called with ("reducing", done, of how many).
+    """
+    views, what = list(sources), {}
+    widths = [source.width for source in sources]
+    left = chosen.budget - _held_bytes(widths, chosen.widths)
+    for position, v in enumerate(chosen.reduced):
+        found = leading(
+            sources[v],
+            folds,
+            max(1, chosen.widths[v] - 1),
+            left,
+            seed,
+            engine=engine,
+            progress=_share(progress, position, len(chosen.reduced)),
+        )
+        what[v] = Reduced(found.basis.shape[1], found.lost, found.exact, found.bound)
+        recipe = Projected(sources[v].origin, found.mean, found.with_mean())
+        del found
+        views[v] = ProjectedSource(sources[v], recipe)
+    return views, what
+
+
+def _share(
+    progress: Progress | None, position: int, views: int
+) -> Callable[[int, int], None] | None:
+    if progress is None:
+        return None
+    return lambda done, rows: progress("reducing", position * rows + done, views * rows)

@@ -1,0 +1,134 @@
+"""A few stretches of consecutive rows: the one thing that moments do not know is order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array, eigh
+from identikit.moments import Moments
+from identikit.sources import Source
+
+#: Rows of a window, and the fewest that say anything.
+ROWS, FEWEST = 2048, 60
+
+#: Leading principal axes of a view that are looked at, and rows that each of them needs.
+AXES, ROWS_AN_AXIS = 24, 40
+
+#: Bytes of a wide view that are read at a time.
+CHUNK_BYTES = 2**24
+
+
+@dataclass(frozen=True)
+class Window:
+    """Consecutive rows of all views, as `prepared`; rows that are not finite are zero.
+
+    Parameters
+    ----------
+    first, last : int
+        The first row and the last.
+    scores : tuple of array (n, k)
+        Of each view.
+    """
+
+    first: int
+    last: int
+    scores: tuple[Array, ...]
+
+
+def read_windows(sources: Sequence[Source], moments: Moments) -> tuple[Window, ...]:
+    """All of some rows together, and then a window each at the start, the middle and the end.
+
+    Of few rows there is one window of all, and of fewer than 60 none.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        Open.
+    moments : Moments
+        Of these views, from which their principal axes are.
+    """
+    rows = sources[0].rows
+    if rows < FEWEST:
+        return ()
+    size = min(ROWS, rows // 3)
+    starts = [0, (rows - size) // 2, rows - size]
+    if size < FEWEST:
+        size, starts = rows, [0]
+    parts: list[list[Array]] = [[] for _ in starts]
+    whole = []
+    for view, source in enumerate(sources):
+        found = [_leading(source, moments, view, start, size) for start in starts]
+        whole.append(prepared(np.concatenate(found)))
+        for part, scores in zip(parts, found):
+            part.append(prepared(scores))
+    together = Window(0, rows - 1, tuple(whole))
+    if len(starts) == 1:
+        return (together,)
+    ends = [start + size - 1 for start in starts]
+    return (together, *(Window(a, b, tuple(part)) for a, b, part in zip(starts, ends, parts)))
+
+
+def _leading(source: Source, moments: Moments, view: int, start: int, size: int) -> Array:
+    """Rows of a view along its leading principal axes."""
+    values, axes = moments.principal(view)
+    axes = axes[:, : min(AXES, moments.whiten(view).rank)]
+    axes = axes[:, values[: axes.shape[1]] > 0]
+    centre, step = moments.centre(view), max(1, CHUNK_BYTES // (8 * source.width))
+    scores = np.empty((size, axes.shape[1]))
+    with np.errstate(invalid="ignore", over="ignore"):
+        for first in range(0, size, step):
+            stop = min(first + step, size)
+            block = source.read(start + first, start + stop).astype(np.float64)
+            scores[first:stop] = (block - centre) @ axes
+    return scores
+
+
+def prepared(scores: Array) -> Array:
+    """Scores in time, made fit for comparing shifts: orthonormal columns of about white noise.
+
+    1. Rows further out than the median are drawn in to it, so that no single row decides.
+    2. Each axis less what the row before says of it (an autoregression of order one), so that
+       views that change slowly agree at one shift and not at every small one.
+    3. The first step again.
+
+    Parameters
+    ----------
+    scores : array (n, k)
+        Largest variance first.
+    """
+    with np.errstate(invalid="ignore"):
+        finite = np.isfinite(scores.sum(axis=1))
+    scores = np.where(finite[:, None], scores, 0.0)[:, : len(scores) // ROWS_AN_AXIS]
+    if np.count_nonzero(finite) < FEWEST / 2:
+        return scores[:, :0]
+    scores = _drawn_in(scores, finite)
+    same = np.clip(np.einsum("ij,ij->j", scores[1:], scores[:-1]), 0.0, 1.0)
+    return _drawn_in(np.concatenate([scores[:1], scores[1:] - same * scores[:-1]]), finite)
+
+
+def _drawn_in(scores: Array, finite: NDArray[np.bool_]) -> Array:
+    """Orthonormal columns without outliers; in a few rounds, as outliers hide others."""
+    scores = orthonormal(scores, finite)
+    for _ in range(3):
+        norms: Array = np.sqrt(np.square(scores).sum(axis=1))
+        median = np.median(norms[finite])
+        nearer = np.divide(median, norms, out=np.ones_like(norms), where=norms > median)
+        scores = orthonormal(scores * nearer[:, None], finite)
+    return scores
+
+
+def orthonormal(scores: Array, finite: NDArray[np.bool_]) -> Array:
+    """Centred columns turned and scaled to be orthonormal, fewer if they are dependent.
+
+    Rows that are not finite are zero.
+    """
+    mean = scores[finite].mean(axis=0)
+    scores = np.where(finite[:, None], scores - mean, 0.0)
+    values, vectors = eigh(scores.T @ scores)
+    kept = values > 1e-10 * values.max(initial=0.0)
+    result: Array = scores @ (vectors[:, kept] / np.sqrt(values[kept]))
+    return result

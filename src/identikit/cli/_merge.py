@@ -1,0 +1,54 @@
+"""`identikit merge`: several moments files into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from identikit.cli import _options as options
+from identikit.cli._moments import in_words, say_written, summary
+from identikit.cli._output import print_json
+
+EXAMPLE = "identikit merge part*.moments -o all.moments"
+
+
+def command(
+    parts: Annotated[
+        list[str],
+        typer.Argument(metavar="PART", help="Files that `identikit moments` or `merge` wrote."),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE.moments", help="Save the whole here.")
+    ],
+    names: options.Names = None,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Merge the statistics of different rows of the same views, in any order.
+
+    Parts must agree in the names and widths of their views and in their folds (with --names, they
+    may call the views what they like), and no shard may come twice.
+    """
+    from identikit.moments._file import check_suffix
+    from identikit.moments._merge import merge_moments
+
+    check_suffix(output)
+    options.check_target(output, parts, overwrite=force)
+    merged = merge_moments(parts, options.split_names(names))
+    merged.save(output, overwrite=force)
+    if json:
+        print_json(summary(merged, output) | {"parts": parts})
+        return
+    typer.echo(f"Merged {len(parts)} files with {len(merged.shards)} shards. {in_words(merged)}")
+    if not quiet:
+        known = sum(shard.rows for shard in merged.shards)
+        if known < merged.rows + merged.dropped:
+            typer.echo(
+                f"{merged.rows + merged.dropped - known} rows came without digests: nobody can "
+                "tell whether they were counted twice",
+                err=True,
+            )
+        say_written(output)

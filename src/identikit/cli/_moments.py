@@ -1,0 +1,131 @@
+"""`identikit moments`: the statistics of some rows as a file, to be merged and audited later."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from identikit.cli import _options as options
+from identikit.cli._output import print_json
+from identikit.cli._progress import progress_bar
+from identikit.errors import InputError
+
+if TYPE_CHECKING:
+    from identikit.moments import Moments
+
+EXAMPLE = "identikit moments run1.npy run2.npy -o part1.moments"
+
+
+def command(
+    views: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="VIEW", help="Two or more files of the same rows, as `identikit audit` takes."
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE.moments", help="Save the statistics here."),
+    ],
+    groups: options.Groups = None,
+    names: options.Names = None,
+    folds: options.Folds = 5,
+    drop_nonfinite: options.DropNonfinite = False,
+    seed: Annotated[int, typer.Option(help="Of the row sample that a few measures use.")] = 0,
+    no_sample: Annotated[
+        bool, typer.Option("--no-sample", help="Keep no rows in the file, statistics only.")
+    ] = False,
+    memory: options.Memory = None,
+    engine: options.Engine = None,
+    scheduler: options.Scheduler = None,
+    workers: options.Workers = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on from FILE.moments.partial, left by a killed reading."),
+    ] = False,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Save the statistics of views, from which `identikit audit` tells the same as from the rows.
+
+    Files of different rows of the same views are merged with `identikit merge`; a group of rows
+    must lie in one of them. A file also holds a sample of up to 1000 rows, as they are: where rows
+    may not be shared, leave them out with --no-sample, and the measures that need rows are absent.
+    Statistics of very few rows still tell of them: those of a fold of one row are that row.
+    """
+    from identikit.moments import SAMPLE, assign_folds, check_memory, check_suffix, read_and_save
+    from identikit.sources import open_sources
+
+    check_suffix(output)
+    options.check_target(output, [*views, groups], overwrite=force)
+    if len(views) < 2:
+        raise InputError("moments are for comparing views: give at least two")
+    sources = open_sources(views, options.split_names(names))
+    try:
+        check_memory([source.width for source in sources], folds, options.parse_size(memory))
+        labels = options.read_groups(groups)
+        with (
+            options.chosen_engine(engine, scheduler, workers) as ready,
+            progress_bar(quiet) as progress,
+        ):
+            moments = read_and_save(
+                sources,
+                assign_folds(sources[0].rows, folds, labels),
+                output,
+                resume=resume,
+                overwrite=force,
+                seed=seed,
+                sample=0 if no_sample else SAMPLE,
+                drop_nonfinite=drop_nonfinite,
+                progress=lambda done, rows: progress("reading", done, rows),
+                engine=ready,
+            )
+    finally:
+        for source in sources:
+            source.close()
+    if json:
+        print_json(summary(moments, output))
+        return
+    typer.echo(in_words(moments))
+    if not quiet:
+        say_written(output)
+
+
+def summary(moments: Moments, path: Path) -> dict[str, Any]:
+    """What a moments file holds, as a JSON document."""
+    from identikit import __version__
+    from identikit.moments._header import FOLD_RULES
+
+    return {
+        "identikit": __version__,
+        "moments": str(path),
+        "rows": moments.rows,
+        "dropped": moments.dropped,
+        "folds": moments.folds,
+        "fold_rule": FOLD_RULES[moments.grouped],
+        "seed": moments.seed,
+        "sample": len(moments.sample.keys),
+        "views": [{"name": n, "dims": w} for n, w in zip(moments.names, moments.widths)],
+        "shards": [{"rows": s.rows, "digests": list(s.digests)} for s in moments.shards],
+    }
+
+
+def in_words(moments: Moments) -> str:
+    """The same in two lines."""
+    views = ", ".join(f"{n} ({w} columns)" for n, w in zip(moments.names, moments.widths))
+    left_out = f", {moments.dropped} rows left out" if moments.dropped else ""
+    sample = len(moments.sample.keys)
+    return (
+        f"Statistics of {moments.rows} rows in {moments.folds} folds{left_out}, and "
+        f"{f'a sample of {sample} rows' if sample else 'no sample of rows'}.\nViews: {views}."
+    )
+
+
+def say_written(path: Path) -> None:
+    """Say where the file is, and what it is good for."""
+    audit = shlex.join(["identikit", "audit", str(path)])
+    typer.echo(f"wrote {path}; to use it:\n  {audit}", err=True)

@@ -1,0 +1,122 @@
+"""Rows summed up on the device that holds them, through the array API standard and in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+from identikit.moments._folds import Chosen
+from identikit.moments._part import Layout, Part
+from identikit.moments._scan import Blocks, Reading, Scan, digest
+from identikit.moments._segment import Segment
+from identikit.sources._device import DeviceSource, to_numpy
+
+
+class DeviceScan(Scan):
+    """A `Scan` of views on one device: what comes to the host is the row sample and a Gram a fold.
+
+    Beside them only a few rows of each block, by which the pivot and the drift are judged.
+
+    Parameters
+    ----------
+    sources : sequence of DeviceSource
+        All on one device that has float64.
+    reading : Reading
+        How to read them.
+    """
+
+    def __init__(self, sources: Sequence[DeviceSource], reading: Reading) -> None:
+        super().__init__(sources, reading)
+        self.views, self.xp, self.device = sources, sources[0].xp, sources[0].device
+        self.piece = reading.step
+        self.turns = [self._send(turn) for turn in self.layout.inverses]
+
+    def blocks(self, start: int, stop: int) -> Blocks:
+        """First row, views and digests of every block."""
+        for first in range(start, stop, self.reading.step):
+            rows = first, min(first + self.reading.step, stop)
+            asked = self.sources if self.reading.digest else ()
+            hashes = [digest(source.read(*rows), first) for source in asked]
+            yield first, [view.block(*rows) for view in self.views], hashes
+
+    def take(self, views: list[Any], chosen: Chosen) -> list[Any]:
+        """Some rows of every view."""
+        if isinstance(chosen, slice):
+            return [view[chosen, :] for view in views]
+        which = self._send(chosen)
+        return [self.xp.take(view, which, axis=0) for view in views]
+
+    def numbers(self, view: Any) -> Array:
+        """A few rows in float64, in the memory of this process."""
+        return to_numpy(self._double(view))
+
+    def mean(self, view: Any) -> Array:
+        """The mean of a view's rows."""
+        return to_numpy(self.xp.mean(self._double(view), axis=0))
+
+    def finite(self, views: list[Any]) -> NDArray[np.bool_]:
+        """Which rows are finite in every view."""
+        every = [self.xp.isfinite(self._double(view)) for view in views]
+        return to_numpy(self.xp.all(self.xp.concat(every, axis=1), axis=1))
+
+    def bounded(self, norms: Any) -> bool:
+        """Whether the products of squared norms are finite: if a row is not, they are not."""
+        with np.errstate(over="ignore", invalid="ignore"):  # array_api_strict computes by NumPy
+            return bool(self.xp.isfinite(self.xp.sum(norms * norms)))
+
+    def segment(self, pivot: Array, norms: Any) -> Segment:
+        """An empty segment about this pivot; `norms` are those of its first rows."""
+        return _DeviceSegment(self.layout, pivot, self.mean(norms), self.xp, self.turns)
+
+    def augmented(self, views: list[Any], pivot: Array) -> Any:
+        """Rows less the pivot, their squared norms by view, and a one."""
+        xp, rows = self.xp, [self._double(view) for view in views]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if pivot.any():
+                there = self._send(pivot)
+                rows = [z - there[columns] for z, columns in zip(rows, self.layout.columns)]
+            norms = [xp.sum(z * z, axis=1, keepdims=True) for z in rows]
+        one = xp.ones((rows[0].shape[0], 1), dtype=xp.float64, device=self.device)
+        return xp.concat([*rows, *norms, one], axis=1)
+
+    def _double(self, view: Any) -> Any:
+        return self.xp.astype(view, self.xp.float64, copy=False)
+
+    def _send(self, array: NDArray[Any]) -> Any:
+        # A copy, since some libraries keep the memory, and warn if it is not theirs to write.
+        return self.xp.asarray(np.array(array, order="C"), device=self.device)
+
+
+class _DeviceSegment(Segment):
+    """A `Segment` whose Gram matrix grows on the device, and comes to the host at its end.
+
+    Parameters
+    ----------
+    xp : module
+        The array API.
+    turns : list of arrays
+        The layout's inverses, on the device.
+    """
+
+    def __init__(
+        self, layout: Layout, pivot: Array, spread: Array, xp: Any, turns: list[Any]
+    ) -> None:
+        super().__init__(layout, pivot, spread)
+        self.xp, self.turns, self.sums = xp, turns, None
+
+    def add(self, rows: Any) -> None:
+        """Add augmented rows."""
+        if self.turns:
+            turned = [rows[:, c] @ turn for c, turn in zip(self.layout.columns, self.turns)]
+            rows = self.xp.concat([*turned, rows[:, self.layout.width :]], axis=1)
+        product = rows.T @ rows
+        self.sums = product if self.sums is None else self.sums + product
+
+    def part(self) -> Part:
+        """The moments about the mean, from the sums about the pivot; uses the segment up."""
+        self.gram = np.array(to_numpy(self.sums), order="C")
+        return super().part()

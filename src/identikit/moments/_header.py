@@ -1,0 +1,245 @@
+"""What a moments file says of itself, and what must therefore be in it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from identikit._version import __version__
+from identikit.errors import InputError
+from identikit.moments._moments import Moments, Shard
+
+FORMAT, NUMBER = "identikit-moments", 1
+
+#: The words for ``Moments.grouped``.
+FOLD_RULES = {True: "whole groups of rows", False: "runs of consecutive rows", None: None}
+
+DIGEST_BYTES = 16
+_SIZES = {"F64": 8, "U64": 8, "U8": 1}
+
+
+@dataclass(frozen=True)
+class Partial:
+    """How far a reading has come: which ranges of how many rows, in which pass, with what digests.
+
+    The fingerprint tells it from a reading of anything else, or in any other way.
+    """
+
+    second: bool
+    spans: tuple[tuple[int, int], ...]
+    rows: int
+    digests: tuple[str, ...]
+    fingerprint: dict[str, Any]
+
+    def __str__(self) -> str:
+        done = sum(stop - start for start, stop in self.spans)
+        return f"{done} of {self.rows} rows in the {'second' if self.second else 'first'} pass"
+
+
+@dataclass(frozen=True)
+class Header:
+    """All of some moments but the numbers themselves.
+
+    Parameters
+    ----------
+    names, widths, eps : tuples
+        Of each view.
+    counts : tuple of int
+        Rows of each fold.
+    grouped, seed, dropped, shards
+        As of `Moments`.
+    sample_size, sample_rows : int
+        How many rows the sample may have, and has.
+    turned : bool
+        Whether the scatter is kept in other coordinates than the views' own.
+    partial : Partial or None
+        Of a reading that is under way.
+    version : str
+        The identikit that wrote it.
+    """
+
+    names: tuple[str, ...]
+    widths: tuple[int, ...]
+    eps: tuple[float, ...]
+    counts: tuple[int, ...]
+    grouped: bool | None
+    seed: int | None
+    dropped: int
+    shards: tuple[Shard, ...]
+    sample_size: int
+    sample_rows: int
+    turned: bool
+    partial: Partial | None = None
+    version: str = __version__
+
+    @property
+    def rows(self) -> int:
+        """Rows of all folds."""
+        return sum(self.counts)
+
+    @staticmethod
+    def of(moments: Moments, partial: Partial | None = None) -> Header:
+        """The header of some moments."""
+        return Header(
+            moments.names,
+            moments.widths,
+            moments.eps,
+            tuple(part.count for part in moments.parts),
+            moments.grouped,
+            moments.seed,
+            moments.dropped,
+            moments.shards,
+            moments.sample.size,
+            len(moments.sample.keys),
+            moments.layout.roots is not None,
+            partial,
+        )
+
+    def to_json(self) -> str:
+        """The document that `parse` reads."""
+        views = zip(self.names, self.widths, self.eps)
+        document = {
+            "format": FORMAT,
+            "number": NUMBER,
+            "identikit": self.version,
+            "views": [{"name": n, "width": w, "eps": e} for n, w, e in views],
+            "rows": self.rows,
+            "folds": list(self.counts),
+            "fold_rule": FOLD_RULES[self.grouped],
+            "dropped": self.dropped,
+            "sample": {"seed": self.seed, "size": self.sample_size, "rows": self.sample_rows},
+            "turned": self.turned,
+            "shards": [{"rows": s.rows, "digests": list(s.digests)} for s in self.shards],
+            "partial": None if self.partial is None else asdict(self.partial),
+        }
+        return json.dumps(document, allow_nan=False)
+
+    def tensors(self) -> dict[str, dict[str, Any]]:
+        """The entries of the safetensors header, in the order of the bytes."""
+        d, k, folds, m = sum(self.widths), len(self.widths), len(self.counts), self.sample_rows
+        shapes: dict[str, tuple[str, list[int]]] = {
+            "means": ("F64", [folds, d]),
+            "cubics": ("F64", [folds, k, d]),
+            "quartics": ("F64", [folds, k, k]),
+            # The lower triangle, row by row.
+            "scatters": ("F64", [folds, d * (d + 1) // 2]),
+            "sample_keys": ("U64", [m]),
+            "sample_rows": ("F64", [m, d]),
+        }
+        for view, width in enumerate(self.widths if self.turned else ()):
+            shapes[f"root_{view}"] = shapes[f"inverse_{view}"] = "F64", [width, width]
+        shapes["digest"] = "U8", [DIGEST_BYTES]
+        entries, end = {}, 0
+        for name, (dtype, shape) in shapes.items():
+            begin, end = end, end + math.prod(shape) * _SIZES[dtype]
+            entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+        return entries
+
+
+def parse_header(text: object, label: str) -> Header:
+    """Read and check what `Header.to_json` wrote.
+
+    Parameters
+    ----------
+    text : object
+        The document.
+    label : str
+        What errors call the file.
+    """
+    try:
+        document: Any = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{label} is damaged: its header is not JSON ({error})") from error
+    form = document.get("format") if isinstance(document, dict) else None
+    if form != FORMAT:
+        raise InputError(
+            f"{label} holds no moments: its header says {str(form)[:100]!r}, expected {FORMAT!r}; "
+            "write one with identikit moments"
+        )
+    number = document.get("number")
+    if type(number) is int and number > NUMBER:
+        raise InputError(
+            f"{label} has format {number} of moments files, written by identikit "
+            f"{str(document.get('identikit'))[:100]}; identikit {__version__} reads format "
+            f"{NUMBER}: install a newer one"
+        )
+    try:
+        return _checked(document)
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise InputError(
+            f"{label} is damaged: its header is not one of moments ({reason[:200]})"
+        ) from error
+
+
+def _checked(document: Any) -> Header:
+    _expect(type(document["number"]) is int and document["number"] == NUMBER, document, "number")
+    views, sample, rule = document["views"], document["sample"], document["fold_rule"]
+    _expect(isinstance(views, list) and len(views) > 0, document, "views")
+    header = Header(
+        names=tuple(_text(view, "name") for view in views),
+        widths=tuple(_whole(view, "width", 1) for view in views),
+        eps=tuple(_spacing(view) for view in views),
+        counts=tuple(_whole(document["folds"], fold) for fold in range(len(document["folds"]))),
+        grouped=next((key for key, words in FOLD_RULES.items() if words == rule), None),
+        seed=sample["seed"],
+        dropped=_whole(document, "dropped"),
+        shards=tuple(_shard(shard, len(views)) for shard in document["shards"]),
+        sample_size=_whole(sample, "size"),
+        sample_rows=_whole(sample, "rows"),
+        turned=document["turned"],
+        partial=None if document["partial"] is None else _partial(document["partial"], len(views)),
+        version=_text(document, "identikit"),
+    )
+    _expect(bool(header.counts), document, "folds")
+    _expect(header.rows == _whole(document, "rows"), document, "rows")
+    _expect(FOLD_RULES[header.grouped] == rule, document, "fold_rule")
+    _expect(header.seed is None or type(header.seed) is int, sample, "seed")
+    _expect(header.sample_rows <= min(header.sample_size, header.rows), document, "sample")
+    _expect(type(header.turned) is bool, document, "turned")
+    return header
+
+
+def _expect(sound: bool, entry: Any, key: str | int) -> None:
+    if not sound:
+        raise ValueError(f"{key!r} cannot be {str(entry[key])[:100]!r}")
+
+
+def _whole(entry: Any, key: str | int, least: int = 0) -> int:
+    value = entry[key]
+    _expect(type(value) is int and least <= value < 2**63, entry, key)
+    return int(value)
+
+
+def _text(entry: Any, key: str) -> str:
+    _expect(isinstance(entry[key], str), entry, key)
+    return str(entry[key])
+
+
+def _spacing(entry: Any) -> float:
+    _expect(type(entry["eps"]) in (float, int) and 0 < entry["eps"] <= 1, entry, "eps")
+    return float(entry["eps"])
+
+
+def _shard(entry: Any, views: int) -> Shard:
+    return Shard(_whole(entry, "rows", 1), _digests(entry, views))
+
+
+def _digests(entry: Any, views: int) -> tuple[str, ...]:
+    """Of each view, a number of 128 bits."""
+    digests = tuple(entry["digests"])
+    sound = all(re.fullmatch("[0-9a-f]{32}", digest) for digest in digests)
+    _expect(sound and len(digests) == views, entry, "digests")
+    return digests
+
+
+def _partial(entry: Any, views: int) -> Partial:
+    spans = tuple((_whole(span, 0), _whole(span, 1, 1)) for span in entry["spans"])
+    digests = _digests(entry, views)
+    _expect(type(entry["second"]) is bool, entry, "second")
+    _expect(isinstance(entry["fingerprint"], dict), entry, "fingerprint")
+    rows = _whole(entry, "rows", 1)
+    return Partial(entry["second"], spans, rows, digests, entry["fingerprint"])

@@ -1,0 +1,193 @@
+"""Reading that goes on where it was killed: what has been read is kept in a file."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from identikit._version import __version__
+from identikit.errors import InputError
+from identikit.moments._file import check_suffix, read, save_moments, write
+from identikit.moments._folds import Folds
+from identikit.moments._header import Partial
+from identikit.moments._moments import Moments
+from identikit.moments._passes import Kept, kept_spans, read_moments, stamps_of
+from identikit.moments._scan import Progress, Scanned
+from identikit.moments.engines import Engine
+from identikit.sources import Source
+
+#: Seconds between two writings of what has been read.
+EVERY = 5.0
+
+#: And no more than one part in this many of the time goes into them.
+SHARE = 20
+
+_BLOCK_ROWS = 65536
+
+
+def read_and_save(
+    sources: Sequence[Source],
+    folds: Folds,
+    path: str | os.PathLike[str],
+    *,
+    resume: bool = False,
+    overwrite: bool = True,
+    seed: int = 0,
+    sample: int = 1000,
+    drop_nonfinite: bool = False,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+    every: float = EVERY,
+) -> Moments:
+    """`read_moments`, saved to a file; while rows are read, what has been read is kept beside it.
+
+    Parameters
+    ----------
+    path : path
+        Ends in ``.moments``. A reading that is killed leaves the same with ``.partial`` after it.
+    resume : bool
+        Go on from what was kept, if anything was. Otherwise such a file is an error: it may be
+        hours of work.
+    overwrite : bool
+        If false, an existing moments file is an error and not touched.
+    every : float
+        Seconds between two writings.
+
+    Returns
+    -------
+    Moments
+    """
+    check_suffix(path)
+    partial = Path(path).with_name(f"{Path(path).name}.partial")
+    if partial.exists() and not resume:
+        raise InputError(
+            f"{partial} holds what was read before; go on from there with --resume, or delete it "
+            "to start over"
+        )
+    known = fingerprint(sources, folds, seed=seed, sample=sample, drop_nonfinite=drop_nonfinite)
+    moments = read_moments(
+        sources,
+        folds,
+        seed=seed,
+        sample=sample,
+        drop_nonfinite=drop_nonfinite,
+        progress=progress,
+        engine=engine,
+        digest=True,
+        keeper=FileKeeper(partial, known, every),
+    )
+    save_moments(moments, path, overwrite=overwrite)
+    partial.unlink(missing_ok=True)
+    return moments
+
+
+def fingerprint(
+    sources: Sequence[Source], folds: Folds, *, seed: int, sample: int, drop_nonfinite: bool
+) -> dict[str, Any]:
+    """What makes a reading this one: what is read, and how, by the words an error uses for it."""
+    known: dict[str, Any] = {
+        "the version of identikit": __version__,
+        "the names of the views": [source.name for source in sources],
+        "the number of rows": folds.rows,
+        "the number of folds": folds.count,
+        "the groups": None if folds.labels is None else _digest(folds.labels.data),
+        "the seed": seed,
+        "the size of the row sample": sample,
+        "leaving out rows that are not finite": drop_nonfinite,
+    }
+    for source in sources:
+        known[f"the columns of view {source.name!r}"] = source.width
+        known[f"the precision of view {source.name!r}"] = source.eps
+        known[f"the origin of view {source.name!r}"] = _origin(source)
+        files = [str(path) for path in source.files], stamps_of(source)
+        known[f"the files of view {source.name!r}"] = _digest(repr(files).encode())
+    return known
+
+
+def _origin(source: Source) -> str:
+    """A path, or a digest of what stands for one."""
+    if isinstance(source.origin, str):
+        return source.origin
+    if hasattr(source.origin, "open_source"):
+        return _digest(pickle.dumps(source.origin))
+    digest = blake2b(digest_size=16)
+    for start in range(0, source.rows, _BLOCK_ROWS):
+        block = source.read(start, min(start + _BLOCK_ROWS, source.rows))
+        digest.update(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _digest(data: bytes | memoryview) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+class FileKeeper:
+    """Keeps what has been read in a file, now and then.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    fingerprint : dict
+        Of this reading; see `fingerprint`.
+    every : float
+        Seconds between two writings.
+    """
+
+    def __init__(self, path: Path, fingerprint: dict[str, Any], every: float = EVERY) -> None:
+        self.path, self.fingerprint, self.every = path, fingerprint, every
+        self.next = time.monotonic() + every
+
+    def keep(self, kept: Kept) -> None:
+        """Write what has been read, unless that was done a moment ago."""
+        begin = time.monotonic()
+        if begin < self.next:
+            return
+        second, spans, scanned = kept
+        rows, digests = self.fingerprint["the number of rows"], scanned.digests
+        written = tuple(f"{digest:032x}" for digest in digests)
+        write(scanned.moments, self.path, Partial(second, spans, rows, written, self.fingerprint))
+        end = time.monotonic()
+        self.next = end + max(self.every, SHARE * (end - begin))
+
+    def recall(self) -> Kept | None:
+        """What was kept of this reading, if anything was."""
+        if not self.path.exists():
+            return None
+        try:
+            header, moments = read(self.path)
+        except InputError as error:
+            raise InputError(f"{error}; or delete it, to read from the start") from error
+        partial = header.partial
+        if partial is None:
+            raise InputError(f"{self.path} is not what was kept of a reading: delete or rename it")
+        differ = [
+            f"{what} ({_short(partial.fingerprint.get(what))}, now {_short(now)})"
+            for what, now in self.fingerprint.items()
+            if partial.fingerprint.get(what) != now
+        ]
+        if differ:
+            raise InputError(
+                f"{self.path} was kept of another reading, which differs in {'; '.join(differ)}: "
+                "read the same in the same way, or delete it to read from the start"
+            )
+        whole = set(kept_spans(self.fingerprint["the number of rows"]))
+        if not whole.issuperset(partial.spans) or len(set(partial.spans)) < len(partial.spans):
+            raise InputError(
+                f"{self.path} is damaged: it tells of ranges of rows that nobody reads; delete it "
+                "to read from the start"
+            )
+        digests = tuple(int(digest, 16) for digest in partial.digests)
+        return Kept(partial.second, partial.spans, Scanned(moments, digests))
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"…{text[-59:]}"

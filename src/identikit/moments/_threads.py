@@ -1,0 +1,75 @@
+"""Several ranges of rows at once, in threads of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import reduce
+from operator import add
+
+from identikit._linalg import one_thread
+from identikit.moments._scan import Reading, Scanned, scan
+from identikit.sources import Source, open_sources
+
+#: Seconds between two looks at how far the threads are.
+PATIENCE = 0.1
+
+
+class _StoppedError(Exception):
+    """Another thread has failed, or the user wants to stop."""
+
+
+def scan_spans(
+    sources: Sequence[Source],
+    reading: Reading,
+    spans: Sequence[tuple[int, int]],
+    told: Callable[[int], None],
+) -> Scanned:
+    """Read every range in a thread of its own, with one BLAS thread each, and merge them.
+
+    Sums of a few hundred columns are too small for BLAS to share out well, and leave the cores
+    idle while rows are being converted; whole ranges side by side keep them busy.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        Open; threads open them again, since a file has one place at a time.
+    reading : Reading
+        How to read them.
+    spans : sequence of (start, stop)
+        The ranges.
+    told : callable
+        Called with the rows read so far, by this thread.
+    """
+    done, stop = [0] * len(spans), [False]
+
+    def run(number: int) -> Scanned:
+        def count(rows: int, _: int) -> None:
+            done[number] = rows
+            if stop[0]:
+                raise _StoppedError
+
+        with ExitStack() as stack:
+            own = open_sources([s.origin for s in sources], [s.name for s in sources])
+            for source in own:
+                stack.callback(source.close)
+            return scan(own, replace(reading, ahead=False), *spans[number], count)
+
+    with one_thread(), ThreadPoolExecutor(len(spans), "identikit-scan") as pool:
+        futures = [pool.submit(run, number) for number in range(len(spans))]
+        try:
+            running = True
+            while running:
+                running = bool(wait(futures, PATIENCE, FIRST_EXCEPTION).not_done) and not any(
+                    future.done() and future.exception() for future in futures
+                )
+                told(sum(done))
+        finally:
+            stop[0] = True  # of no effect if all are done
+        failed = [future.exception() for future in futures if future.done()]
+        for error in failed:
+            if error is not None and not isinstance(error, _StoppedError):
+                raise error
+        return reduce(add, [future.result() for future in futures])

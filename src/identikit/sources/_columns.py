@@ -1,0 +1,301 @@
+"""Which columns of a table are the view: one column of lists, or one column a dimension.
+
+`path::column` names a column of lists, or a single column of numbers; `path::emb_*` takes all the
+columns of numbers whose names fit, in the table's order. Without either it is the only column of
+lists; if there are no lists, all the columns of numbers, which must then be of one type, so that a
+label or a weight is not taken for a dimension by mistake. Left out of those are the table's index
+and columns that are called id, index or idx, or something_id. Text and dates are not numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit.errors import InputError, require
+from identikit.sources._checks import choose
+
+# Record batches from the first of a group on; pyarrow has no types of its own to name here.
+Batches = Callable[[int], Iterator[Any]]
+
+_IDS = re.compile(r"(.*_)?(id|index|idx)|__index_level_\d+__", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that make up a row.
+
+    Parameters
+    ----------
+    names : tuple of str
+        In order.
+    dtype : dtype
+        Of the numbers.
+    width : int or None
+        Numbers in a row; None if only the rows can tell.
+    lists : bool
+        One column of lists, and not a column a dimension.
+    """
+
+    names: tuple[str, ...]
+    dtype: np.dtype[Any]
+    width: int | None
+    lists: bool
+
+    def blocks(self, batches: Batches, group: int, first: int, label: str) -> Iterator[Any]:
+        """Arrays of rows, from the first of a group on.
+
+        Parameters
+        ----------
+        batches : callable
+            Gives the record batches from the first of a group on.
+        group, first : int
+            The group, and the number of its first row.
+        label : str
+            What errors shall call the table.
+        """
+        width = self.width
+        for batch in batches(group):
+            missing = self._null_rows(batch)
+            if missing.any():
+                raise InputError(self._describe_nulls(batches, label))
+            if not self.lists:
+                block = np.empty((batch.num_rows, len(self.names)), self.dtype)
+                for number, name in enumerate(self.names):
+                    block[:, number] = _numbers(batch.column(name))
+            elif batch.num_rows:
+                lists = _stored(batch.column(self.names[0]))
+                lengths = _lengths(lists)
+                width = int(lengths[0]) if width is None else width
+                if (wrong := lengths != width).any():
+                    raise InputError(
+                        f"{label}: column {self.names[0]!r} holds a list of {width} numbers in its "
+                        f"first row and of {lengths[wrong.argmax()]} in row "
+                        f"{first + int(wrong.argmax())}; expected lists of one length"
+                    )
+                block = _numbers(lists.flatten()).reshape(batch.num_rows, width)
+            else:
+                continue
+            first += len(block)
+            yield block
+
+    def measure(self, batches: Batches, label: str) -> int:
+        """The number of dimensions, from the first row if need be."""
+        if self.width is not None:
+            return self.width
+        first = next(self.blocks(batches, 0, 0, label), None)
+        return 1 if first is None else int(first.shape[1])
+
+    def _null_rows(self, batch: Any) -> NDArray[np.bool_]:
+        missing = np.zeros(batch.num_rows, dtype=bool)
+        for name in self.names:
+            column = _stored(batch.column(name))
+            if column.null_count:
+                missing |= np.asarray(column.is_null())
+            # A list that is null has no items in `flatten`, which keeps the others in order.
+            if self.lists and (items := _stored(column.flatten())).null_count:
+                row_of_item = np.repeat(np.flatnonzero(~missing), _lengths(column)[~missing])
+                missing[row_of_item[np.asarray(items.is_null())]] = True
+        return missing
+
+    def _describe_nulls(self, batches: Batches, label: str) -> str:
+        rows, bad, first = 0, 0, -1
+        for batch in batches(0):
+            missing = self._null_rows(batch)
+            if first < 0 and missing.any():
+                first = rows + int(missing.argmax())
+            rows, bad = rows + batch.num_rows, bad + int(missing.sum())
+        many = f"columns {self.names[0]!r} to {self.names[-1]!r} have"
+        one = f"column {self.names[0]!r} has"
+        return (
+            f"{label}: {many if len(self.names) > 1 else one} nulls in {bad} of {rows} rows, the "
+            f"first is row {first} (counting from 0); fill them, or leave those rows out of every "
+            "view"
+        )
+
+
+def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
+    """The columns that are meant, by the rules at the top of this file.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of the table.
+    member : str or None
+        What stands after `::`.
+    label : str
+        What errors shall call the table.
+    """
+    pa = _pyarrow()
+    types = {field.name: _stored_type(field.type) for field in schema}
+    if len(types) < len(schema):
+        twice = next(name for name in schema.names if schema.names.count(name) > 1)
+        raise InputError(f"{label} has two columns named {twice!r}; rename one of them")
+    lists = [name for name in types if _is_list(types[name]) and _is_real(types[name].value_type)]
+    numbers = [name for name in types if _is_real(types[name])]
+    if member is None:
+        if lists:
+            chosen = [choose(lists, None, label)]
+        else:
+            index = _index_columns(schema)
+            chosen = [name for name in numbers if name not in index and not _IDS.fullmatch(name)]
+            _check_one_type(chosen, types, label)
+    elif member in types or "*" not in member:
+        chosen = [choose(types, member, label)]
+        if member not in (*lists, *numbers):
+            raise InputError(
+                f"{label}: column {member!r} has type {schema.field(member).type}; expected real "
+                "numbers, or lists of them of one length"
+            )
+    else:
+        chosen = [name for name in numbers if fnmatchcase(name, member)]
+    if not chosen:
+        raise InputError(
+            f"{label} has no columns of numbers{'' if member is None else f' like {member!r}'}; "
+            f"its columns are: {', '.join(map(repr, list(types)[:20]))}"
+        )
+    if chosen[0] not in lists:
+        dtype = np.result_type(*(types[name].to_pandas_dtype() for name in chosen))
+        return Columns(tuple(chosen), dtype, len(chosen), lists=False)
+    shape = getattr(schema.field(chosen[0]).type, "shape", None)
+    if shape is not None and len(shape) != 1:
+        raise InputError(
+            f"{label}: column {chosen[0]!r} holds tensors of shape {tuple(shape)}; expected one "
+            "axis: flatten them before saving"
+        )
+    kind = types[chosen[0]]
+    width = kind.list_size if pa.types.is_fixed_size_list(kind) else None
+    return Columns((chosen[0],), np.dtype(kind.value_type.to_pandas_dtype()), width, lists=True)
+
+
+def id_blocks(batches: Iterable[Any], column: str, label: str) -> Iterator[NDArray[Any]]:
+    """The ids of consecutive rows.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        With that column in them.
+    column : str
+        Integers or strings.
+    label : str
+        What errors shall call it.
+    """
+    pa, rows = _pyarrow(), 0
+    for batch in batches:
+        values = _stored(batch.column(column))
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        if not (pa.types.is_integer(values.type) or _is_text(values.type)):
+            raise InputError(
+                f"{label}: column {column!r} has type {values.type}; expected integers or strings"
+            )
+        if values.null_count:
+            first = rows + int(np.asarray(values.is_null()).argmax())
+            raise InputError(
+                f"{label}: column {column!r} is null in row {first}; every row needs an id"
+            )
+        ids = values.to_numpy(zero_copy_only=False)
+        rows += len(ids)
+        yield ids if ids.dtype.kind in "iu" else np.array(ids.tolist(), dtype=str)
+
+
+def table_array(table: Any, label: str) -> NDArray[Any]:
+    """The view in a pyarrow.Table or RecordBatch in memory, as one array.
+
+    Parameters
+    ----------
+    table : pyarrow.Table or pyarrow.RecordBatch
+        By the same rules as a file.
+    label : str
+        What errors shall call it.
+    """
+    pa = _pyarrow()
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    try:
+        columns = choose_columns(table.schema, None, label)
+    except InputError as error:
+        raise InputError(f"{error}; in memory, table.select([...]) does the same") from error
+    chosen = table.select(list(columns.names))
+    blocks = list(columns.blocks(lambda _: iter(chosen.to_batches()), 0, 0, label))
+    return np.concatenate(blocks) if blocks else np.empty((0, 1), columns.dtype)
+
+
+def is_table(view: object) -> bool:
+    """Whether this is a table of pyarrow, without importing it."""
+    return type(view).__module__ == "pyarrow.lib" and type(view).__name__ in (
+        "Table",
+        "RecordBatch",
+    )
+
+
+def _pyarrow() -> Any:
+    return require("pyarrow", "io", "reading Parquet and Arrow tables")
+
+
+def _index_columns(schema: Any) -> list[object]:
+    """The columns that pandas says are the index of the frame it wrote."""
+    try:
+        return list(schema.pandas_metadata["index_columns"])
+    except (TypeError, ValueError, LookupError):
+        return []
+
+
+def _check_one_type(chosen: list[str], types: dict[str, Any], label: str) -> None:
+    for name in chosen[1:]:
+        if types[name] != types[chosen[0]]:
+            raise InputError(
+                f"{label}: column {chosen[0]!r} is {types[chosen[0]]} and column {name!r} is "
+                f"{types[name]}, so not all are dimensions of one view; choose them by name, for "
+                "example path::emb_*, or path::* for all"
+            )
+
+
+def _stored_type(kind: Any) -> Any:
+    """The type under an extension type, such as that of tensors of fixed shape."""
+    pa = _pyarrow()
+    while isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    return kind
+
+
+def _stored(array: Any) -> Any:
+    pa = _pyarrow()
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    return array
+
+
+def _is_list(kind: Any) -> bool:
+    kinds = _pyarrow().types
+    return bool(kinds.is_fixed_size_list(kind) or kinds.is_list(kind) or kinds.is_large_list(kind))
+
+
+def _is_real(kind: Any) -> bool:
+    kinds = _pyarrow().types
+    return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    kinds = _pyarrow().types
+    # The third is not in the oldest pyarrow that will do.
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or str(kind) == "string_view")
+
+
+def _lengths(lists: Any) -> NDArray[np.int64]:
+    """How many items each list has; 0 for a null."""
+    if _pyarrow().types.is_fixed_size_list(lists.type):
+        return np.where(np.asarray(lists.is_null()), 0, lists.type.list_size)
+    lengths: NDArray[np.int64] = np.asarray(lists.value_lengths().fill_null(0), dtype=np.int64)
+    return lengths
+
+
+def _numbers(array: Any) -> NDArray[Any]:
+    numbers: NDArray[Any] = _stored(array).to_numpy(zero_copy_only=False)
+    return numbers

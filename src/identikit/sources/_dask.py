@@ -1,0 +1,221 @@
+"""Dask arrays and data frames, without importing Dask: one can only come once Dask is loaded."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit.errors import InputError, require
+from identikit.sources._array import as_array
+from identikit.sources._checks import check_matrix, is_bfloat16, numeric_eps
+
+_KINDS = (("dask.array", "Array"), ("dask.dataframe", "DataFrame"), ("dask.dataframe", "Series"))
+
+
+def is_collection(view: object) -> bool:
+    """Whether this is a Dask array, data frame or series."""
+    kinds = [getattr(sys.modules.get(module), kind, None) for module, kind in _KINDS]
+    return any(kind is not None and isinstance(view, kind) for kind in kinds)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """A Dask collection, cut into blocks of whole rows that are computed when they are read.
+
+    It is the recipe that workers are sent: a graph, and no rows, unless somebody has put rows into
+    the graph.
+
+    Parameters
+    ----------
+    blocks : tuple of Delayed
+        Each computes to an array of rows.
+    ends : array of int
+        Where in the view each block ends.
+    width : int
+        Columns.
+    dtype : dtype
+        Of the numbers.
+    client : distributed.Client, optional
+        On whose cluster some of the rows lie already.
+    """
+
+    blocks: tuple[Any, ...]
+    ends: NDArray[np.int64]
+    width: int
+    dtype: np.dtype[Any]
+    client: Any = None
+
+    def within(self, start: int, stop: int) -> range:
+        """The numbers of the blocks that hold some rows."""
+        first = int(np.searchsorted(self.ends, start, side="right"))
+        return range(first, int(np.searchsorted(self.ends, stop, side="left")) + 1)
+
+    def start_of(self, block: int) -> int:
+        """The first row of a block."""
+        return int(self.ends[block - 1]) if block else 0
+
+    def open_source(self, name: str) -> DaskSource:
+        """Open them as a view."""
+        return DaskSource(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.client is not None:
+            raise TypeError("rows that lie on a cluster cannot be sent from here")
+        parts = self.blocks, self.ends, self.width, self.dtype
+        return _thawed, (_cloudpickle().dumps(parts),)
+
+
+def _thawed(parts: bytes) -> Blocks:
+    return Blocks(*_cloudpickle().loads(parts))
+
+
+def _cloudpickle() -> Any:
+    """It comes with Dask, whose graphs hold functions of any kind."""
+    return require("cloudpickle", "dask", "sending a Dask graph")
+
+
+class DaskSource:
+    """Rows of a Dask collection, computed in this process a block at a time.
+
+    If rows lie on a cluster already, the cluster computes.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        The collection.
+    name : str
+        What reports call the view.
+    """
+
+    def __init__(self, blocks: Blocks, name: str) -> None:
+        self.name = name
+        self.origin: object = blocks
+        self.rows, self.width = int(blocks.ends[-1]), blocks.width
+        self.eps = numeric_eps(blocks.dtype, f"view {name!r}")
+        self.files: tuple[Path, ...] = ()
+        self._blocks, self._last = blocks, (-1, np.empty((0, self.width)))
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows `start` to `stop`."""
+        start, stop, _ = slice(start, stop).indices(self.rows)
+        parts = []
+        for block in self._blocks.within(start, stop) if start < stop else ():
+            first = self._blocks.start_of(block)
+            parts.append(self._rows_of(block)[max(start - first, 0) : stop - first])
+        if not parts:
+            return np.empty((0, self.width), self._blocks.dtype)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def close(self) -> None:
+        """Let go of the last block."""
+        self._last = -1, np.empty((0, self.width))
+
+    def _rows_of(self, block: int) -> NDArray[Any]:
+        # Views are read in order, in steps that are mostly shorter than a block.
+        number, rows = self._last
+        if number != block:
+            scheduler = self._blocks.client or "synchronous"
+            rows = _computed(self._blocks.blocks[block], scheduler, self.name)
+            expected = int(self._blocks.ends[block]) - self._blocks.start_of(block), self.width
+            if rows.shape != expected:
+                raise InputError(
+                    f"view {self.name!r}: block {block} of the Dask collection has the shape "
+                    f"{rows.shape}, expected {expected}; it must be the same each time that it is "
+                    "computed"
+                )
+            self._last = block, rows
+        return rows
+
+
+def open_collection(collection: Any, name: str) -> DaskSource:
+    """Open a Dask array or data frame; unknown numbers of rows are computed.
+
+    Parameters
+    ----------
+    collection : dask.array.Array, dask.dataframe.DataFrame or Series
+        An array of rows × columns, a frame of one numeric column a dimension, or one column of
+        lists.
+    name : str
+        What reports call the view.
+    """
+    from dask.delayed import delayed
+
+    label, client = f"view {name!r}", _client_of(collection)
+    if hasattr(collection, "chunks"):
+        check_matrix(tuple(1 if size != size else size for size in collection.shape), label)
+        if collection.shape[1] != collection.shape[1]:
+            raise InputError(
+                f"{label} is a Dask array whose number of columns is unknown; call its "
+                "compute_chunk_sizes() first"
+            )
+        whole = collection.rechunk({1: -1})
+        blocks = whole.to_delayed(optimize_graph=client is None).ravel().tolist()
+        lengths = list(whole.chunks[0])
+        width, dtype = whole.shape[1], whole.dtype
+    else:
+        frame = collection.to_frame() if collection.ndim == 1 else collection
+        columns = _numeric(frame.dtypes, label)
+        parts = frame.to_delayed(optimize_graph=client is None)
+        blocks = [delayed(_matrix)(part, columns, label) for part in parts]
+        counts = frame[list(frame.columns[:1])].map_partitions(len)
+        lengths = _computed(counts, client, name).tolist()
+        width, dtype = len(frame.columns), columns
+    if any(length != length for length in lengths):  # NaN: it depends on the values
+        counts = delayed(list)([delayed(len)(block) for block in blocks])
+        lengths = _computed(counts, client, name).tolist()
+    kept = [(block, length) for block, length in zip(blocks, lengths) if length]
+    if not kept:
+        raise InputError(f"{label} has no rows, its shape is (0, {width}); expected at least one")
+    if dtype is None:
+        first = _computed(kept[0][0], client, name)
+        width, dtype = first.shape[1], first.dtype
+    ends = np.cumsum([length for _, length in kept], dtype=np.int64)
+    return DaskSource(Blocks(tuple(block for block, _ in kept), ends, width, dtype, client), name)
+
+
+def _client_of(collection: Any) -> Any:
+    """The client of the futures in a graph, which optimising it would lose; None without any."""
+    if "distributed" not in sys.modules:
+        return None
+    futures = sys.modules["distributed"].futures_of(collection)
+    return futures[0].client if futures else None
+
+
+def _numeric(dtypes: Any, label: str) -> np.dtype[Any] | None:
+    """The type that holds every column of numbers; None for one column of something else."""
+    kinds = [getattr(dtype, "numpy_dtype", dtype) for dtype in dtypes]
+    if all(kind.kind in "biuf" for kind in kinds):
+        return np.result_type(*kinds)
+    if len(kinds) > 1:
+        wrong = [str(name) for name, kind in zip(dtypes.index, kinds) if kind.kind not in "biuf"]
+        raise InputError(
+            f"{label} is a data frame whose column {wrong[0]!r} holds no numbers; choose the "
+            "columns that are its dimensions, or the one column of lists: frame[['embedding']]"
+        )
+    return None
+
+
+def _matrix(part: Any, dtype: np.dtype[Any] | None, label: str) -> NDArray[Any]:
+    """The rows of one partition of a data frame."""
+    if dtype is not None:
+        missing = {"na_value": np.nan} if dtype.kind == "f" else {}
+        rows: NDArray[Any] = part.to_numpy(dtype=dtype, **missing)
+        return rows
+    return as_array(part, label)
+
+
+def _computed(block: Any, scheduler: Any, name: str) -> NDArray[Any]:
+    try:
+        rows = np.asarray(block.compute(scheduler=scheduler))
+        return rows.astype(np.float32) if is_bfloat16(rows.dtype) else rows
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"view {name!r}: its Dask graph failed: {type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,132 @@
+"""HDF5 files: one dataset, by its path inside. No link and no dataset leads out of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from math import ceil, prod
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from identikit.errors import InputError, require
+from identikit.sources._checks import check_matrix, choose, numeric_eps
+from identikit.sources._chunks import array_ids, chunked_rows
+from identikit.sources._groups import GroupedRows, explained
+from identikit.sources._registry import register, register_ids
+from identikit.sources._rows import file_label, open_binary
+from identikit.sources._unpacking import check_unpacked
+
+# As many as HDF5 itself follows.
+_MOST_LINKS = 16
+
+
+@register(".h5")
+@register(".hdf5")
+def open_hdf5(path: Path, member: str | None, name: str) -> GroupedRows:
+    """Open a dataset of an HDF5 file: `file.h5::group/dataset`."""
+    label = file_label(name, path)
+    with ExitStack() as stack, _explained(label):
+        dataset = _open(path, member, label, stack)
+        numeric_eps(dataset.dtype, label)
+        check_matrix(dataset.shape or (), label)
+        _check_complete(dataset, label)
+
+        def read(start: int, stop: int) -> NDArray[Any]:
+            with _explained(label):
+                rows: NDArray[Any] = dataset[start:stop]
+                return rows
+
+        return chunked_rows(read, dataset, name, label, stack)
+
+
+@register_ids(".h5")
+@register_ids(".hdf5")
+def read_hdf5_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
+    """The ids of all rows, from a 1-D dataset of integers or strings."""
+    with ExitStack() as stack, _explained(label):
+        dataset = _open(path, column, label, stack)
+        _check_complete(dataset, label)
+        text = require("h5py", "io", "reading HDF5 files").check_string_dtype(dataset.dtype)
+        yield from array_ids(
+            dataset if text is None else dataset.asstr("utf-8"), dataset.shape, label
+        )
+
+
+def _explained(label: str) -> Any:
+    return explained(label, OSError, RuntimeError, ValueError, KeyError, TypeError)
+
+
+def _open(path: Path, member: str | None, label: str, stack: ExitStack) -> Any:
+    open_binary(path, label).close()
+    h5py = require("h5py", "io", "reading HDF5 files")
+    file = stack.enter_context(h5py.File(path, "r"))
+    place = None if member is None else _follow(h5py, file, member, label)
+    dataset = None if place is None else file[place]
+    if not isinstance(dataset, h5py.Dataset):
+        place = choose(_names(h5py, file), member, label)
+        dataset = file[place]
+    if dataset.is_virtual or dataset.external:
+        raise InputError(
+            f"{label}: the dataset {place!r} keeps its rows in other files, which are not opened "
+            "because a file says so; copy the rows into one dataset"
+        )
+    return dataset
+
+
+def _names(h5py: Any, file: Any) -> list[str]:
+    """All datasets along hard links, which cannot lead out of the file."""
+    names: list[str] = []
+    file.visititems(lambda at, node: names.append(at) if isinstance(node, h5py.Dataset) else None)
+    return names
+
+
+def _follow(h5py: Any, file: Any, member: str, label: str) -> str | None:
+    """The path without its soft links, or None if there is nothing.
+
+    A link out of the file is refused before it is opened.
+    """
+    links, place, left = 0, "/", _parts(member)
+    while left:
+        group, part, left = file[place], left[0], left[1:]
+        if not isinstance(group, h5py.Group) or not group.id.links.exists(part.encode()):
+            return None
+        link = group.get(part, getlink=True)
+        if isinstance(link, h5py.ExternalLink):
+            raise InputError(
+                f"{label}: {member!r} leads into another file ({link.filename!r}), which is not "
+                "opened because a file says so; name that file yourself"
+            )
+        if isinstance(link, h5py.SoftLink):
+            links += 1
+            if links > _MOST_LINKS:
+                raise InputError(f"{label}: the links at {member!r} lead in a circle")
+            place = "/" if link.path.startswith("/") else place
+            left = _parts(link.path) + left
+        else:
+            place = f"{place.rstrip('/')}/{part}"
+    return place
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _check_complete(dataset: Any, label: str) -> None:
+    """Refuse rows that were never written and would read as zeros; and chunks that are a trap."""
+    shape, stored = dataset.shape or (), dataset.id.get_storage_size()
+    if dataset.chunks is None:
+        found, needed, unit = stored, prod(shape) * dataset.id.get_type().get_size(), "bytes"
+    else:
+        found, unit = dataset.id.get_num_chunks(), "chunks"
+        needed = prod(ceil(n / c) for n, c in zip(shape, dataset.chunks))
+    if found < needed:
+        raise InputError(
+            f"{label} is incomplete: {found} of its {needed} {unit} were ever written, and the "
+            f"rest would read as {dataset.fillvalue}; finish writing it, or save the rows that "
+            "are there"
+        )
+    if dataset.chunks is not None:
+        size = prod(dataset.chunks) * dataset.dtype.itemsize
+        check_unpacked(size, stored // max(1, found), "a chunk", label)

@@ -1,0 +1,85 @@
+"""A view in the coordinates of a few directions, projected as it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dgemm
+
+from identikit._linalg import Array
+from identikit.sources._open import open_source
+from identikit.sources._source import Source
+
+#: Rows that are projected at a time: what they take as float64 does not depend on the block.
+CHUNK = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """A recipe for ``x @ basis``: the rows of a view in the coordinates of some directions.
+
+    A row that is not finite stays so, in every column. Numbers count as precise as the view itself
+    stores them.
+
+    Parameters
+    ----------
+    origin : object
+        What to open: a path, an array, or another recipe.
+    mean : array (d,)
+        A point near the rows, so that no digits cancel.
+    basis : array (d, k)
+        Directions in columns.
+    """
+
+    origin: object
+    mean: Array
+    basis: Array
+
+    def open_source(self, name: str) -> Source:
+        """Open the view."""
+        return ProjectedSource(open_source(self.origin, name), self)
+
+
+class ProjectedSource:
+    """The projected rows of an open source, in float64.
+
+    Parameters
+    ----------
+    source : Source
+        Open; closed with this.
+    recipe : Projected
+        What to project it on.
+    """
+
+    def __init__(self, source: Source, recipe: Projected) -> None:
+        self.name, self.rows, self.eps = source.name, source.rows, source.eps
+        self.width: int = recipe.basis.shape[1]
+        self.origin: object = recipe
+        self.files = source.files
+        self._source, self._mean = source, recipe.mean
+        self._basis = np.asfortranarray(recipe.basis)
+        self._at_mean: Array = recipe.mean @ recipe.basis
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows `start` to `stop`."""
+        block = self._source.read(start, stop)
+        out = np.empty((len(block), self.width))
+        centred = np.empty((min(CHUNK, len(block)), len(self._mean)))
+        for first in range(0, len(block), CHUNK):
+            some = block[first : first + CHUNK]
+            rows = centred[: len(some)]
+            np.subtract(some, self._mean, out=rows)
+            # Transposes are Fortran-ordered windows, into which BLAS writes. SciPy's BLAS, because
+            # this runs beside the only loop over rows: see `one_thread`.
+            target = out[first : first + CHUNK]
+            dgemm(1.0, self._basis, rows.T, trans_a=1, beta=0.0, c=target.T, overwrite_c=1)
+        out += self._at_mean
+        out.flags.writeable = False
+        return out
+
+    def close(self) -> None:
+        """Close the source."""
+        self._source.close()

@@ -1,0 +1,127 @@
+"""PyTorch's .pt and .pth files: a tensor, or a dictionary with tensors in it.
+
+They are pickles, so PyTorch loads them with `weights_only`, which runs no code, and maps the file
+instead of reading it. Pages of a map count as the process's own, so the map is made anew now and
+then.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
+
+from numpy.typing import NDArray
+
+from identikit.errors import InputError, require
+from identikit.sources._checks import choose
+from identikit.sources._registry import register
+from identikit.sources._rows import file_label, open_binary
+from identikit.sources._torch import TorchSource
+
+#: Bytes after which the map is made anew.
+_MAPPED_BYTES = 64 * 2**20
+
+
+@register(".pt")
+@register(".pth")
+def open_pt(path: Path, member: str | None, name: str) -> MappedTensor:
+    """Open a tensor of a file that torch.save has written."""
+    return MappedTensor(path, member, name)
+
+
+class MappedTensor(TorchSource):
+    """Rows of a tensor in a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    member : str or None
+        The tensor's key, if the file holds a dictionary.
+    name : str
+        What reports call the view.
+    """
+
+    def __init__(self, path: Path, member: str | None, name: str) -> None:
+        self._path, self._member = path, member
+        self._label = file_label(name, path)
+        self._used = 0
+        _check_archive(path, self._label)
+        self._stamp = self._stamped()
+        super().__init__(self._load(), name)
+        self.origin = self._label  # which the one door for views makes a whole path
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows `start` to `stop`."""
+        # To touch a map of a file that has become shorter would end the process.
+        if self._stamped() != self._stamp:
+            raise InputError(f"{self._label} changed while it was read; let its writer finish")
+        if self._used > _MAPPED_BYTES:
+            self._tensor, self._used = self._load(), 0
+        block = super().read(start, stop).copy()
+        self._used += block.nbytes
+        return block
+
+    def close(self) -> None:
+        """Let go of the map; the next block makes a new one."""
+        self._tensor, self._used = None, _MAPPED_BYTES + 1
+
+    def _stamped(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except OSError as error:
+            raise InputError(f"{self._label} disappeared while it was read: {error}") from error
+        return found.st_size, found.st_mtime_ns
+
+    def _load(self) -> Any:
+        return load_tensor(self._path, self._member, self._label)
+
+
+def load_tensor(path: Path, member: str | None, label: str) -> Any:
+    """The tensor that is meant, mapped from the file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    member : str or None
+        The tensor's key, if the file holds a dictionary.
+    label : str
+        What errors shall call it.
+    """
+    torch = require("torch", "torch", "reading .pt files")
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # whatever a file of any content makes of the unpickler
+        raise InputError(
+            f"{label} cannot be read as plain tensors, and pickled files with anything else are "
+            "never loaded, because that can run code; save it with torch.save(tensor, path)"
+            f" ({' '.join(str(error).split())[:200]})"
+        ) from error
+    if isinstance(found, torch.Tensor):
+        if member is not None:
+            raise InputError(f"{label} holds one tensor without a name; leave out '::{member}'")
+        return found
+    if not isinstance(found, dict):
+        raise InputError(
+            f"{label} holds a {type(found).__name__}; expected a tensor or a dictionary of tensors"
+        )
+    tensors = {str(key): value for key, value in found.items() if isinstance(value, torch.Tensor)}
+    return tensors[choose(tensors, member, label)]
+
+
+def _check_archive(path: Path, label: str) -> None:
+    """Refuse what cannot be mapped: the format before PyTorch 1.6, and packed members."""
+    with open_binary(path, label) as file:
+        try:
+            members = ZipFile(file).infolist()
+        except (BadZipFile, NotImplementedError, OSError, ValueError) as error:
+            raise InputError(
+                f"{label} is damaged, truncated, or older than PyTorch 1.6, whose files are bare "
+                f"pickles and never loaded ({error}); save it again with torch.save or as "
+                ".safetensors"
+            ) from error
+    packed = next((one.filename for one in members if one.compress_type != ZIP_STORED), None)
+    if packed is not None:
+        raise InputError(f"{label}: the member {packed!r} is compressed, which PyTorch never does")

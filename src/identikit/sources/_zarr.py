@@ -1,0 +1,133 @@
+"""Zarr stores that are folders, in version 2 or 3 of the format: one array of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import product
+from math import ceil, prod
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from identikit.errors import InputError, require
+from identikit.sources._checks import check_matrix, choose, numeric_eps
+from identikit.sources._chunks import array_ids, chunked_rows
+from identikit.sources._groups import GroupedRows, explained
+from identikit.sources._inside import check_inside
+from identikit.sources._registry import register, register_ids
+from identikit.sources._rows import file_label
+from identikit.sources._unpacking import check_unpacked
+
+
+@register(".zarr")
+def open_zarr(path: Path, member: str | None, name: str) -> GroupedRows:
+    """Open an array of a Zarr store: `store.zarr::group/array`."""
+    label = file_label(name, path)
+    with ExitStack() as stack, _explained(label):
+        array = _open(path, member, label)
+        numeric_eps(array.dtype, label)
+        check_matrix(array.shape, label)
+        files = _check_complete(path, array, label)
+
+        def read(start: int, stop: int) -> NDArray[Any]:
+            with _explained(label):
+                rows: NDArray[Any] = array[start:stop]
+                return rows
+
+        source = chunked_rows(read, array, name, label, stack)
+        source.files = files
+        return source
+
+
+@register_ids(".zarr")
+def read_zarr_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
+    """The ids of all rows, from a 1-D array of integers or strings."""
+    with _explained(label):
+        array = _open(path, column, label)
+        _check_complete(path, array, label)
+        yield from array_ids(array, array.shape, label)
+
+
+def _explained(label: str) -> Any:
+    return explained(label, OSError, RuntimeError, ValueError, KeyError, TypeError)
+
+
+def _open(path: Path, member: str | None, label: str) -> Any:
+    if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises for a path that is too long
+        found = "is a file" if path.is_file() else "does not exist"
+        raise InputError(f"{label} {found}; expected the folder of a Zarr store")
+    for root, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            check_inside(Path(root, name), path, label)
+    zarr = require("zarr", "io", "reading Zarr stores")
+    if _is_array(path):
+        if member is not None:
+            raise InputError(
+                f"{label}: this store is one array without a name; leave out '::{member}'"
+            )
+        array = zarr.open_array(str(path), mode="r")
+    else:
+        # The names are then those of folders; a list inside the store could name anything.
+        group = zarr.open_group(str(path), mode="r", use_consolidated=False)
+        arrays = dict(_arrays(group, ""))
+        array = arrays[choose(arrays, None if member is None else member.strip("/"), label)]
+    if "pickle" in _codecs(array.metadata.to_dict()):
+        raise InputError(
+            f"{label} was packed with pickle, and pickled data is never loaded, because that can "
+            "run code; save it as plain numbers"
+        )
+    return array
+
+
+def _is_array(path: Path) -> bool:
+    if not (path / "zarr.json").is_file():
+        return (path / ".zarray").is_file()
+    node = json.loads((path / "zarr.json").read_bytes())
+    return isinstance(node, dict) and node.get("node_type") == "array"
+
+
+def _arrays(group: Any, above: str) -> Iterator[tuple[str, Any]]:
+    for name, array in group.arrays():
+        yield f"{above}{name}", array
+    for name, below in group.groups():
+        yield from _arrays(below, f"{above}{name}/")
+
+
+def _codecs(metadata: object) -> set[str]:
+    """The names of everything that takes part in unpacking, at any depth."""
+    if isinstance(metadata, dict):
+        own = {str(metadata.get(key)).rpartition(".")[2] for key in ("id", "name")}
+        parts = (value for key, value in metadata.items() if key != "attributes")
+        return own.union(*map(_codecs, parts))
+    if isinstance(metadata, list | tuple):
+        return set().union(*map(_codecs, metadata))
+    return set()
+
+
+def _check_complete(path: Path, array: Any, label: str) -> tuple[Path, ...]:
+    """The files of an array, none of which is missing.
+
+    Zarr reads a chunk that has no file as the fill value, so that a copy cut short is full of
+    zeros.
+    """
+    folder = path / array.path
+    found = [Path(root, name) for root, _, names in os.walk(folder) for name in names]
+    files = {path.relative_to(folder).as_posix(): path for path in found}
+    stored = array.shards or array.chunks
+    grid = [ceil(n / c) for n, c in zip(array.shape, stored)]
+    chunks = {key for key in files if not key.rpartition("/")[2].startswith((".", "zarr.json"))}
+    if len(chunks) >= prod(grid):
+        chunks &= {array.metadata.encode_chunk_key(at) for at in product(*map(range, grid))}
+    if len(chunks) < prod(grid):
+        raise InputError(
+            f"{label} is incomplete: {len(chunks)} of its {prod(grid)} chunks are there, and the "
+            f"rest would read as {array.fill_value}; finish writing or copying it, and write empty "
+            "chunks too if they are meant (write_empty_chunks)"
+        )
+    packed = min((files[key].stat().st_size for key in chunks), default=0)
+    check_unpacked(prod(stored) * array.dtype.itemsize, packed, "a chunk", label)
+    return tuple(files.values())

@@ -1,0 +1,131 @@
+"""Ranges of rows in threads of this process: the same as one after another, and stopped at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.linalg import blas
+
+from conftest import close
+from identikit import InputError, accumulate
+from identikit.moments import _passes
+from identikit.moments._blas import add_gram
+
+
+@pytest.fixture(autouse=True)
+def many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three threads however few cores there are and rows there be."""
+    monkeypatch.setattr(_passes, "MANY_ROWS", 1)
+    monkeypatch.setattr(_passes, "blas_threads", lambda: 3)
+
+
+def in_one_thread(views: list[object], **options: object) -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_passes, "MANY_ROWS", 10**9)
+        return accumulate(views, **options)
+
+
+def both(views: list[object], **options: object) -> None:
+    ours, one = accumulate(views, **options), in_one_thread(views, **options)
+    assert ours.rows == one.rows
+    assert ours.dropped == one.dropped
+    assert np.array_equal(ours.sample.rows, one.sample.rows)
+    for a, b in zip(ours.parts, one.parts):
+        assert a.count == b.count
+        close(a.mean, b.mean, 1e-10, 1 + np.abs(b.mean))
+        close(a.cubic, b.cubic, 1e-10, np.abs(b.cubic).max() + 1)
+        close(a.quartic, b.quartic, 1e-10, np.abs(b.quartic).max() + 1)
+    for i in range(len(one.names)):
+        for j in range(len(one.names)):
+            close(ours.block(i, j), one.block(i, j), 1e-10, np.abs(one.block(i, j)).max())
+
+
+@pytest.fixture
+def views(rng: np.random.Generator) -> list[np.ndarray]:
+    X = rng.normal(size=(7001, 5)) + 100
+    return [X.astype(np.float32), X @ rng.normal(size=(5, 3)) + rng.normal(size=(7001, 3))]
+
+
+def test_threads_equal_one_scan_of_arrays_and_files(views, tmp_path: Path):
+    both(views)
+    paths = [tmp_path / "a.npy", tmp_path / "b.npz"]
+    np.save(paths[0], views[0])
+    np.savez_compressed(paths[1], x=views[1])
+    both(paths)
+
+
+def test_threads_equal_one_scan_with_groups_dropped_rows_and_hard_views(views, rng):
+    both(views, groups=rng.integers(0, 40, len(views[0])))
+    views[0][[3, 4000, 6999]] = np.nan
+    both(views, drop_nonfinite=True)
+    hard = views[1] @ np.diag([1, 1e-6, 1e-9]) @ rng.normal(size=(3, 3))
+    both([hard, views[1]])
+
+
+def test_an_error_in_one_thread_is_the_error(views):
+    views[1][5000, 1] = np.inf
+    with pytest.raises(InputError, match=r"'view1' has NaN or infinity in 1 of 7001 rows.* 5000"):
+        accumulate(views)
+
+
+def test_rows_are_counted_and_a_fault_of_the_listener_stops_the_threads(views):
+    told = []
+    accumulate(views, progress=lambda done, rows: told.append((done, rows)))
+    assert told[-1] == (7001, 7001)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+    class SlowRows:
+        """A view whose blocks take so long that all of them would take minutes."""
+
+        def __init__(self) -> None:
+            self.name, self.rows, self.width, self.eps = "slow", 10**7, 2, 2.0**-52
+            self.origin, self.files = self, ()
+
+        def open_source(self, name: str) -> SlowRows:  # noqa: ARG002
+            return self
+
+        def read(self, start: int, stop: int) -> np.ndarray:
+            time.sleep(0.05)
+            return np.ones((stop - start, 2))
+
+        def close(self) -> None:
+            """Nothing to close."""
+
+    def interrupt(done: int, rows: int) -> None:
+        raise KeyboardInterrupt
+
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        accumulate([SlowRows()], progress=interrupt)
+    assert time.perf_counter() - start < 10
+    assert not [t for t in threading.enumerate() if t.name.startswith("identikit-scan")]
+
+
+def test_the_gram_product_is_that_of_blas_and_lets_other_threads_run(rng):
+    rows, gram = rng.normal(size=(300, 17)), np.full((17, 17), np.nan)
+    add_gram(rows, gram, 0.0)
+    expected = blas.dsyrk(1.0, rows.T, lower=1)
+    lower = np.tril_indices(17)
+    close(gram[lower], expected[lower], 1e-12, np.abs(expected).max())
+    add_gram(rows, gram, 1.0)
+    close(gram[lower], 2 * expected[lower], 1e-12, np.abs(expected).max())
+    assert np.isnan(gram[0, 1])  # the other triangle is left alone
+
+    wide, ticks, stop = rng.normal(size=(4000, 1000)), [], threading.Event()
+
+    def tick() -> None:
+        while not stop.wait(0.001):
+            ticks.append(time.perf_counter())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    before = time.perf_counter()
+    add_gram(wide, np.empty((1000, 1000)), 0.0)
+    after = time.perf_counter()
+    stop.set()
+    thread.join()
+    assert [t for t in ticks if before < t < after]
