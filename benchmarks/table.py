@@ -27,7 +27,7 @@ def record(what: str, measure: str, value: float, relation: str, bar: float) -> 
     ok = value <= bar if relation == "≤" else value >= bar
     ROWS.append((what, measure, value, f"{relation} {bar:g}", ok))
     verdict = "ok" if ok else "MISSED"
-    print(f"{what:<38} {measure:<38} {value:8.2f}   bar {relation} {bar:<6g} {verdict}", flush=True)
+    print(f"{what:<36} {measure:<46} {value:8.2f}   bar {relation} {bar:<6g} {verdict}", flush=True)
 
 
 def arguments(description: str | None, quick: str) -> argparse.Namespace:

@@ -214,6 +214,9 @@ def test_parquet_with_an_id_column(views, rng, tmp_path):
         frame.assign(cell=some).to_parquet(tmp_path / f"{name}.parquet")
     found = audit([tmp_path / "a.parquet", tmp_path / "b.parquet"], ids="cell")
     close(found.verdict.error, audit(views[:2]).verdict.error, 1e-10)
+    assert [(view.name, view.dims) for view in found.views] == [("a", 4), ("b", 4)]
+    with pytest.raises(InputError, match="holds no array named 'well'"):
+        audit([tmp_path / "a.parquet", tmp_path / "b.parquet"], ids="well")
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,10 @@ def array(rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Of a cluster in this process, which is quick to start."""
     with (
+        dask.config.set({"temporary-directory": str(tmp_path_factory.mktemp("dask"))}),
         distributed.LocalCluster(
             2,
             threads_per_worker=1,

@@ -30,10 +30,10 @@ from identikit.moments.engines import (
     _dask,
     _pool,
     _sending,
+    _travel,
     cores,
     engine_for,
 )
-from identikit.moments.engines import _travel as travel
 from identikit.moments.engines._tree import Tree
 from identikit.studies import Data, Settings, Work, run
 from study_units import square, toy
@@ -278,7 +278,7 @@ def test_what_is_large_goes_past_the_scheduler(
     dask: Dask, views: list[np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     np.save(tmp_path / "x.npy", views[0])
-    for module in (travel, _sending):
+    for module in (_travel, _sending):
         monkeypatch.setattr(module, "SMALL", 50)
     sent: list[Any] = []
     scatter = dask._sending._scatter
@@ -296,11 +296,11 @@ def test_what_is_large_goes_past_the_scheduler(
 def test_a_recipe_that_holds_its_rows_is_not_sent_again_and_again(tmp_path: Path):
     rows = np.zeros((30000, 9))
     np.save(tmp_path / "x.npy", rows)
-    assert travel.travels(Recipe(str(tmp_path / "x.npy")))
-    assert travel.travels(Recipe(rows[:10]))
-    assert not travel.travels(Recipe(rows))
-    assert not travel.travels(Recipe(lambda: None))
-    assert not travel.travels(rows)
+    assert _travel.travels(Recipe(str(tmp_path / "x.npy")))
+    assert _travel.travels(Recipe(rows[:10]))
+    assert not _travel.travels(Recipe(rows))
+    assert not _travel.travels(Recipe(lambda: None))
+    assert not _travel.travels(rows)
 
 
 def test_an_empty_part_travels_as_nothing():
@@ -514,7 +514,8 @@ sys.meta_path.insert(0, Without)
 import logging
 from distributed import LocalCluster
 cluster = LocalCluster(
-    1, processes=False, protocol="tcp://", dashboard_address=None, silence_logs=logging.CRITICAL
+    1, processes=False, protocol="tcp://", dashboard_address=None, silence_logs=logging.CRITICAL,
+    scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
 )
 print(cluster.scheduler_address, flush=True)
 sys.stdin.read()
@@ -527,7 +528,11 @@ def test_a_cluster_without_identikit_is_told_what_it_needs(dask: Dask, tmp_path:
         dict(dask.map(fail, ["import"]))
     command = [sys.executable, "-c", WITHOUT_IDENTIKIT]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -176,8 +177,9 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path):
 
 
 @pytest.mark.extra("dask")
-def test_workers_that_never_were_and_that_are_gone(monkeypatch: pytest.MonkeyPatch):
+def test_workers_that_never_were_and_that_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where it leaves a folder
     monkeypatch.setattr(_dask, "PATIENCE", 0.2)
     monkeypatch.setattr(_dask, "SILENCE", 0.1)
     with distributed.LocalCluster(

@@ -12,7 +12,7 @@ from identikit.moments._memory import check_memory
 from identikit.moments._moments import Moments
 from identikit.moments._passes import read_moments
 from identikit.moments._scan import Progress
-from identikit.moments.engines import Engine, engine_for
+from identikit.moments.engines import engine_for
 from identikit.sources import open_sources
 
 
@@ -28,7 +28,8 @@ def accumulate(
     memory: int | None = None,
     block_rows: int | None = None,
     progress: Progress | None = None,
-    engine: str | Engine | None = None,
+    engine: object = None,
+    digest: bool = False,
 ) -> Moments:
     """Moments of views of the same rows, in one pass over blocks of rows.
 
@@ -61,6 +62,8 @@ def accumulate(
     engine : str or Engine, optional
         Who reads: this process by default, "pool" for processes on this machine, "dask" for a
         Dask cluster started for the call, a scheduler's address, or a Dask client.
+    digest : bool
+        Digest what is read, so that moments that share a shard are not merged.
 
     Returns
     -------
@@ -92,6 +95,7 @@ def accumulate(
                 block_rows=block_rows,
                 progress=progress,
                 engine=workers,
+                digest=digest,
             )
     finally:
         for source in sources:

@@ -10,6 +10,9 @@ from identikit.errors import InputError
 #: Bytes of one float64 block: enough rows for BLAS, small enough to stay near the cache.
 BLOCK_BYTES = 32 * 2**20
 
+#: Columns up to which blocks are summed in small pieces, and need not be large themselves.
+NARROW, NARROW_BYTES = 512, 8 * 2**20
+
 #: Rows of a block that there must be room for: with fewer, BLAS waits for memory.
 LEAST_ROWS = 128
 
@@ -80,7 +83,8 @@ def block_rows(width: int, room: int | None = None) -> int:
     room : int, optional
         Bytes for blocks beyond the least that `audit_bytes` counts.
     """
-    rows = max(256, min(BLOCK_BYTES // (8 * width), 16384))
+    size = NARROW_BYTES if width <= NARROW else BLOCK_BYTES
+    rows = max(256, min(size // (8 * width), 16384))
     return rows if room is None else min(rows, LEAST_ROWS + max(room, 0) // (8 * COPIES * width))
 
 

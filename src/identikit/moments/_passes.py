@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from identikit._linalg import blas_threads, well_conditioned_root
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
+from identikit.moments._memory import NARROW
 from identikit.moments._memory import block_rows as default_block_rows
 from identikit.moments._moments import Moments, Shard
 from identikit.moments._part import Layout
 from identikit.moments._scan import (
     CHUNK_ROWS,
-    NARROW,
     NonfiniteError,
     Progress,
     Reading,

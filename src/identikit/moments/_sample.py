@@ -21,6 +21,16 @@ def row_keys(start: int, stop: int, seed: int) -> Keys:
     return x ^ (x >> np.uint64(31))
 
 
+def largest_key(size: int, rows: int) -> np.uint64:
+    """A key that is safely above the `size` smallest of so many rows.
+
+    Below it lie a Poisson number of keys, ten deviations more than wanted on average. It is the
+    same whoever reads which rows, so that a part of them need not keep `size` of its own.
+    """
+    share = (size + 10 * np.sqrt(size) + 10) / rows
+    return np.uint64(share * 2.0**64) if share < 1 else np.uint64(2**64 - 1)
+
+
 @dataclass(frozen=True, eq=False)
 class RowSample:
     """At most `size` rows, those of the smallest keys: a uniform sample whatever the block order.
@@ -42,21 +52,18 @@ class RowSample:
 class SampleKeeper:
     """Offers rows to a sample block by block; copies only those that may stay."""
 
-    def __init__(self, size: int, width: int) -> None:
-        self.size = size
+    def __init__(self, size: int, width: int, rows: int) -> None:
+        self.size, self.limit = size, largest_key(size, rows)
         self.keys: Keys = np.empty(0, dtype=np.uint64)
         self.pending = [RowSample(size, self.keys, np.empty((0, width)))]
 
     def candidates(self, keys: Keys) -> NDArray[np.intp]:
         """Which of a block's rows may belong to the sample, by their keys."""
-        if self.size and len(self.keys) == self.size:
-            # Few are left of a later block, and only those are sorted.
-            chosen = np.flatnonzero(keys < self.keys[-1])
-            chosen = chosen[np.argsort(keys[chosen], kind="stable")][: self.size]
-            if not len(chosen):
-                return chosen
-        else:
-            chosen = np.argsort(keys, kind="stable")[: self.size]
+        full = self.size and len(self.keys) == self.size
+        chosen = np.flatnonzero(keys < (self.keys[-1] if full else self.limit))
+        chosen = chosen[np.argsort(keys[chosen], kind="stable")][: self.size]
+        if not len(chosen):
+            return chosen
         self.keys = np.sort(np.concatenate([self.keys, keys[chosen]]))[: self.size]
         return chosen
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.moments._folds import Chosen, Folds
+from identikit.moments._memory import NARROW
 from identikit.moments._moments import Moments
 from identikit.moments._part import Layout, Part, merge
 from identikit.moments._sample import Keys, SampleKeeper, row_keys
@@ -35,7 +36,6 @@ CACHE_BYTES = 2**19
 #: Bytes of the stacked rows that are summed at a time, if these are no wider than `NARROW`: BLAS
 #: sums narrow rows as well in small pieces, and finds those in the cache.
 PIECE_BYTES = 2**21
-NARROW = 512
 
 
 class NonfiniteError(InputError):
@@ -60,8 +60,6 @@ class Reading:
         Leave rows with NaN or infinity out, instead of raising.
     digest : bool
         Digest what is read.
-    ahead : bool
-        Read a block while the one before it is being summed.
     """
 
     folds: Folds
@@ -71,7 +69,6 @@ class Reading:
     sample: int = 1000
     drop_nonfinite: bool = False
     digest: bool = False
-    ahead: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +125,10 @@ class Scan:
     def __init__(self, sources: Sequence[Source], reading: Reading) -> None:
         layout = reading.layout
         self.sources, self.reading, self.layout = sources, reading, layout
-        self.keeper, self.dropped = SampleKeeper(reading.sample, layout.width), 0
+        self.keeper, self.dropped = (
+            SampleKeeper(reading.sample, layout.width, reading.folds.rows),
+            0,
+        )
         self.parts = [Part.empty(layout) for _ in range(reading.folds.count)]
         self.segments: dict[int, Segment] = {}
         self.piece = piece_rows(layout, reading.step)
@@ -292,7 +292,7 @@ def finite(views: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
 
 
 def _blocks(sources: Sequence[Source], reading: Reading, start: int, stop: int) -> Blocks:
-    """First row, views and digests of every block; the next may be read while one is being used."""
+    """First row, views and digests of every block; the next is read while one is being used."""
 
     # A block is done with before the next but one is read.
     readers = [getattr(source, "borrow", source.read) for source in sources]
@@ -302,7 +302,7 @@ def _blocks(sources: Sequence[Source], reading: Reading, start: int, stop: int) 
         return views, [digest(view, first) for view in views] if reading.digest else []
 
     starts = range(start, stop, reading.step)
-    if len(starts) < 2 or not reading.ahead:
+    if len(starts) < 2:
         for first in starts:
             yield first, *read(first)
         return

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm, dsyr
 
 from identikit._linalg import Array
@@ -69,10 +72,16 @@ class Segment:
         return Part(n, self.pivot + shift, scatter, cubic, quartic)
 
 
+@cache
+def _above(size: int) -> NDArray[np.bool_]:
+    """Which places of a square matrix are above its diagonal."""
+    return np.tri(size, k=-1, dtype=bool).T
+
+
 def _mirror_lower(matrix: Array, tile: int = 512) -> None:
     """Copy the lower triangle onto the upper one, in place and in tiles."""
     for start in range(0, len(matrix), tile):
         stop = start + tile
         matrix[start:stop, stop:] = matrix[stop:, start:stop].T
         corner = matrix[start:stop, start:stop]
-        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+        np.copyto(corner, corner.T.copy(), where=_above(len(corner)))

@@ -28,7 +28,7 @@ from identikit.sources._unpacking import check_unpacked
 _MAGIC = b"ARROW1"
 _FEATHER_1 = b"FEA1"
 _CONTINUES = 0xFFFFFFFF
-_DICTIONARY, _RECORD_BATCH = 2, 3
+_KINDS = _SCHEMA, _DICTIONARY, _RECORD_BATCH = 1, 2, 3
 
 
 @register(".arrow")
@@ -97,6 +97,7 @@ class _File:
         ends = self.messages[0].start if self.messages else self._end
         self._head = self._bytes(first, ends - first)
         self.schema = self._open(self._head).schema
+        self._check_whole(first > 0)
 
     def batches(self, first: int, fields: list[int]) -> Iterator[Any]:
         """Record batches from a given one on, with these columns only."""
@@ -122,6 +123,25 @@ class _File:
                 )
             check_unpacked(size, message.length, "a record batch", self._label)
 
+    def _check_whole(self, indexed: bool) -> None:
+        """Refuse a file in which batches were lost, or that says two things of itself."""
+        if indexed:
+            index = self._arrow.ipc.open_file(self._arrow.PythonFile(self._stream, "r"))
+            sound = index.num_record_batches == len(self.messages) and index.schema == self.schema
+        else:
+            sound = self._after == self._size
+        if self.late_dictionaries:
+            sound &= "dictionary<" in str(self.schema)
+        # The only batches that nobody reads later on.
+        for number, message in enumerate(self.messages):
+            if message.rows == 0:
+                sound &= next(self.batches(number, [0])).num_rows == 0
+        if not sound:
+            raise InputError(
+                f"{self._label} is damaged: it was found to hold {len(self.messages)} record "
+                "batches, and its end does not agree; write or copy the file again"
+            )
+
     def _open(self, data: bytearray, fields: list[int] | None = None) -> Any:
         options = self._arrow.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
         return self._arrow.ipc.open_stream(self._arrow.py_buffer(data), options=options)
@@ -143,15 +163,20 @@ class _File:
 
     def _walk(self, place: int) -> Iterator[_Message]:
         """Every record batch, by the headers of the messages alone."""
-        seen = False
+        seen, first, usual = False, place, 0
         while True:
             (length,) = struct.unpack("<I", self._bytes(place, 4))
             prefix = 4
             if length == _CONTINUES:  # absent before version 0.15
                 (length,) = struct.unpack("<I", self._bytes(place + 4, 4))
                 prefix = 8
+            if place > first and prefix != usual:
+                raise InputError(
+                    f"{self._label} is damaged: the message at byte {place} begins unlike the first"
+                )
+            usual = prefix
             if length == 0:
-                self._end = place
+                self._end, self._after = place, place + prefix
                 return
             try:
                 kind, body, rows, packed = _header(self._bytes(place + prefix, length))
@@ -160,6 +185,11 @@ class _File:
                     f"{self._label} is damaged or no Arrow file: the message at byte {place} has a "
                     "header that cannot be read"
                 ) from error
+            if kind not in _KINDS or (kind == _SCHEMA) != (place == first):
+                raise InputError(
+                    f"{self._label} is damaged or no Arrow file: the message at byte {place} is of "
+                    f"kind {kind}, which does not belong there"
+                )
             if kind == _RECORD_BATCH:
                 seen = True
                 yield _Message(place, prefix + length + body, rows, packed)

@@ -4,7 +4,8 @@
 columns of numbers whose names fit, in the table's order. Without either it is the only column of
 lists; if there are no lists, all the columns of numbers, which must then be of one type, so that a
 label or a weight is not taken for a dimension by mistake. Left out of those are the table's index
-and columns that are called id, index or idx, or something_id. Text and dates are not numbers.
+and columns that are called id, index or idx, or something_id, and `column` for `path::!column`.
+Text and dates are not numbers.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from identikit.sources._checks import choose
 
 # Record batches from the first of a group on; pyarrow has no types of its own to name here.
 Batches = Callable[[int], Iterator[Any]]
+
+#: Files that are tables, and what stands before the name of a column that is not the view's.
+TABLES, NOT = (".parquet", ".pq", ".arrow", ".feather", ".ipc"), "!"
 
 _IDS = re.compile(r"(.*_)?(id|index|idx)|__index_level_\d+__", re.IGNORECASE)
 
@@ -139,11 +143,15 @@ def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
         raise InputError(f"{label} has two columns named {twice!r}; rename one of them")
     lists = [name for name in types if _is_list(types[name]) and _is_real(types[name].value_type)]
     numbers = [name for name in types if _is_real(types[name])]
-    if member is None:
+    left_out = member[1:] if member and member.startswith(NOT) and member not in types else None
+    if member is None or left_out is not None:
+        if left_out is not None:
+            choose(types, left_out, label)
+        lists = [name for name in lists if name != left_out]
         if lists:
             chosen = [choose(lists, None, label)]
         else:
-            index = _index_columns(schema)
+            index = [*_index_columns(schema), left_out]
             chosen = [name for name in numbers if name not in index and not _IDS.fullmatch(name)]
             _check_one_type(chosen, types, label)
     elif member in types or "*" not in member:

@@ -20,6 +20,8 @@ from identikit.sources._unpacking import check_unpacked
 
 # As many as HDF5 itself follows.
 _MOST_LINKS = 16
+# Of the filter fletcher32, at the end of a chunk.
+_CHECKSUM_BYTES = 4
 
 
 @register(".h5")
@@ -119,7 +121,8 @@ def _check_complete(dataset: Any, label: str) -> None:
     if dataset.chunks is None:
         found, needed, unit = stored, prod(shape) * dataset.id.get_type().get_size(), "bytes"
     else:
-        found, unit = dataset.id.get_num_chunks(), "chunks"
+        sizes = _chunk_sizes(dataset)
+        found, unit = len(sizes), "chunks"
         needed = prod(ceil(n / c) for n, c in zip(shape, dataset.chunks))
     if found < needed:
         raise InputError(
@@ -128,5 +131,25 @@ def _check_complete(dataset: Any, label: str) -> None:
             "are there"
         )
     if dataset.chunks is not None:
+        least = min(sizes.values())
+        if dataset.fletcher32 and least < _CHECKSUM_BYTES:
+            # HDF5 takes the checksum's bytes off without a look, and ends the process.
+            raise InputError(f"{label} is damaged: a chunk of {least} bytes has no checksum")
         size = prod(dataset.chunks) * dataset.dtype.itemsize
         check_unpacked(size, stored // max(1, found), "a chunk", label)
+
+
+def _chunk_sizes(dataset: Any) -> dict[tuple[int, ...], int]:
+    """Bytes of every chunk that is stored where a chunk belongs, by its first place.
+
+    HDF5 never looks at chunks anywhere else, and reads zeros for those that are then missing.
+    """
+    sizes: dict[tuple[int, ...], int] = {}
+
+    def keep(chunk: Any) -> None:
+        places = zip(chunk.chunk_offset, dataset.shape, dataset.chunks)
+        if all(at < n and at % c == 0 for at, n, c in places):
+            sizes[chunk.chunk_offset] = chunk.size
+
+    dataset.id.chunk_iter(keep)
+    return sizes

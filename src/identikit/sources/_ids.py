@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from identikit.errors import InputError
 from identikit.sources._array import as_array
 from identikit.sources._checks import choose
+from identikit.sources._columns import NOT, TABLES
 from identikit.sources._npy import read_layout
 from identikit.sources._npz import open_member
 from identikit.sources._open import split_member
-from identikit.sources._registry import id_readers, kind_of, register_ids
+from identikit.sources._registry import FOLDER, id_readers, kind_of, register_ids
 from identikit.sources._rows import UNPACKING_ERRORS, Layout, open_binary, size_of
 from identikit.sources._safetensors import _read_layout as tensor_layout
 
@@ -66,8 +67,13 @@ def read_ids(view: str | os.PathLike[str], column: str, label: str) -> Iterator[
 
 
 def without_column(view: Any, column: str) -> object:
-    """A data frame or table without the column of ids; files know which columns are numbers."""
-    if isinstance(view, str | os.PathLike) or column not in _names(view):
+    """A data frame or a file of a table without the column of ids."""
+    if isinstance(view, str | os.PathLike):
+        path, member = split_member(view)
+        inside = path.iterdir() if path.is_dir() and kind_of(path) == FOLDER else [path]
+        table = any(kind_of(each) in TABLES for each in inside)
+        return f"{path}::{NOT}{column}" if table and member is None else view
+    if column not in _names(view):
         return view
     return view.drop(columns=[column]) if hasattr(view, "iloc") else view.drop([column])
 

@@ -71,6 +71,12 @@ def read_layout(stream: IO[bytes], size: int, label: str) -> Layout:
         raise InputError(f"{label} is damaged: its header gives the shape {shape}")
     layout = Layout(stream.tell(), shape, dtype, fortran)
     layout.check_fits(size, label)
+    if layout.end < size:
+        # A header that was cut or changed is likelier than a second array after the first.
+        raise InputError(
+            f"{label} is damaged: its header promises an array of shape {shape} and dtype {dtype}, "
+            f"which needs {layout.end} bytes, but {size} were found; write or copy the file again"
+        )
     return layout
 
 

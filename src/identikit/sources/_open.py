@@ -10,6 +10,7 @@ from pathlib import Path
 from identikit.errors import InputError
 from identikit.sources import _dask, _torch
 from identikit.sources._array import ArraySource, as_array
+from identikit.sources._columns import NOT
 from identikit.sources._device import DeviceSource, lives_elsewhere
 from identikit.sources._registry import FOLDER, kind_of, openers
 from identikit.sources._rows import file_label, open_binary
@@ -121,7 +122,7 @@ def _open_path(view: str | os.PathLike[str], name: str | None, position: int) ->
     if name is None:
         # The dots of a folder's name are part of it, but for the one of a store.
         name = Path(whole).name if kind == FOLDER else path.stem
-        name = name if member is None else f"{name}::{member}"
+        name = name if member is None or member.startswith(NOT) else f"{name}::{member}"
     opener = openers().get(kind)
     if opener is None:
         label = file_label(name, path)

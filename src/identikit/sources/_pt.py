@@ -7,6 +7,8 @@ then.
 
 from __future__ import annotations
 
+import re
+import struct
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_STORED, BadZipFile, ZipFile
@@ -21,6 +23,18 @@ from identikit.sources._torch import TorchSource
 
 #: Bytes after which the map is made anew.
 _MAPPED_BYTES = 64 * 2**20
+# What a damaged archive raises.
+_ARCHIVE_ERRORS = (
+    BadZipFile,
+    EOFError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    struct.error,
+)
+# Members of the archive that hold the numbers of tensors.
+_NUMBERS = re.compile(r"/data/\d+$")
 
 
 @register(".pt")
@@ -112,16 +126,26 @@ def load_tensor(path: Path, member: str | None, label: str) -> Any:
 
 
 def _check_archive(path: Path, label: str) -> None:
-    """Refuse what cannot be mapped: the format before PyTorch 1.6, and packed members."""
+    """Refuse what cannot be mapped: the format before PyTorch 1.6, and packed members.
+
+    And what is damaged other than in the numbers, for PyTorch does not look at checksums.
+    """
     with open_binary(path, label) as file:
         try:
-            members = ZipFile(file).infolist()
-        except (BadZipFile, NotImplementedError, OSError, ValueError) as error:
+            with ZipFile(file) as archive:
+                members = archive.infolist()
+                packed = [one.filename for one in members if one.compress_type != ZIP_STORED]
+                for member in () if packed else members:
+                    with archive.open(member) as stream:
+                        while not _NUMBERS.search(member.filename) and stream.read(2**20):
+                            pass
+        except _ARCHIVE_ERRORS as error:
             raise InputError(
                 f"{label} is damaged, truncated, or older than PyTorch 1.6, whose files are bare "
                 f"pickles and never loaded ({error}); save it again with torch.save or as "
                 ".safetensors"
             ) from error
-    packed = next((one.filename for one in members if one.compress_type != ZIP_STORED), None)
-    if packed is not None:
-        raise InputError(f"{label}: the member {packed!r} is compressed, which PyTorch never does")
+    if packed:
+        raise InputError(
+            f"{label}: the member {packed[0]!r} is compressed, which PyTorch never does"
+        )

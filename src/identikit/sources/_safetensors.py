@@ -77,7 +77,21 @@ def _read_layout(file: IO[bytes], member: str | None, label: str) -> Layout:
             f"needs {layout.end - layout.offset} bytes, but its offsets span {end - begin}"
         )
     layout.check_fits(size, label)
+    _check_all_used(header, size - start, label)
     return layout
+
+
+def _check_all_used(header: dict[str, Any], size: int, label: str) -> None:
+    """Refuse bytes after the last tensor, which the format forbids: something was cut or moved."""
+    try:
+        end = max(header[name]["data_offsets"][1] for name in header.keys() - {"__metadata__"})
+    except (TypeError, LookupError):
+        end = None
+    if end != size:
+        raise InputError(
+            f"{label} is damaged: its tensors end at byte {end} of the {size} that follow its "
+            "header; write or copy the file again"
+        )
 
 
 def _read_header(file: IO[bytes], size: int, label: str) -> tuple[dict[str, Any], int]:

@@ -132,7 +132,7 @@ class Sorter:
     --------
     >>> with Sorter("U1", (), 100, Path(), 1000) as sorter:
     ...     sorter.add(np.array([70, 3, 99]), np.array(["b", "a", "c"]))
-    ...     [block["value"].tolist() for block in sorter]
+    ...     print([block["value"].tolist() for block in sorter])
     [['a', 'b', 'c']]
     """
 
