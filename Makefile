@@ -55,6 +55,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/family.py
 	$(BIN)/python benchmarks/learn.py
 	$(BIN)/python benchmarks/extract.py
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/components.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-core .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,6 +19,11 @@ from identikit.cli import _progress, app
 
 ROWS = 400
 
+VERBS = (
+    *("align", "apply", "audit", "components", "demo", "extract", "family", "merge", "models"),
+    "moments",
+)
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -66,11 +71,11 @@ def test_help_is_quick_and_loads_nothing_heavy():
         seconds.append(time.perf_counter() - begin)
     assert min(seconds) < 1.0
     assert result.stderr == "[]\n"
-    for verb in ("audit", "align", "apply", "demo", "extract", "family", "models", "study"):
+    for verb in (*VERBS, "study"):
         assert f"\n  {verb} " in result.stdout
 
 
-@pytest.mark.parametrize("verb", ["audit", "align", "apply", "demo", "extract", "family", "models"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_with_an_example(verb: str):
     assert f"Example: identikit {verb} " in done(verb, "--help").stdout
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from identikit import studies as studies
     from identikit.alignment import AlignmentMap, align, load_map
     from identikit.auditing import Audit, audit
+    from identikit.components import Components, match_components, stability_figure
     from identikit.errors import InputError, MissingExtraError
     from identikit.family import SoftmaxModel, distances, diversity, gauge, normal_form
     from identikit.inference import cca_chance, cca_chance_square, held_out_cca
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _HOME = {
     "alignment": ("AlignmentMap", "align", "load_map"),
     "auditing": ("Audit", "audit"),
+    "components": ("Components", "match_components", "stability_figure"),
     "errors": ("InputError", "MissingExtraError"),
     "family": ("SoftmaxModel", "distances", "diversity", "gauge", "normal_form"),
     "inference": ("cca_chance", "cca_chance_square", "held_out_cca"),
@@ -63,6 +65,7 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [
     "AlignmentMap",
     "Audit",
+    "Components",
     "InputError",
     "MissingExtraError",
     "Moments",
@@ -80,6 +83,7 @@ __all__ = [
     "gauge",
     "held_out_cca",
     "load_map",
+    "match_components",
     "mcc",
     "mutual_knn",
     "normal_form",
@@ -88,6 +92,7 @@ __all__ = [
     "pwcca",
     "r2",
     "spearman_mcc",
+    "stability_figure",
     "svcca",
 ]
 

@@ -99,15 +99,31 @@ def run(
             "--output", "-o", metavar="DIR", help="Where results go.  [default: NAME-PRESET]"
         ),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="single|pool|dask",
+            help="Who computes independent units: this process, a pool (as by default), or Dask.",
+        ),
+    ] = None,
+    scheduler: options.Scheduler = None,
+    workers: options.Workers = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Run a study; stopped and run again, it goes on where it was."""
     from identikit import studies
 
-    with _calm_warnings(quiet), progress_bar(quiet) as progress:
+    with (
+        _calm_warnings(quiet),
+        options.chosen_engine(engine, scheduler, workers) as ready,
+        progress_bar(quiet) as progress,
+    ):
         try:
-            result = studies.run(name, preset, folder, data, seeds, _pairs(changes or []), progress)
+            who = "single" if engine == "single" else ready
+            result = studies.run(
+                name, preset, folder, data, seeds, _pairs(changes or []), progress, who
+            )
         except KeyboardInterrupt:
             if not quiet:
                 typer.echo("finished units are kept; the same command goes on from them", err=True)

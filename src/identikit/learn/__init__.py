@@ -5,6 +5,7 @@ from identikit.errors import require
 require("torch", "torch", "learning")
 
 from identikit.learn._batches import Batches, fresh, shuffled  # noqa: E402
+from identikit.learn._bilipschitz import BiLipschitz, bilipschitz  # noqa: E402
 from identikit.learn._modules import MLP, LogBilinear, Lookup, OneHot, SoftmaxNet  # noqa: E402
 from identikit.learn._objectives import (  # noqa: E402
     OBJECTIVES,
@@ -27,6 +28,7 @@ __all__ = [
     "MLP",
     "OBJECTIVES",
     "Batches",
+    "BiLipschitz",
     "LogBilinear",
     "Lookup",
     "OneHot",
@@ -35,6 +37,7 @@ __all__ = [
     "SoftmaxNet",
     "Transformer",
     "autoregressive",
+    "bilipschitz",
     "fresh",
     "infonce",
     "masked",

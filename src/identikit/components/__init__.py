@@ -1,0 +1,7 @@
+"""Components across runs: which atoms or axes come back, how well, and against what chance."""
+
+from identikit.components._figure import stability_figure
+from identikit.components._match import match_components
+from identikit.components._result import Components, RunReport
+
+__all__ = ["Components", "RunReport", "match_components", "stability_figure"]

@@ -1,0 +1,59 @@
+"""The figure of matched components: how stable they are, beside what chance would give."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from identikit.components._result import Components
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BINS = 40
+
+
+def stability_figure(found: Components) -> Figure:
+    """Histogram of stability, those that replicate apart, beside the range of chance levels.
+
+    Parameters
+    ----------
+    found : Components
+        The result to draw.
+    """
+    # Here, because pages and figures lie above all that computes.
+    from identikit.report._drawing import sheet
+
+    return sheet([partial(_histogram, found=found)])
+
+
+def _histogram(ax: Axes, found: Components) -> None:
+    from identikit.report._drawing import BELOW
+    from identikit.report._style import PALETTE
+
+    stability, chance = found.stability, found.chance_level
+    low = min(0.0, float(stability.min()), float(chance.min()))
+    bins = [float(edge) for edge in np.linspace(low, 1.0, BINS + 1)]
+    good = found.replicates
+    ax.axvspan(
+        float(chance.min()), float(chance.max()), color=PALETTE["band"], lw=0, label="chance"
+    )
+    ax.hist(
+        [stability[good], stability[~good]],
+        bins,
+        stacked=True,
+        color=[PALETTE["accent"], PALETTE["muted"]],
+        label=["in every run", "not in every run"],
+    )
+    middle = float(np.median(chance))
+    ax.axvline(middle, color=PALETTE["second"], lw=0.9, ls=(0, (4, 2)), label="its median")
+    if found.settings.threshold is not None:
+        ax.axvline(found.settings.threshold, color=PALETTE["ink"], lw=0.9, label="threshold")
+    ax.set_xlim(low, 1.0)
+    ax.set_title("Which components come back?")
+    ax.set_xlabel("stability: mean similarity of its members")
+    ax.set_ylabel("components")
+    ax.legend(**BELOW)

@@ -1,0 +1,208 @@
+"""Runs in, matched components out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit._version import __version__
+from identikit.components._assign import Assigner
+from identikit.components._chance import (
+    AtomChance,
+    ShuffledChance,
+    atom_chance,
+    discovery_cut,
+    shuffled_chance,
+)
+from identikit.components._multiway import Matching, match
+from identikit.components._result import Components, RunReport, Settings
+from identikit.components._runs import Run, open_runs, read_activations, read_atoms
+from identikit.components._stability import (
+    Mask,
+    fraction_interval,
+    pair_cosines,
+    similarities,
+    stability_intervals,
+)
+from identikit.components._vectors import Vectors
+from identikit.errors import InputError
+from identikit.moments import default_memory
+
+KINDS = ("atoms", "activations")
+AXES = ("rows", "columns")
+
+Progress = Callable[[str, int, int], None]
+
+
+def match_components(
+    runs: Sequence[object],
+    *,
+    kind: str = "atoms",
+    axis: str | None = None,
+    signed: bool | None = None,
+    threshold: float | None = None,
+    fdr: float = 0.05,
+    assignment: str = "auto",
+    candidates: int = 32,
+    names: Sequence[str] | None = None,
+    seed: int = 0,
+    memory: int | None = None,
+    progress: Progress | None = None,
+) -> Components:
+    """Match the components of several runs one to one to one, and say which of them come back.
+
+    Components are matched over all runs at once, so that the sum of similarities within components
+    is as large as assigning one run at a time can make it (for two runs: the optimum). A member's
+    similarity is its mean cosine with its matches; a component's stability the mean over all pairs
+    of its members.
+
+    Chance is the best of as many random vectors as the largest run has. For atoms that is in closed
+    form, from the law of the cosine in as many dimensions as the other runs' atoms fill about the
+    member; for activations the rows of a run are shuffled. A component replicates if it has a
+    member in every run and each is above chance, with the rate of false discoveries over all
+    members controlled by Benjamini and Hochberg's step-up rule; or if each is above `threshold`.
+    Above chance is a low bar in many dimensions: give a threshold to ask for more.
+
+    Parameters
+    ----------
+    runs : sequence
+        Two or more: arrays, tensors, data frames or paths (``"file.safetensors::decoder.weight"``).
+        Atoms: dictionaries of any numbers of atoms with the same number of coordinates.
+        Activations: the same rows × components of any number.
+    kind : {"atoms", "activations"}
+        Compare atoms by their cosine, or columns by their correlation over the rows.
+    axis : {"rows", "columns"}, optional
+        Where the atoms lie; in rows by default. PyTorch's linear decoders have them in columns.
+    signed : bool, optional
+        Whether opposite vectors differ: yes for atoms by default (dictionaries of sparse
+        autoencoders), no for activations (axes of ICA). If not, each member has a sign, the same
+        for all its pairs.
+    threshold : float, optional
+        The least similarity of every member, instead of the chance level.
+    fdr : float
+        The rate of false discoveries, if no threshold is given.
+    assignment : {"auto", "dense", "sparse"}
+        The exact assignment with all similarities in memory, or among each vector's nearest, with a
+        bound on what that may cost; "auto" is dense where it fits the memory.
+    candidates : int
+        How many of the nearest a sparse assignment looks at.
+    names : sequence of str, optional
+        Names of the runs.
+    seed : int
+        Of the atoms that the chance level looks at, and of the shuffled rows.
+    memory : int, optional
+        Bytes for the work on similarities; half of the machine's memory by default.
+    progress : callable, optional
+        Called with (what is being done, done, of how many).
+
+    Returns
+    -------
+    Components
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> atoms = rng.normal(size=(40, 64))
+    >>> runs = [(atoms + 0.3 * rng.normal(size=(40, 64)))[rng.permutation(40)] for _ in range(3)]
+    >>> found = match_components(runs)
+    >>> found.fraction, round(float(found.stability.mean()), 2)
+    (1.0, 0.92)
+    """
+    _check(kind, axis, threshold, fdr)
+    signed = kind == "atoms" if signed is None else signed
+    room = default_memory() if memory is None else memory
+    assigner = Assigner(signed, room, assignment, candidates)
+    tell = progress or (lambda _stage, _done, _total: None)
+    with ExitStack() as stack:
+        tell("reading", 0, 1)
+        sources = open_runs(runs, names, stack)
+        if kind == "atoms":
+            read = read_atoms(sources, axis or "rows", signed)
+        else:
+            read, columns = read_activations(sources, room, signed)
+        done = 0
+
+        def assigned() -> None:
+            nonlocal done
+            done += 1
+            tell("matching", done, max(done + 1, 2 * len(read)))
+
+        vectors = [run.vectors for run in read]
+        found, cosines = _ordered(vectors, match(vectors, assigner, assigned))
+        there = found.index >= 0
+        chance: AtomChance | ShuffledChance
+        tell("chance", 0, 1)
+        if kind == "atoms":
+            chance = atom_chance(read, found.index, signed, seed)
+        else:
+            chance = shuffled_chance(columns, signed, room, seed)
+    similarity = similarities(cosines, there)
+    p_values = np.where(there, chance.p_values(np.where(there, similarity, 0.0)), np.nan)
+    cut = -1.0 if threshold is not None else discovery_cut(p_values[there], fdr)
+
+    def passes(values: Array) -> Mask:
+        values = np.where(np.isnan(values), -2.0, values)
+        good = chance.p_values(values) <= cut if threshold is None else values >= threshold
+        return np.asarray(good & (values > -2.0))
+
+    sizes = [len(run.used) for run in read]
+    good = passes(similarity)
+    fraction = float(good.all(axis=1).sum() / min(sizes))
+    numbers = np.stack([run.used[column] for run, column in zip(read, found.index.T)], axis=1)
+    return Components(
+        __version__,
+        Settings(kind, signed, threshold, fdr, seed),
+        tuple(_report(run, int(column.sum())) for run, column in zip(read, there.T)),
+        np.where(there, numbers, -1),
+        found.sign,
+        similarity,
+        np.where(there, chance.level, np.nan),
+        p_values,
+        good,
+        np.nanmean(similarity, axis=1),
+        stability_intervals(cosines, there),
+        fraction,
+        fraction_interval(cosines, there, sizes, passes, fraction),
+        chance.says,
+        found.methods,
+        found.gap,
+        found.sweeps,
+    )
+
+
+def _check(kind: str, axis: str | None, threshold: float | None, fdr: float) -> None:
+    if kind not in KINDS:
+        raise InputError(f"kind is {kind!r}; choose 'atoms' or 'activations'")
+    if axis is not None and kind == "activations":
+        raise InputError("axis is for atoms; activations have their components in columns")
+    if axis not in (None, *AXES):
+        raise InputError(f"axis is {axis!r}; atoms lie in 'rows' or in 'columns'")
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise InputError(f"threshold is {threshold}; expected a similarity from 0 to 1")
+    if not 0 < fdr < 1:
+        raise InputError(f"fdr is {fdr}; expected a rate between 0 and 1")
+
+
+def _ordered(vectors: Sequence[Vectors], found: Matching) -> tuple[Matching, Array]:
+    """Components of two members or more, the most stable first, and their `pair_cosines`.
+
+    The first member of each has a positive sign.
+    """
+    several = (found.index >= 0).sum(axis=1) > 1
+    found = replace(found, index=found.index[several], sign=found.sign[several])
+    cosines = pair_cosines(vectors, found)
+    stability = np.nanmean(similarities(cosines, found.index >= 0), axis=1)
+    order = np.argsort(-stability, kind="stable")
+    index, sign = found.index[order], found.sign[order]
+    first = sign[np.arange(len(sign)), np.argmax(index >= 0, axis=1)]
+    return replace(found, index=index, sign=sign * first[:, None]), cosines[order]
+
+
+def _report(run: Run, matched: int) -> RunReport:
+    excluded = tuple(run.excluded.tolist())
+    return RunReport(run.name, run.atoms, run.dims, excluded, run.tied, matched)

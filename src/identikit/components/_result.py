@@ -1,0 +1,224 @@
+"""What `match_components` returns: the components of all runs, and what is said of each."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit import _files
+from identikit._linalg import Array
+from identikit.components._vectors import Numbers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """A run: its `atoms` (or columns) and the `dims` of each, and those that stand out.
+
+    `excluded` are numbers of atoms that are zero, or of columns that are constant; `tied` are
+    groups of equal ones, whose matches are interchangeable. `matched` are in a component.
+    """
+
+    name: str
+    atoms: int
+    dims: int
+    excluded: tuple[int, ...]
+    tied: tuple[tuple[int, ...], ...]
+    matched: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "name": self.name,
+            "atoms": self.atoms,
+            "dims": self.dims,
+            "excluded": list(self.excluded),
+            "tied": [list(group) for group in self.tied],
+            "matched": self.matched,
+        }
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How components were matched and judged."""
+
+    kind: str
+    signed: bool
+    threshold: float | None
+    fdr: float
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Components matched over all runs, the most stable first.
+
+    Arrays are (components, runs), with −1 or NaN where a run has no member in a component; `table`
+    has the members only.
+
+    Attributes
+    ----------
+    version : str
+        Of identikit.
+    settings : Settings
+        How they were matched and judged.
+    runs : tuple of RunReport
+        What came in.
+    index : array of int
+        The number of each member in its run.
+    sign : array of int
+        ±1: what to multiply each member by, so that all of a component point the same way.
+    similarity : array
+        Mean cosine or correlation of each member with its matches, with these signs.
+    chance : array
+        The median of the best match that chance would give.
+    p_values : array
+        Probability that chance gives a match as good as this.
+    passes : array of bool
+        Whether a member is above the threshold, or above chance with false discoveries controlled.
+    stability : array (components,)
+        Mean over all pairs of a component's members.
+    interval : array (components, 2)
+        95 %, by the jackknife over runs; NaN for components of two members.
+    fraction : float
+        The share of components that replicate: that have a member in every run, and all of them
+        pass. Of as many as the smallest run has.
+    fraction_interval : (float, float) or None
+        95 %, by the jackknife over runs; None for two runs.
+    says_chance : str
+        How the chance level was made.
+    methods : tuple of str
+        "dense" or "sparse": how assignments were made.
+    gap : float
+        By what share of its sum of similarities an assignment may fall short of the best; 0 if all
+        were exact.
+    sweeps : int
+        How often all runs were matched anew to the others.
+    """
+
+    version: str
+    settings: Settings
+    runs: tuple[RunReport, ...]
+    index: Numbers
+    sign: NDArray[np.int8]
+    similarity: Array
+    chance: Array
+    p_values: Array
+    passes: NDArray[np.bool_]
+    stability: Array
+    interval: Array
+    fraction: float
+    fraction_interval: tuple[float, float] | None
+    says_chance: str
+    methods: tuple[str, ...]
+    gap: float
+    sweeps: int
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def replicates(self) -> NDArray[np.bool_]:
+        """Which components have a member in every run, all of which pass."""
+        return np.asarray(self.passes.all(axis=1))
+
+    @property
+    def chance_level(self) -> Array:
+        """Of each component, the mean of its members' chance levels."""
+        return np.asarray(np.nanmean(self.chance, axis=1))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a member: its component, run, index, sign, similarity, and what is said of both.
+
+        `low` and `high` are the ends of the component's interval, absent for two members.
+        """
+        import pandas as pd
+
+        component, run = np.nonzero(self.index >= 0)
+        names = np.array([report.name for report in self.runs], dtype=object)
+        columns: dict[str, Any] = {
+            "component": component,
+            "run": names[run],
+            "index": self.index[component, run],
+            "sign": self.sign[component, run],
+            "similarity": self.similarity[component, run],
+            "chance": self.chance[component, run],
+            "p_value": self.p_values[component, run],
+            "passes": self.passes[component, run],
+            "stability": self.stability[component],
+        }
+        if not np.isnan(self.interval).all():
+            for name, ends in zip(("low", "high"), self.interval[component].T):
+                columns[name] = pd.arrays.FloatingArray(np.nan_to_num(ends), np.isnan(ends))
+        columns["replicates"] = self.replicates[component]
+        return pd.DataFrame(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as one JSON-ready document."""
+        names = [run.name for run in self.runs]
+        components = [
+            {
+                "stability": float(self.stability[c]),
+                "interval": None if np.isnan(self.interval[c, 0]) else self.interval[c].tolist(),
+                "chance": float(level),
+                "replicates": bool(replicates),
+                "members": [
+                    {
+                        "run": names[r],
+                        "index": int(self.index[c, r]),
+                        "sign": int(self.sign[c, r]),
+                        "similarity": float(self.similarity[c, r]),
+                        "p_value": float(self.p_values[c, r]),
+                        "passes": bool(self.passes[c, r]),
+                    }
+                    for r in np.flatnonzero(self.index[c] >= 0)
+                ],
+            }
+            for c, (level, replicates) in enumerate(zip(self.chance_level, self.replicates))
+        ]
+        interval = self.fraction_interval
+        settings = self.settings
+        return {
+            "identikit": self.version,
+            "runs": [run.to_dict() for run in self.runs],
+            "replicating": {
+                "fraction": self.fraction,
+                "interval": None if interval is None else list(interval),
+                "components": int(self.replicates.sum()),
+                "of": min(run.atoms - len(run.excluded) for run in self.runs),
+            },
+            "stability": {
+                "mean": float(self.stability.mean()),
+                "chance": float(self.chance_level.mean()),
+                "chance_by": self.says_chance,
+            },
+            "assignment": {
+                "methods": list(self.methods),
+                "gap": self.gap,
+                "sweeps": self.sweeps,
+            },
+            "settings": {
+                "kind": settings.kind,
+                "signed": settings.signed,
+                "threshold": settings.threshold,
+                "fdr": settings.fdr if settings.threshold is None else None,
+                "seed": settings.seed,
+            },
+            "components": components,
+        }
+
+    def to_json(self) -> str:
+        """The document of `to_dict` as text; strict JSON, so absent values are null."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON document, atomically."""
+        _files.write_text(path, self.to_json())

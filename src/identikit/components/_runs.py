@@ -1,0 +1,277 @@
+"""Runs in: dictionaries of atoms or activations of the same rows become unit vectors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array, standard_deviations
+from identikit.components._vectors import CHUNK, Floats, Numbers, Vectors, held
+from identikit.errors import InputError
+from identikit.sources import Source, open_source
+
+#: Bytes of a block of activations in float64, and rows that it has at least: with fewer, adding up
+#: products takes longer than forming them.
+BLOCK_BYTES, BLOCK_ROWS = 2**25, 1024
+
+#: Rows that stay together when rows are shuffled, if there are many: neighbours may be dependent.
+TOGETHER = 64
+
+#: Vectors are tied if this many random coordinates of them agree to that much.
+PROJECTIONS, SAME = 4, 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run: the unit vectors of its components, and what was left out of it.
+
+    Parameters
+    ----------
+    name : str
+        What reports call it.
+    atoms, dims : int
+        Components as they came, and coordinates of each.
+    used : array of int
+        The numbers of those that have a direction; all others are zero or constant.
+    vectors : Vectors
+        These, at norm 1.
+    tied : tuple of tuples
+        Numbers of components that are the same but for their scale.
+    """
+
+    name: str
+    atoms: int
+    dims: int
+    used: Numbers
+    vectors: Vectors
+    tied: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def excluded(self) -> Numbers:
+        """Numbers of the components without a direction."""
+        return np.setdiff1d(np.arange(self.atoms), self.used)
+
+
+def open_runs(
+    runs: Sequence[object], names: Sequence[str] | None, stack: ExitStack
+) -> list[Source]:
+    """Open two or more runs under names that differ; the stack closes them."""
+    if isinstance(runs, str | os.PathLike) or hasattr(runs, "__array__"):
+        raise InputError(
+            f"expected a list of runs, got one {type(runs).__name__}; give two or more: [A, B]"
+        )
+    runs = list(runs)
+    if len(runs) < 2:
+        raise InputError(f"got {len(runs)} run(s); components are matched between two or more")
+    if isinstance(names, str) or (names is not None and len(names) != len(runs)):
+        raise InputError(f"expected {len(runs)} names, one a run, got {names!r}")
+    sources: list[Source] = []
+    for number, run in enumerate(runs):
+        name = None if isinstance(run, str | os.PathLike) else f"run{number}"
+        source = open_source(run, name if names is None else names[number], number)
+        stack.callback(source.close)
+        taken = {other.name for other in sources}
+        name, copy = source.name, 1
+        while source.name in taken:
+            copy += 1
+            source.name = f"{name} ({copy})"
+        sources.append(source)
+    return sources
+
+
+def read_atoms(sources: Sequence[Source], axis: str, signed: bool) -> list[Run]:
+    """Dictionaries, one atom a row or a column; all have the same number of coordinates."""
+    found = [_atoms(source, axis, signed) for source in sources]
+    first = found[0]
+    for other in found[1:]:
+        if other.dims != first.dims:
+            raise InputError(
+                f"the atoms of run {first.name!r} have {first.dims} coordinates, those of run "
+                f"{other.name!r} have {other.dims}; cosines need the same. Atoms were taken from "
+                f"{axis}: if they lie in {'columns' if axis == 'rows' else 'rows'}, say so with "
+                "axis"
+            )
+    if first.dims == 1:
+        raise InputError("atoms of one coordinate are all parallel: there is nothing to match")
+    return found
+
+
+def _atoms(source: Source, axis: str, signed: bool) -> Run:
+    matrix = source.read(0, source.rows)
+    matrix = matrix if axis == "rows" else matrix.T
+    units = np.empty(matrix.shape, np.float32)
+    peaks = np.empty(len(matrix))
+    for start in range(0, len(matrix), CHUNK):
+        some = slice(start, start + CHUNK)
+        block = matrix[some].astype(np.float64)
+        # By the largest entry first, so that squares neither overflow nor vanish.
+        peak = peaks[some] = np.abs(block).max(axis=1)
+        with np.errstate(invalid="ignore"):
+            block /= np.where(peak > 0, peak, 1.0)[:, None]
+            units[some] = block / np.maximum(np.linalg.norm(block, axis=1), 1.0)[:, None]
+    wrong = np.flatnonzero(~np.isfinite(peaks))
+    if len(wrong):
+        raise InputError(
+            f"run {source.name!r} has NaN or infinity in {len(wrong)} of {len(matrix)} atoms, the "
+            f"first is atom {wrong[0]} (counting from 0); repair them or leave them out"
+        )
+    used = _directed(source, peaks > 0)
+    vectors = held(units if len(used) == len(units) else units[used])
+    tied = _ties(vectors, used, signed)
+    return Run(source.name, len(matrix), matrix.shape[1], used, vectors, tied)
+
+
+def _directed(source: Source, there: NDArray[np.bool_]) -> Numbers:
+    used = np.flatnonzero(there)
+    if not len(used):
+        raise InputError(
+            f"run {source.name!r} has no component with a direction: all {len(there)} are zero or "
+            "constant"
+        )
+    return used
+
+
+@dataclass(frozen=True, eq=False)
+class Activations:
+    """Columns of one run over rows, centred and at norm 1, read as often as they are needed.
+
+    Parameters
+    ----------
+    source : Source
+        Open, rows × components.
+    mean, scale : array (m,)
+        Of each column, and the root of its scatter.
+    used : array of int
+        The columns that vary.
+    step : int
+        Rows of a block.
+    cache : array (components, rows) or None
+        All of it, if it fits the memory.
+    """
+
+    source: Source
+    mean: Array
+    scale: Array
+    used: Numbers
+    step: int
+    cache: Floats | None = None
+
+    def vectors(self, order: Numbers | None = None) -> Vectors:
+        """The columns as unit vectors, with their rows in another order if one is given."""
+        if order is None and self.cache is not None:
+            return held(self.cache)
+        return Vectors(len(self.used), lambda: self._pieces(order))
+
+    def _pieces(self, order: Numbers | None) -> Iterator[Floats]:
+        for start in range(0, self.source.rows, self.step):
+            stop = min(start + self.step, self.source.rows)
+            if self.cache is not None and order is not None:
+                yield self.cache[:, order[start:stop]]
+                continue
+            block = self._read(np.arange(start, stop) if order is None else order[start:stop])
+            rows = block[:, self.used].astype(np.float64) - self.mean[self.used]
+            rows /= self.scale[self.used]
+            yield np.ascontiguousarray(rows.T, dtype=np.float32)
+
+    def _read(self, rows: Numbers) -> NDArray[Any]:
+        ends = np.flatnonzero(np.diff(rows) != 1) + 1
+        runs = np.split(rows, ends)
+        return np.concatenate([self.source.read(int(r[0]), int(r[-1]) + 1) for r in runs])
+
+
+def read_activations(
+    sources: Sequence[Source], memory: int, signed: bool
+) -> tuple[list[Run], list[Activations]]:
+    """Activations of the same rows, components in columns: each column a unit vector over rows.
+
+    They are kept in memory if all take at most a quarter of it, and else read for every product.
+    """
+    first = sources[0]
+    for other in sources[1:]:
+        if other.rows != first.rows:
+            raise InputError(
+                f"run {first.name!r} has {first.rows} rows and run {other.name!r} has "
+                f"{other.rows}; activations are correlated over the same rows in the same order"
+            )
+    if first.rows < 3:
+        raise InputError(f"correlations need three rows or more, not {first.rows}")
+    width = max(source.width for source in sources)
+    step = min(first.rows, max(BLOCK_ROWS, BLOCK_BYTES // (8 * width)))
+    small = 4 * first.rows * sum(source.width for source in sources) <= memory // 4
+    runs, columns = [], []
+    for source in sources:
+        mean, scale = _column_moments(source, step)
+        used = _directed(source, scale > 0)
+        found = Activations(source, mean, scale, used, step)
+        if small:
+            cache = np.concatenate(list(found.vectors().pieces()), axis=1)
+            found = Activations(source, mean, scale, used, step, cache)
+        tied = _ties(found.vectors(), used, signed)
+        runs.append(Run(source.name, source.width, source.rows, used, found.vectors(), tied))
+        columns.append(found)
+    return runs, columns
+
+
+def _column_moments(source: Source, step: int) -> tuple[Array, Array]:
+    """Mean of every column and the root of its scatter, by the update of Chan, Golub, LeVeque."""
+    mean, scatter, wrong, first = np.zeros(source.width), np.zeros(source.width), 0, -1
+    for start in range(0, source.rows, step):
+        block = source.read(start, min(start + step, source.rows)).astype(np.float64)
+        bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
+        if len(bad):
+            first = start + int(bad[0]) if first < 0 else first
+            wrong += len(bad)
+            continue
+        centre = block.mean(axis=0)
+        gap, after = centre - mean, start + len(block)
+        scatter += np.square(block - centre).sum(axis=0)
+        scatter += gap**2 * (start * len(block) / after)
+        mean += gap * (len(block) / after)
+    if wrong:
+        raise InputError(
+            f"run {source.name!r} has NaN or infinity in {wrong} of {source.rows} rows, the first "
+            f"is row {first} (counting from 0); repair them or leave these rows out of every run"
+        )
+    return mean, standard_deviations(scatter, mean, source.rows, source.eps)
+
+
+def shuffled_rows(rows: int, rng: np.random.Generator) -> Numbers:
+    """An order of rows in which runs of up to 64 neighbours, but no more than 1 % of all, stay."""
+    size = max(1, min(TOGETHER, rows // 100))
+    starts = rng.permutation(np.arange(0, rows, size))
+    order = (starts[:, None] + np.arange(size)).ravel()
+    return order[order < rows]
+
+
+def _ties(vectors: Vectors, used: Numbers, signed: bool) -> tuple[tuple[int, ...], ...]:
+    """Groups of vectors that are equal, or opposite if signs do not count.
+
+    Found by a few random projections, which only equal vectors share; all pairs would take as long
+    as the product of two runs.
+    """
+    rng = np.random.default_rng(0)
+    marks = np.zeros((vectors.count, PROJECTIONS))
+    for piece in vectors.pieces():
+        marks += piece @ rng.standard_normal((piece.shape[1], PROJECTIONS)).astype(np.float32)
+    if not signed:
+        marks *= np.where(marks[:, :1] < 0, -1.0, 1.0)
+    marks = marks[order := np.argsort(marks[:, 0], kind="stable")]
+    groups: list[list[int]] = []
+    taken = np.zeros(len(marks), dtype=bool)
+    for place in np.flatnonzero(np.diff(marks[:, 0]) <= SAME):
+        if taken[place]:
+            continue
+        stop = int(np.searchsorted(marks[:, 0], marks[place, 0] + SAME, side="right"))
+        near = place + np.flatnonzero(
+            (np.abs(marks[place:stop] - marks[place]) <= SAME).all(axis=1) & ~taken[place:stop]
+        )
+        if len(near) > 1:
+            taken[near] = True
+            groups.append(sorted(used[order[near]].tolist()))
+    return tuple(tuple(group) for group in sorted(groups))

@@ -1,0 +1,802 @@
+"""Components over runs: the assignment, its consistency, chance, intervals, bad input, the verb."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import combinations, permutations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import beta
+from typer.testing import CliRunner, Result
+
+from conftest import close
+from identikit.cli import app
+from identikit.components import Components, match_components, stability_figure
+from identikit.components._assign import Assigner
+from identikit.components._chance import (
+    best_median,
+    best_tail,
+    cosine_tail,
+    discovery_cut,
+)
+from identikit.components._multiway import match
+from identikit.components._runs import shuffled_rows
+from identikit.components._vectors import Vectors, held, paired, strips, subset, total
+from identikit.errors import InputError
+from identikit.inference import jackknife_interval
+
+Array = NDArray[np.float64]
+
+
+def unit(X: NDArray) -> NDArray[np.float32]:
+    return (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
+
+
+def in_pieces(X: NDArray[np.float32], width: int) -> Vectors:
+    """The same vectors, as if they were read from a file."""
+    cuts = range(width, X.shape[1], width)
+    return Vectors(len(X), lambda: iter(np.split(X, cuts, axis=1)))
+
+
+def planted(
+    rng: np.random.Generator,
+    sizes: tuple[int, ...],
+    d: int = 40,
+    noise: float = 0.2,
+    signed: bool = True,
+) -> tuple[list[Array], list[NDArray[np.intp]]]:
+    """Runs of the first atoms of one dictionary in random order; and which atom each one is."""
+    atoms = rng.normal(size=(max(sizes), d))
+    runs, orders = [], []
+    for size in sizes:
+        order = rng.permutation(size)
+        signs = 1 if signed else rng.choice([-1, 1], size=(size, 1))
+        runs.append(signs * (atoms[order] + noise * rng.normal(size=(size, d))))
+        orders.append(order)
+    return runs, orders
+
+
+def atoms_of(found: Components, orders: list[NDArray[np.intp]]) -> NDArray[np.intp]:
+    """Which planted atom every member is, −1 where there is no member."""
+    named = [order[column] for order, column in zip(orders, found.index.T)]
+    return np.where(found.index >= 0, np.stack(named, axis=1), -1)
+
+
+# Products
+
+
+def test_products_are_the_same_whole_and_in_pieces(rng: np.random.Generator) -> None:
+    A, B = (rng.normal(size=(n, 30)).astype(np.float32) for n in (7, 9))
+    for left, right in [(held(A), held(B)), (in_pieces(A, 8), in_pieces(B, 8))]:
+        for memory in (4 * 9 * 4 * 2, 10**6):
+            blocks = list(strips(left, right, memory))
+            close(np.concatenate([block for _, block in blocks]), A @ B.T, 1e-5)
+            assert [rows.start for rows, _ in blocks[1:]] == [r.stop for r, _ in blocks[:-1]]
+    assert len(list(strips(in_pieces(A, 8), in_pieces(B, 8), 4 * 9 * 4 * 2))) == 4
+    rows, columns = np.array([0, 3, 3]), np.array([8, 1, 0])
+    for left, right in [(held(A), held(B)), (in_pieces(A, 8), in_pieces(B, 8))]:
+        close(paired(left, right, rows, columns), (A[rows] * B[columns]).sum(axis=1), 1e-5)
+        some = np.concatenate(list(subset(left, rows).pieces()), axis=1)
+        close(some, A[rows], 0)
+
+
+def test_a_total_adds_members_with_their_signs(rng: np.random.Generator) -> None:
+    A, B = (rng.normal(size=(3, 10)).astype(np.float32) for _ in range(2))
+    index, sign = np.array([[2, 0], [-1, 1], [0, -1]]), np.array([[1, -1], [1, 1], [-1, 1]])
+    expected = np.stack([A[2] - B[0], B[1], -A[0]])
+    for runs in ([held(A), held(B)], [in_pieces(A, 4), in_pieces(B, 4)]):
+        sums = total(runs, index, sign.astype(np.int8))
+        close(np.concatenate(list(sums.pieces()), axis=1), expected, 1e-6)
+
+
+# One assignment
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_the_assignment_is_the_best_of_all(rng: np.random.Generator, signed: bool) -> None:
+    A, B = unit(rng.normal(size=(4, 3))), unit(rng.normal(size=(6, 3)))
+    S = A @ B.T if signed else np.abs(A @ B.T)
+    best = max(S[np.arange(4), list(p)].sum() for p in permutations(range(6), 4))
+    for method in ("dense", "sparse"):
+        found = Assigner(signed, 10**9, method, candidates=6)(held(A), held(B))
+        assert found.value == pytest.approx(best, abs=1e-5)
+        assert S[np.arange(4), found.columns].sum() == pytest.approx(best, abs=1e-5)
+        assert len(set(found.columns)) == 4
+        assert found.method == method
+
+
+@pytest.mark.parametrize("candidates", [1, 4, 16])
+@pytest.mark.parametrize("share", [0.0, 0.6])
+def test_the_bound_of_a_sparse_assignment_holds(
+    rng: np.random.Generator, candidates: int, share: float
+) -> None:
+    A, B = rng.normal(size=(200, 20)), rng.normal(size=(230, 20))
+    shared = int(share * 200)
+    B[:shared] = A[:shared] + 0.3 * B[:shared]
+    A, B = unit(A), unit(B)
+    rows, columns = linear_sum_assignment(A @ B.T, maximize=True)
+    best = float((A @ B.T)[rows, columns].sum())
+    found = Assigner(True, 10**9, "sparse", candidates)(held(A), held(B))
+    assert sorted(set(found.columns)) == sorted(found.columns)
+    value = (A @ B.T)[np.arange(200), found.columns].sum()
+    assert found.value == pytest.approx(value, abs=1e-4)
+    assert found.value <= best + 1e-4
+    assert best <= found.bound + 1e-4
+    if candidates == 16:
+        assert found.value > 0.99 * best
+
+
+def test_a_sparse_assignment_of_equal_vectors_comes_to_an_end() -> None:
+    A = unit(np.ones((50, 3)))
+    # Not enough memory for what is left over either: that is assigned sparsely again.
+    found = Assigner(True, 100, "auto", candidates=3)(held(A), held(A))
+    assert sorted(found.columns) == list(range(50))
+    assert found.value == pytest.approx(50, abs=1e-3)
+
+
+def test_the_memory_decides_between_dense_and_sparse(rng: np.random.Generator) -> None:
+    runs, orders = planted(rng, (60, 60))
+    enough, less = 8 * 60 * 60, 8 * 60 * 60 - 1
+    dense, sparse = match_components(runs, memory=enough), match_components(runs, memory=less)
+    assert (dense.methods, dense.gap) == (("dense",), 0.0)
+    assert sparse.methods == ("sparse",)
+    assert 0 <= sparse.gap < 0.01
+    np.testing.assert_array_equal(atoms_of(sparse, orders), atoms_of(dense, orders))
+
+
+# All runs
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("sizes", [(50, 50), (50, 50, 50), (30,) * 6, (30, 45, 60), (60, 45)])
+def test_planted_permutations_are_recovered_exactly(
+    rng: np.random.Generator, sizes: tuple[int, ...], signed: bool
+) -> None:
+    runs, orders = planted(rng, sizes, signed=signed)
+    found = match_components(runs, signed=signed)
+    atoms = atoms_of(found, orders)
+    named = atoms.max(axis=1)
+    np.testing.assert_array_equal(np.where(atoms >= 0, named[:, None], -1), atoms)
+    # Every atom of two runs or more has a component, with a member in each run that has it.
+    expected = [sum(size > atom for size in sizes) for atom in range(max(sizes))]
+    assert sorted(named) == [atom for atom, count in enumerate(expected) if count > 1]
+    np.testing.assert_array_equal((atoms >= 0).sum(axis=1), np.array(expected)[named])
+    assert found.fraction == 1.0
+    assert found.replicates.sum() == min(sizes)
+
+
+@pytest.mark.parametrize("kind", ["atoms", "activations"])
+def test_signs_turn_members_the_same_way(rng: np.random.Generator, kind: str) -> None:
+    runs, _ = planted(rng, (12, 12, 12), d=200, signed=False)
+    given = runs if kind == "atoms" else [run.T for run in runs]
+    found = match_components(given, kind=kind, signed=False)
+    assert (found.sign[:, 0] == 1).all()
+    for component, signs in zip(found.index, found.sign):
+        turned = np.stack([s * run[i] for s, run, i in zip(signs, runs, component)])
+        assert (np.corrcoef(turned) > 0.8).all()
+
+
+def test_matches_compose_around_every_circle(rng: np.random.Generator) -> None:
+    """Noise so large that the best matches of pairs contradict each other; ours cannot."""
+    runs, _ = planted(rng, (40,) * 4, d=10, noise=1.5)
+    found = match_components(runs)
+    assert (found.index >= 0).all()
+    for column in found.index.T:
+        assert sorted(column) == list(range(40))
+
+    def to(r: int, s: int) -> NDArray[np.intp]:
+        out = np.empty(40, np.intp)
+        out[found.index[:, r]] = found.index[:, s]
+        return out
+
+    def best(r: int, s: int) -> NDArray[np.intp]:
+        S = unit(runs[r]) @ unit(runs[s]).T
+        return linear_sum_assignment(S, maximize=True)[1]
+
+    for r, s, t in permutations(range(4), 3):
+        np.testing.assert_array_equal(to(s, t)[to(r, s)], to(r, t))
+    assert any(
+        (best(s, t)[best(r, s)] != best(r, t)).any() for r, s, t in permutations(range(4), 3)
+    )
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_no_run_can_be_matched_better_to_the_others(rng: np.random.Generator, signed: bool) -> None:
+    """The optimality condition of coordinate ascent, with all assignments made anew by SciPy."""
+    runs = [unit(rng.normal(size=(size, 6))) for size in (20, 25, 25)]
+    found = match([held(run) for run in runs], Assigner(signed, 10**9), lambda: None)
+    for r, run in enumerate(runs):
+        others = np.zeros((25, 6))
+        for s, other in enumerate(runs):
+            if s != r:
+                there = found.index[:, s] >= 0
+                others[there] += found.sign[there, s, None] * other[found.index[there, s]]
+        S = run @ others.T if signed else np.abs(run @ others.T)
+        a, b = linear_sum_assignment(S, maximize=True)
+        there = np.flatnonzero(found.index[:, r] >= 0)
+        have = S[found.index[there, r], there].sum()
+        assert have >= S[a, b].sum() * (1 - 1e-5)
+    # Its value is the sum over all pairs within components.
+    value = 0.0
+    for r, s in combinations(range(3), 2):
+        both = (found.index[:, [r, s]] >= 0).all(axis=1)
+        signs = found.sign[both, r] * found.sign[both, s]
+        left, right = runs[r][found.index[both, r]], runs[s][found.index[both, s]]
+        value += signs @ (left * right).sum(axis=1)
+    assert found.value == pytest.approx(value, rel=1e-5)
+
+
+def test_more_runs_help_to_match_what_two_cannot(rng: np.random.Generator) -> None:
+    """With much noise a run is matched better to the mean of many runs than to any one of them."""
+    runs, orders = planted(rng, (80,) * 10, d=20, noise=0.9)
+    found = match_components(runs)
+    right = (atoms_of(found, orders)[:, 0] == atoms_of(found, orders)[:, 1]).mean()
+    pair = match_components(runs[:2])
+    alone = (atoms_of(pair, orders)[:, 0] == atoms_of(pair, orders)[:, 1]).mean()
+    assert right > alone + 0.05
+
+
+def test_two_runs_are_the_optimal_assignment(rng: np.random.Generator) -> None:
+    A, B = rng.normal(size=(90, 12)), rng.normal(size=(70, 12))
+    S = unit(A).astype(np.float64) @ unit(B).T
+    a, b = linear_sum_assignment(S, maximize=True)
+    found = match_components([A, B])
+    assert {tuple(pair) for pair in found.index} == set(zip(a, b))
+    close(found.stability.sum(), S[a, b].sum(), 1e-4)
+    assert found.sweeps == 0
+
+
+# Stability and its intervals
+
+
+def cosines(runs: list[Array], found: Components, component: int) -> Array:
+    members = np.stack(
+        [
+            sign * run[i] / np.linalg.norm(run[i])
+            for run, i, sign in zip(runs, found.index[component], found.sign[component])
+            if i >= 0
+        ]
+    )
+    return members @ members.T
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_stability_and_its_interval_are_their_formulas(
+    rng: np.random.Generator, signed: bool
+) -> None:
+    runs, _ = planted(rng, (20, 30, 30, 30), noise=0.5, signed=signed)
+    found = match_components(runs, signed=signed)
+    assert (np.diff(found.stability) <= 0).all()
+    for c in range(len(found)):
+        G = cosines(runs, found, c)
+        k = len(G)
+        pairs = G[np.triu_indices(k, 1)]
+        assert found.stability[c] == pytest.approx(pairs.mean(), abs=1e-6)
+        there = found.index[c] >= 0
+        close(found.similarity[c, there], (G.sum(axis=1) - 1) / (k - 1), 1e-6)
+        without = [np.delete(np.delete(G, r, 0), r, 1) for r in range(k)]
+        means = np.array([H[np.triu_indices(k - 1, 1)].mean() for H in without])
+        low, high = jackknife_interval(pairs.mean(), means, floor=-1.0)
+        close(found.interval[c], [low, min(high, 1.0)], 1e-5)
+    assert np.isnan(found.similarity[found.index < 0]).all()
+
+
+def test_components_of_two_members_have_no_interval(rng: np.random.Generator) -> None:
+    runs, _ = planted(rng, (20, 30, 30))
+    found = match_components(runs)
+    two = (found.index >= 0).sum(axis=1) == 2
+    assert two.sum() == 10
+    assert np.isnan(found.interval[two]).all()
+    assert not np.isnan(found.interval[~two]).any()
+    assert match_components(runs[:2]).fraction_interval is None
+
+
+def test_intervals_cover_the_stability_that_more_runs_have(seed: int) -> None:
+    """Runs are draws: 95 % intervals from four runs hold the mean over many nearly as often."""
+    rng = np.random.default_rng(seed)
+    d, noise, hit, count = 50, 0.6, 0, 0
+    expected = 1 / (1 + noise**2)  # of a noisy copy with another, at these lengths
+    for _ in range(10):
+        runs, _ = planted(rng, (40,) * 4, d=d, noise=noise)
+        found = match_components(runs)
+        inside = (found.interval[:, 0] <= expected) & (expected <= found.interval[:, 1])
+        hit, count = hit + inside.sum(), count + len(found)
+    assert 0.8 < hit / count <= 1.0
+
+
+def test_the_interval_of_the_fraction_leaves_out_one_run_at_a_time(
+    rng: np.random.Generator,
+) -> None:
+    runs, _ = planted(rng, (40,) * 4, noise=1.0)
+    found = match_components(runs, threshold=0.5)
+    G = [cosines(runs, found, c) for c in range(40)]
+
+    def share(chosen: list[int]) -> float:
+        parts = [g[np.ix_(chosen, chosen)] for g in G]
+        means = [(p.sum(axis=1) - 1) / (len(chosen) - 1) for p in parts]
+        return float(np.mean([(m >= 0.5).all() for m in means]))
+
+    assert 0 < found.fraction < 1
+    assert found.fraction == pytest.approx(share([0, 1, 2, 3]))
+    without = np.array([share([s for s in range(4) if s != r]) for r in range(4)])
+    low, high = jackknife_interval(found.fraction, without, floor=0.0)
+    close(found.fraction_interval, [low, min(high, 1.0)], 1e-9)
+
+
+def test_a_component_that_one_run_lacks_does_not_replicate(rng: np.random.Generator) -> None:
+    runs, orders = planted(rng, (30,) * 4, d=60)
+    runs[2][orders[2] == 7] = rng.normal(size=60)
+    found = match_components(runs)
+    broken = atoms_of(found, orders).max(axis=1) == 7
+    assert broken.sum() == 1
+    np.testing.assert_array_equal(found.replicates, ~broken)
+    np.testing.assert_array_equal(found.passes[broken][0], [True, True, False, True])
+    assert found.fraction == pytest.approx(29 / 30)
+
+
+def test_a_threshold_takes_the_place_of_chance(rng: np.random.Generator) -> None:
+    runs, _ = planted(rng, (30, 30), noise=0.7)
+    found = match_components(runs, threshold=0.7)
+    np.testing.assert_array_equal(found.replicates, found.stability >= 0.7)
+    assert 0 < found.fraction < match_components(runs).fraction
+
+
+# Chance
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize(("d", "m"), [(2, 5), (8, 30), (100, 300)])
+def test_the_law_of_the_best_cosine_is_that_of_random_atoms(
+    rng: np.random.Generator, d: int, m: int, signed: bool
+) -> None:
+    X = rng.normal(size=(4000, m, d)) if d < 100 else None
+    if X is None:
+        # The first coordinate of a random direction is its cosine with a fixed one.
+        first = rng.normal(size=(4000, m))
+        cosine = first / np.sqrt(first**2 + rng.chisquare(d - 1, size=first.shape))
+    else:
+        cosine = X[:, :, 0] / np.linalg.norm(X, axis=2)
+    best = (cosine if signed else np.abs(cosine)).max(axis=1)
+    assert (best <= best_median(d, m, signed)).mean() == pytest.approx(0.5, abs=0.03)
+    for level in (0.1, 0.9):
+        x = np.quantile(best, level)
+        assert best_tail(x, d, m, signed) == pytest.approx(1 - level, abs=0.02)
+
+
+def test_the_tail_of_a_cosine_is_a_beta_law() -> None:
+    x = np.array([-0.9, -0.2, 0.0, 0.1, 0.5, 0.99])
+    two_sided = beta.sf(x**2, 0.5, 9 / 2)
+    close(cosine_tail(x, 10, True), np.where(x > 0, two_sided / 2, 1 - two_sided / 2), 1e-12)
+    close(cosine_tail(x[3:], 10, False), two_sided[3:], 1e-12)
+    close(cosine_tail(x[:3], 10, False), [1, 1, 1], 0)
+    # In the plane the angle is uniform.
+    close(cosine_tail(np.array([np.cos(0.3)]), 2, True), [0.3 / np.pi], 1e-12)
+
+
+def test_false_discoveries_are_controlled_as_benjamini_and_hochberg_do(
+    rng: np.random.Generator,
+) -> None:
+    p = np.concatenate([rng.uniform(size=300) ** 4, rng.uniform(size=700)])
+    rejected = p <= discovery_cut(p, 0.1)
+    expected = [
+        any(p_i <= 0.1 * rank / len(p) for rank in [np.count_nonzero(p <= p_i)]) for p_i in p
+    ]
+    largest = max(p[expected])
+    np.testing.assert_array_equal(rejected, p <= largest)
+    assert discovery_cut(np.array([0.5, 0.9]), 0.1) < 0
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize(("m", "d"), [(20, 8), (150, 40)])
+def test_random_atoms_do_not_replicate(
+    rng: np.random.Generator, m: int, d: int, k: int, signed: bool
+) -> None:
+    found = match_components([rng.normal(size=(m, d)) for _ in range(k)], signed=signed)
+    assert found.replicates.sum() <= 1
+    assert (found.p_values < 0.05).mean() < 0.05 + 3 * (0.05 / m) ** 0.5
+    # At the level of chance for two runs, and below it for more.
+    assert found.stability.mean() < found.chance_level.mean()
+    assert found.stability.mean() > 0.6 * found.chance_level.mean()
+    close(found.chance_level.mean(), best_median(d, m, signed), 0.12)
+
+
+def test_random_atoms_give_any_discovery_as_often_as_was_asked_for(
+    rng: np.random.Generator,
+) -> None:
+    runs = ([rng.normal(size=(40, 20)) for _ in range(2)] for _ in range(60))
+    assert sum(match_components(pair, fdr=0.1).replicates.any() for pair in runs) <= 14
+
+
+def test_false_discoveries_among_planted_ones(rng: np.random.Generator) -> None:
+    atoms, wrong, right = rng.normal(size=(150, 64)), 0, 0
+    for _ in range(5):
+        runs = []
+        for _ in range(2):
+            run = rng.normal(size=(300, 64))
+            run[:150] = atoms + 0.5 * run[:150]
+            runs.append(run)
+        found = match_components(runs)
+        real = (found.index[:, 0] == found.index[:, 1]) & (found.index[:, 0] < 150)
+        wrong += np.count_nonzero(found.replicates & ~real)
+        right += np.count_nonzero(found.replicates & real)
+    assert right == 5 * 150
+    assert wrong / (wrong + right) < 0.05
+
+
+def test_chance_is_that_of_the_dimensions_that_atoms_fill(rng: np.random.Generator) -> None:
+    """Random atoms of a 12-dimensional subspace of R^200 match as in R^12, not as in R^200."""
+    basis = np.linalg.qr(rng.normal(size=(200, 12)))[0]
+    runs = [rng.normal(size=(300, 12)) @ basis.T for _ in range(2)]
+    found = match_components(runs)
+    close(found.chance_level.mean(), best_median(12, 300, True), 0.03)
+    assert best_median(200, 300, True) < 0.25
+    assert found.replicates.sum() <= 1
+
+
+def test_chance_knows_of_a_direction_that_all_atoms_share(rng: np.random.Generator) -> None:
+    shared = np.zeros(100)
+    shared[0] = 10.0
+    runs = [rng.normal(size=(200, 100)) + shared for _ in range(2)]
+    found = match_components(runs)
+    assert found.stability.mean() > 0.55  # half of it the shared direction's
+    assert found.replicates.sum() <= 1
+    assert found.chance_level.mean() == pytest.approx(found.stability.mean(), abs=0.05)
+
+
+def test_random_axes_of_a_basis_have_the_chance_of_random_directions(
+    rng: np.random.Generator,
+) -> None:
+    """Orthogonal atoms: those that a component has not matched say nothing about its direction."""
+    turn = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    found = match_components([np.eye(30), turn], signed=False)
+    close(found.chance_level, np.full(30, best_median(30, 30, False)), 0.02)
+    assert found.replicates.sum() <= 1
+    assert match_components([np.eye(30), np.eye(30)[::-1]], signed=False).fraction == 1.0
+
+
+# Activations
+
+
+def sources(rng: np.random.Generator, rows: int = 600, m: int = 10, k: int = 3) -> list[Array]:
+    S = rng.laplace(size=(rows, m))
+    return [
+        5 + (S[:, rng.permutation(m)] + 0.3 * rng.normal(size=S.shape)) * rng.choice([-2, 1], m)
+        for _ in range(k)
+    ]
+
+
+def test_activations_are_matched_by_their_correlations(rng: np.random.Generator) -> None:
+    runs = sources(rng)
+    found = match_components(runs, kind="activations")
+    C = np.corrcoef(np.concatenate(runs, axis=1).T)
+    for c in range(len(found)):
+        rows = found.index[c] + 10 * np.arange(3)
+        G = C[np.ix_(rows, rows)] * np.outer(found.sign[c], found.sign[c])
+        close(found.similarity[c], (G.sum(axis=1) - 1) / 2, 1e-6)
+        assert found.stability[c] == pytest.approx(np.abs(C[np.ix_(rows, rows)]).sum() / 6 - 0.5)
+    assert found.fraction == 1.0
+    assert found.settings.signed is False
+
+
+def test_activations_are_the_same_from_files_and_in_little_memory(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    runs = sources(rng, rows=5000)
+    paths = [tmp_path / f"{number}.npy" for number in range(3)]
+    for path, run in zip(paths, runs):
+        np.save(path, run)
+    whole = match_components(runs, kind="activations")
+    read = match_components(paths, kind="activations", memory=10_000)
+    np.testing.assert_array_equal(read.index, whole.index)
+    close(read.similarity, whole.similarity, 1e-6)
+    close(read.chance_level, whole.chance_level, 1e-6)
+    assert read.runs[0].name == "0"
+
+
+def test_activations_far_from_zero_keep_their_digits(rng: np.random.Generator) -> None:
+    runs = sources(rng, m=4, k=2)
+    far = [run + 1e7 for run in runs]
+    near, moved = (match_components(some, kind="activations") for some in (runs, far))
+    np.testing.assert_array_equal(near.index, moved.index)
+    close(moved.stability, near.stability, 1e-6)
+
+
+def test_chance_of_correlations_comes_from_shuffled_rows(rng: np.random.Generator) -> None:
+    """For independent Gaussian rows it is the law of cosines in n − 1 dimensions."""
+    runs = [rng.normal(size=(300, 25)) for _ in range(2)]
+    found = match_components(runs, kind="activations")
+    close(found.chance_level, np.full(25, best_median(299, 25, False)), 0.01)
+    assert found.replicates.sum() <= 1
+    # Rare events coincide by chance far more than Gaussian columns correlate.
+    rare = [(rng.uniform(size=(2000, 60)) < 0.004).astype(float) for _ in range(2)]
+    rare[0][0] = rare[1][1] = 1.0  # no column without an event
+    found = match_components(rare, kind="activations")
+    assert (found.chance_level > 1.5 * best_median(1999, 60, False)).all()
+    assert found.fraction < 0.05
+
+
+def test_rows_are_shuffled_in_short_runs(rng: np.random.Generator) -> None:
+    for rows in (3, 130, 700, 10_001):
+        order = shuffled_rows(rows, rng)
+        assert sorted(order) == list(range(rows))
+    assert (np.diff(order) == 1).mean() == pytest.approx(63 / 64, abs=0.01)
+    assert (np.abs(order - np.arange(len(order))) > 64).mean() > 0.9
+    # Of few rows each goes its own way.
+    assert (np.diff(shuffled_rows(130, rng)) == 1).mean() < 0.1
+
+
+# What may come in
+
+
+def test_every_form_of_the_same_atoms(rng: np.random.Generator, tmp_path: Path) -> None:
+    runs, _ = planted(rng, (20, 25))
+    expected = match_components(runs).index
+    save_file(
+        {"decoder.weight": np.ascontiguousarray(runs[0].T, np.float32)}, tmp_path / "a.safetensors"
+    )
+    np.save(tmp_path / "b.npy", runs[1].T)
+    paths = [f"{tmp_path / 'a.safetensors'}::decoder.weight", tmp_path / "b.npy"]
+    from_files = match_components(paths, axis="columns")
+    np.testing.assert_array_equal(from_files.index, expected)
+    assert [run.name for run in from_files.runs] == ["a::decoder.weight", "b"]
+    frames = match_components([pd.DataFrame(run) for run in runs], names=["first", "second"])
+    np.testing.assert_array_equal(frames.index, expected)
+    assert [run.name for run in frames.runs] == ["first", "second"]
+    halves = match_components([run.astype(np.float16) for run in runs])
+    np.testing.assert_array_equal(np.sort(halves.index, axis=0), np.sort(expected, axis=0))
+    assert [run.name for run in halves.runs] == ["run0", "run1"]
+
+
+def test_the_scale_of_an_atom_does_not_matter(rng: np.random.Generator) -> None:
+    runs, _ = planted(rng, (20, 20))
+    scaled = [run * np.logspace(-200, 200, 20)[:, None] for run in runs]
+    plain, wild = match_components(runs), match_components(scaled)
+    np.testing.assert_array_equal(plain.index, wild.index)
+    close(wild.stability, plain.stability, 1e-6)
+
+
+def test_equal_names_are_told_apart(tmp_path: Path, rng: np.random.Generator) -> None:
+    np.save(tmp_path / "a.npy", rng.normal(size=(5, 8)))
+    found = match_components([tmp_path / "a.npy"] * 3)
+    assert [run.name for run in found.runs] == ["a", "a (2)", "a (3)"]
+    close(found.stability, np.ones(5), 1e-6)
+
+
+def test_zero_atoms_and_constant_columns_are_named_and_left_out(rng: np.random.Generator) -> None:
+    runs, orders = planted(rng, (20, 20, 20))
+    runs[1][[3, 11]] = 0.0
+    found = match_components(runs)
+    assert [run.excluded for run in found.runs] == [(), (3, 11), ()]
+    assert [run.matched for run in found.runs] == [20, 18, 20]
+    assert not np.isin(found.index[:, 1], [3, 11]).any()
+    atoms = atoms_of(found, orders)
+    assert ((atoms == atoms[:, :1]) | (atoms < 0)).all()
+    assert found.fraction == 1.0  # of the 18 that the second run has
+    columns = [run.T.copy() for run in runs]
+    columns[0][:, 5] = 1e3
+    constant = match_components(columns, kind="activations")
+    assert [run.excluded for run in constant.runs] == [(5,), (3, 11), ()]
+    assert not np.isnan(constant.table["similarity"]).any()
+
+
+def test_tied_atoms_are_reported(rng: np.random.Generator) -> None:
+    runs, _ = planted(rng, (30, 30))
+    runs[0][4], runs[0][9], runs[0][20] = 2 * runs[0][7], -runs[0][2], 0.1 * runs[0][7]
+    signed, unsigned = (match_components(runs, signed=signed) for signed in (True, False))
+    assert [run.tied for run in signed.runs] == [((4, 7, 20),), ()]
+    assert [run.tied for run in unsigned.runs] == [((2, 9), (4, 7, 20)), ()]
+    columns = match_components([run.T for run in runs], kind="activations")
+    assert [run.tied for run in columns.runs] == [((2, 9), (4, 7, 20)), ()]
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_atoms_that_are_all_the_same_are_chance(signed: bool) -> None:
+    same = [np.ones((6, 5)) * np.arange(1, 7)[:, None] for _ in range(2)]
+    found = match_components(same, signed=signed)
+    assert found.runs[0].tied == ((0, 1, 2, 3, 4, 5),)
+    assert not np.isnan(found.chance).any()
+    close(found.stability, np.ones(6), 1e-6)
+    assert found.fraction == 0.0
+
+
+def broken(change) -> list[Array]:
+    runs, _ = planted(np.random.default_rng(0), (8, 8, 8), d=6)
+    change(runs)
+    return runs
+
+
+def put(runs: list[Array], value: float) -> None:
+    runs[1][5, 2] = value
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite(value: float) -> None:
+    runs = broken(lambda runs: put(runs, value))
+    with pytest.raises(InputError, match=r"'run1' has NaN or infinity in 1 of 8 atoms.* atom 5"):
+        match_components(runs)
+    with pytest.raises(InputError, match=r"'run1' has NaN or infinity in 1 of 8 rows.* row 5"):
+        match_components(runs, kind="activations")
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "words"),
+    [
+        (np.ones((4, 3)), {}, "a list of runs, got one ndarray"),
+        ("a.npy", {}, "a list of runs, got one str"),
+        ([np.eye(3)], {}, r"got 1 run\(s\)"),
+        ([np.eye(3)] * 2, {"names": ["a"]}, "expected 2 names, one a run"),
+        ([np.eye(3)] * 2, {"names": "ab"}, "expected 2 names"),
+        ([np.eye(3), np.eye(4)], {}, "'run0' have 3 coordinates.*'run1' have 4.*lie in columns"),
+        ([np.eye(3), np.eye(4)], {"axis": "columns"}, "lie in rows"),
+        ([np.ones((3, 1))] * 2, {}, "one coordinate are all parallel"),
+        ([np.eye(3), np.zeros((2, 3))], {}, "'run1' has no component with a direction: all 2"),
+        ([np.eye(3) + 0j, np.eye(3)], {}, "complex128"),
+        ([np.eye(3), [["a", "b"]]], {}, "real numbers"),
+        ([np.eye(3), np.ones(3)], {}, "1-D"),
+        ([np.eye(3)] * 2, {"kind": "axes"}, "kind is 'axes'"),
+        ([np.eye(3)] * 2, {"axis": "rows", "kind": "activations"}, "axis is for atoms"),
+        ([np.eye(3)] * 2, {"axis": 1}, "axis is 1"),
+        ([np.eye(3)] * 2, {"threshold": 1.5}, "threshold is 1.5"),
+        ([np.eye(3)] * 2, {"fdr": 0.0}, "fdr is 0.0"),
+        ([np.eye(3)] * 2, {"assignment": "greedy"}, "assignment is 'greedy'"),
+        ([np.eye(3)] * 2, {"candidates": 0}, "candidates is 0"),
+        ([np.eye(3), np.eye(4)], {"kind": "activations"}, "3 rows and run 'run1' has 4"),
+        ([np.eye(2)] * 2, {"kind": "activations"}, "three rows or more, not 2"),
+        ([np.eye(3), np.ones((3, 2))], {"kind": "activations"}, "'run1' has no component"),
+    ],
+)
+def test_wrong_input_is_named(runs: object, options: dict, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        match_components(runs, **options)
+
+
+# The result
+
+
+@pytest.fixture(scope="module")
+def uneven() -> Components:
+    rng = np.random.default_rng(0)
+    runs, _ = planted(rng, (20, 30, 30), noise=0.6, signed=False)
+    runs[0][3] = 0.0
+    return match_components(runs, signed=False, names=["a", "b", "<c>"])
+
+
+def test_the_table_has_a_row_a_member_and_no_nan(uneven: Components) -> None:
+    table = uneven.table
+    assert len(table) == (uneven.index >= 0).sum()
+    assert not np.isnan(table[["similarity", "chance", "p_value", "stability"]].to_numpy()).any()
+    assert table["low"].isna().sum() == 2 * ((uneven.index >= 0).sum(axis=1) == 2).sum()
+    whole = int(np.flatnonzero((uneven.index >= 0).all(axis=1))[0])
+    members = table[table["component"] == whole]
+    assert list(members["run"]) == ["a", "b", "<c>"]
+    assert list(members["index"]) == list(uneven.index[whole])
+    close(members["similarity"].mean(), uneven.stability[whole], 1e-9)
+    assert list(table["run"].value_counts()[["a", "b", "<c>"]]) == [
+        run.matched for run in uneven.runs
+    ]
+    two = match_components([np.eye(4), np.eye(4)]).table
+    assert "low" not in two.columns
+
+
+def test_the_document_is_strict_json_and_says_all(uneven: Components, tmp_path: Path) -> None:
+    uneven.save(tmp_path / "found.json")
+    document = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert document == uneven.to_dict()
+    assert document["runs"][0]["excluded"] == [3]
+    assert document["replicating"]["of"] == 19
+    assert document["replicating"]["components"] == uneven.replicates.sum()
+    assert document["settings"]["signed"] is False
+    assert len(document["components"]) == len(uneven)
+    absent = [c for c in document["components"] if c["interval"] is None]
+    assert {len(c["members"]) for c in absent} == {2}
+    assert document["assignment"] == {"methods": ["dense"], "gap": 0.0, "sweeps": uneven.sweeps}
+
+
+def test_the_result_does_not_depend_on_the_order_of_runs(rng: np.random.Generator) -> None:
+    runs, _ = planted(rng, (30,) * 3, noise=0.5)
+    one, other = match_components(runs), match_components(runs[::-1])
+    assert {tuple(row) for row in one.index} == {tuple(row[::-1]) for row in other.index}
+    close(np.sort(one.stability), np.sort(other.stability), 1e-6)
+
+
+def test_the_figure_counts_every_component(uneven: Components) -> None:
+    from matplotlib.figure import Figure
+
+    before = "matplotlib.pyplot" in sys.modules
+    figure = stability_figure(uneven)
+    assert isinstance(figure, Figure)
+    assert ("matplotlib.pyplot" in sys.modules) == before
+    (ax,) = figure.axes
+    heights = [patch.get_height() for container in ax.containers for patch in container]
+    assert sum(heights) == len(uneven)
+    lines = [line.get_xdata()[0] for line in ax.lines]
+    assert lines == [pytest.approx(np.median(uneven.chance_level))]
+    limited = match_components([np.eye(4), np.eye(4)], threshold=0.7)
+    assert [line.get_xdata()[0] for line in stability_figure(limited).axes[0].lines][1] == 0.7
+
+
+# The verb
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    runs, _ = planted(np.random.default_rng(0), (30, 30, 30))
+    runs[1][4], runs[2][:9] = 0.0, runs[2][9]
+    for name, run in zip("abc", runs):
+        np.save(f"{name}.npy", run)
+    return tmp_path
+
+
+def run_verb(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["components", *arguments])
+
+
+def test_the_verb_says_what_comes_back(folder: Path) -> None:
+    result = run_verb("a.npy", "b.npy", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("29 components come back in all 2 runs")
+    assert "100.0% of what the smallest run has" in result.stdout.replace("\n", " ")
+    assert "b, zero or constant, left out: 1 (4)" in result.stdout
+    assert "mean cosine, with its sign" in result.stdout
+    assert "candidates" not in result.stdout
+    result = run_verb("a.npy", "c.npy", "--memory", "1KB", "--unsigned", "--threshold", "0.7", "-q")
+    assert "c, equal to another, matched by chance: 10 (0, 1, 2, 3, 4, 5, 6, 7, …)" in result.stdout
+    assert "among the nearest candidates" in result.stdout
+    assert "up to the sign" in result.stdout
+    assert "at a similarity of 0.7 or more" in result.stdout.replace("\n", " ")
+
+
+def test_the_verb_writes_json_and_figures(folder: Path) -> None:
+    result = run_verb("a.npy", "b.npy", "c.npy", "--json", "-o", "o.json", "--figure", "f.svg")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document == json.loads(Path("o.json").read_text(encoding="utf-8"))
+    assert "wrote o.json\nwrote f.svg" in result.stderr
+    assert "<svg" in Path("f.svg").read_text(encoding="utf-8")
+    assert run_verb("a.npy", "b.npy", "--figure", "f.png", "-q").exit_code == 0
+    assert Path("f.png").read_bytes().startswith(b"\x89PNG")
+    options = ["--activations", "--names", "x,y", "--json"]
+    named = json.loads(run_verb("a.npy", "b.npy", *options).stdout)
+    assert [run["name"] for run in named["runs"]] == ["x", "y"]
+    assert (named["settings"]["kind"], named["settings"]["signed"]) == ("activations", False)
+    columns = json.loads(run_verb("a.npy", "b.npy", "--axis", "columns", "--json").stdout)
+    assert columns["runs"][0]["atoms"] == 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["a.npy"], "got 1 run(s)"),
+        (["a.npy", "nope.npy"], "there is no such file"),
+        (["a.npy", "b.npy", "--figure", "f.txt"], "--figure f.txt has the suffix '.txt'"),
+        (["a.npy", "b.npy", "--figure", "f.svg", "-o", "f.svg"], "are both f.svg"),
+        (["a.npy", "b.npy", "-o", "a.npy"], "a.npy is one of the inputs"),
+        (["a.npy", "b.npy", "--figure", "no/f.svg"], "there is no directory no"),
+        (["a.npy", "b.npy", "--memory", "lots"], "--memory is 'lots'"),
+    ],
+)
+def test_what_the_verb_refuses(folder: Path, arguments: list[str], words: str) -> None:
+    result = run_verb(*arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr.replace("\n", " ")
+    assert result.stdout == ""
+
+
+def test_the_verb_loads_nothing_heavy_for_its_help() -> None:
+    code = (
+        "import sys, identikit.cli._components\n"
+        "print(sorted({'numpy', 'scipy', 'pandas', 'matplotlib', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "numpy" not in done.stdout
+    assert "scipy" not in done.stdout
