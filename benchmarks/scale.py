@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from distributed import Client, LocalCluster
+from threadpoolctl import threadpool_limits
 
 import identikit as ik
 from identikit.moments import _passes
@@ -153,6 +154,34 @@ def growth(folder: Path, rows: int) -> None:
     )
 
 
+def ceiling() -> None:
+    """How much faster two processes are than one, at nothing but the Gram product."""
+    code = (
+        "import numpy as np; b = np.random.default_rng(0).normal(size=(16384, 128))\n"
+        "for _ in range(400): b.T @ b"
+    )
+    command, alone = [sys.executable, "-c", code], os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+
+    def run(count: int) -> None:
+        for process in [subprocess.Popen(command, env=alone) for _ in range(count)]:
+            process.wait()
+
+    gain = 2 * timed(lambda: run(1), 2) / timed(lambda: run(2), 2)
+    print(f"  two processes do {gain:.2f} times the Gram products of one on this machine")
+
+
+def constants(rows: int) -> None:
+    """What docs/scale.md reckons with: one core, two views of 1,024 columns."""
+    views = [np.random.default_rng(v).standard_normal((rows, 1024), np.float32) for v in (0, 1)]
+    with threadpool_limits(1):
+        seconds = timed(lambda: ik.accumulate(views), 2)
+        moments = ik.accumulate(views)
+        compared = timed(lambda: ik.audit(moments), 1, warm_up=False)
+    rate = rows * 2048 * 2049 / seconds
+    print(f"  one core sums {rate / 1e9:.0f}e9 operations a second at 2,048 columns, and compares")
+    print(f"  two views of 1,024 columns in {compared:.1f} s")
+
+
 def main() -> None:
     """Run everything and print a table in Markdown at the end."""
     options = arguments(__doc__, "a hundredth of the rows")
@@ -164,6 +193,8 @@ def main() -> None:
     ):
         with tempfile.TemporaryDirectory() as folder:
             job(Path(folder))
+    ceiling()
+    constants(max(40_000 // part, 4_000))
     finish(options.check)
 
 

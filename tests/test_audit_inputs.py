@@ -196,6 +196,9 @@ def test_rows_are_paired_by_id_whatever_their_order(views, rng, tmp_path):
     code, text, error = run("audit", *paths, "--id", "id", "--json")
     assert code == 0, error
     assert json.loads(text)["rows"] == 2400
+    kept = tmp_path / "kept.moments"
+    known = [audit(paths, ids="id", save_moments=kept, resume=again) for again in (False, True)]
+    close(known[1].verdict.error, known[0].verdict.error, 1e-12)
     files = []
     for name, some in (("a", ids), ("b", ids[order][:2400])):
         files += ["--ids", str(tmp_path / f"{name}.txt")]

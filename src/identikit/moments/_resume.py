@@ -115,6 +115,8 @@ def _origin(source: Source) -> str:
     """A path, or a digest of what stands for one."""
     if isinstance(source.origin, str):
         return source.origin
+    if hasattr(source.origin, "identity"):  # of rows in another order: not where they lie for now
+        return str(source.origin.identity)
     if hasattr(source.origin, "open_source"):
         return _digest(pickle.dumps(source.origin))
     digest = blake2b(digest_size=16)

@@ -130,7 +130,7 @@ class Sorter:
 
     Examples
     --------
-    >>> with Sorter("U1", (), 100, Path(), 1000) as sorter:
+    >>> with Sorter("U1", (), 100, Path(), 100_000) as sorter:
     ...     sorter.add(np.array([70, 3, 99]), np.array(["b", "a", "c"]))
     ...     print([block["value"].tolist() for block in sorter])
     [['a', 'b', 'c']]

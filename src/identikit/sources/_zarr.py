@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import product
-from math import ceil, prod
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,9 @@ def _check_complete(path: Path, array: Any, label: str) -> tuple[Path, ...]:
     found = [Path(root, name) for root, _, names in os.walk(folder) for name in names]
     files = {path.relative_to(folder).as_posix(): path for path in found}
     stored = array.shards or array.chunks
-    grid = [ceil(n / c) for n, c in zip(array.shape, stored)]
+    if min(stored, default=0) < 1 or len(stored) != len(array.shape):
+        raise InputError(f"{label} is damaged: its shape is {array.shape}, in chunks of {stored}")
+    grid = [-(-n // c) for n, c in zip(array.shape, stored)]
     chunks = {key for key in files if not key.rpartition("/")[2].startswith((".", "zarr.json"))}
     if len(chunks) >= prod(grid):
         chunks &= {array.metadata.encode_chunk_key(at) for at in product(*map(range, grid))}

@@ -28,7 +28,11 @@ answer = os.dup(1)
 os.dup2(2, 1)  # what workers print must not be taken for the answer
 if __name__ == "__main__":
     import dask
-    dask.config.set({"temporary-directory": sys.argv[2]})
+    dask.config.set({
+        "temporary-directory": sys.argv[2],
+        # On a busy machine it takes a worker long to be back, and it must not be given up for lost.
+        "distributed.deploy.lost-worker-timeout": "1 hour",
+    })
     from distributed import LocalCluster
     cluster = LocalCluster(
         n_workers=int(sys.argv[1]), threads_per_worker=1, processes=True, dashboard_address=None,
