@@ -60,6 +60,8 @@ class Reading:
         Leave rows with NaN or infinity out, instead of raising.
     digest : bool
         Digest what is read.
+    ahead : bool
+        Read a block, in a thread of its own, while the one before it is being summed.
     """
 
     folds: Folds
@@ -69,6 +71,7 @@ class Reading:
     sample: int = 1000
     drop_nonfinite: bool = False
     digest: bool = False
+    ahead: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +295,7 @@ def finite(views: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
 
 
 def _blocks(sources: Sequence[Source], reading: Reading, start: int, stop: int) -> Blocks:
-    """First row, views and digests of every block; the next is read while one is being used."""
+    """First row, views and digests of every block; the next may be read while one is being used."""
 
     # A block is done with before the next but one is read.
     readers = [getattr(source, "borrow", source.read) for source in sources]
@@ -302,7 +305,7 @@ def _blocks(sources: Sequence[Source], reading: Reading, start: int, stop: int) 
         return views, [digest(view, first) for view in views] if reading.digest else []
 
     starts = range(start, stop, reading.step)
-    if len(starts) < 2:
+    if len(starts) < 2 or not reading.ahead:
         for first in starts:
             yield first, *read(first)
         return

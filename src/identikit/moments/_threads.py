@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -54,7 +55,8 @@ def scan_spans(
             own = open_sources([s.origin for s in sources], [s.name for s in sources])
             for source in own:
                 stack.callback(source.close)
-            return scan(own, reading, *spans[number], count)
+            # One thread reads while others sum; a reader for each would be in their way.
+            return scan(own, replace(reading, ahead=False), *spans[number], count)
 
     with one_thread(), ThreadPoolExecutor(len(spans), "identikit-scan") as pool:
         futures = [pool.submit(run, number) for number in range(len(spans))]
