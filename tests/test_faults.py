@@ -275,7 +275,8 @@ def test_a_file_that_only_this_process_sees(dask: Dask, paths: list[str]):
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from engine_views import Gate
 from identikit.moments import accumulate
 from identikit.sources import open_source
@@ -292,32 +293,37 @@ def temporary(tmp_path: Path) -> Path:
     return folder
 
 
-def start(name: str, path: str, gate: Path, temporary: Path) -> subprocess.Popen[str]:
+@contextmanager
+def started(name: str, path: str, gate: Path, temporary: Path) -> Iterator[subprocess.Popen[str]]:
     """A script that reads views, as a shell starts it: a process group of its own."""
     if name == "dask":
         pytest.importorskip("distributed")
     source = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
     script = temporary.parent / "script.py"
     script.write_text(INTERRUPTED)
-    return subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, str(script), name, path, str(gate)],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": os.pathsep.join(source)},
         start_new_session=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # of no effect if all went well
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_ctrl_c_is_quick_and_leaves_nothing(
     name: str, paths: list[str], gate: Path, temporary: Path
 ):
-    process = start(name, paths[0], gate, temporary)
-    pids = waiting(gate)
-    assert list(temporary.iterdir())
-    begin = time.monotonic()
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    with started(name, paths[0], gate, temporary) as process:
+        pids = waiting(gate)
+        assert list(temporary.iterdir())
+        begin = time.monotonic()
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
     assert time.monotonic() - begin < 10  # 0.3 s where nothing else runs
     assert process.returncode == -signal.SIGINT
     assert said.count("Traceback") == 1
@@ -331,8 +337,8 @@ def test_ctrl_c_is_quick_and_leaves_nothing(
 def test_workers_end_with_a_process_that_is_killed(
     name: str, paths: list[str], gate: Path, temporary: Path
 ):
-    process = start(name, paths[0], gate, temporary)
-    pids = waiting(gate)
-    process.kill()
-    process.communicate()
+    with started(name, paths[0], gate, temporary) as process:
+        pids = waiting(gate)
+        process.kill()
+        process.communicate()
     assert ended(pids)
