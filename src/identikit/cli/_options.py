@@ -149,7 +149,7 @@ def parse_size(text: str | None) -> int | None:
     """
     if text is None:
         return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?", text.strip().upper())
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?I?)B?", text.strip().upper())
     if match is None or match[2] not in _UNITS:
         raise InputError(f"--memory is {text!r}; expected a size such as 4GB, 512MB or 2GiB")
     return int(float(match[1]) * _UNITS[match[2]])

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,11 @@ class RowFile:
             self._write_header()
             self._file.close()
 
+    def abandon(self) -> None:
+        """Close the file as it is; a full disk fails again on what is still buffered."""
+        with suppress(OSError):
+            self._file.close()
+
     def _write_header(self) -> None:
         # NumPy leaves room for the first axis to grow, so the header keeps its length.
         shape = (self.rows, *self._tail)
@@ -88,6 +93,11 @@ class Filling:
         """Close every file."""
         for file in self._files.values():
             file.close()
+
+    def abandon(self) -> None:
+        """Close every file, whatever becomes of it."""
+        for file in self._files.values():
+            file.abandon()
 
     def finish(self) -> None:
         """Close every file and write the manifest, with what each file weighs."""
@@ -126,8 +136,12 @@ def filling(folder: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
         os.umask(umask)
         out.path.chmod(0o777 & ~umask)
         _move(out.path, target)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {target}: {error.strerror or error}; what was there before is untouched"
+        ) from error
     finally:
-        out.close()
+        out.abandon()
         shutil.rmtree(out.path, ignore_errors=True)
 
 

@@ -67,7 +67,7 @@ def read_layout(stream: IO[bytes], size: int, label: str) -> Layout:
             "that can run code; re-save it as a plain numeric array: "
             "np.save(path, np.asarray(x, dtype=np.float32))"
         )
-    if any(length < 0 for length in shape):
+    if any(type(length) is not int or length < 0 for length in shape):
         raise InputError(f"{label} is damaged: its header gives the shape {shape}")
     layout = Layout(stream.tell(), shape, dtype, fortran)
     layout.check_fits(size, label)

@@ -150,7 +150,7 @@ def unit_path(folder: Path, key: str) -> Path:
 
 def write_unit(path: Path, record: Record, digest: str, seconds: float) -> None:
     """Write a unit's file, atomically."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     metadata = {
         "digest": digest,
@@ -162,7 +162,8 @@ def write_unit(path: Path, record: Record, digest: str, seconds: float) -> None:
         if array.dtype.kind not in "biuf":
             raise InputError(f"its array {name!r} is {array.dtype}; expected numbers")
     with replacing(path) as temporary:
-        save_file(arrays, temporary, {"identikit": json.dumps(metadata)})
+        # Not safetensors' own writer, whose error for a full disk is no OSError.
+        temporary.write_bytes(save(arrays, {"identikit": json.dumps(metadata)}))
 
 
 def read_unit(path: Path, digest: str) -> tuple[Record, float] | None:
