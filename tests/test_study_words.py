@@ -237,13 +237,15 @@ def test_every_objective_learns_the_distribution_of_words(result: Result) -> Non
 
 @pytest.mark.slow(sample=True)
 def test_a_run_that_lost_units_ends_with_the_same_tables(result: Result) -> None:
-    before = {name: table.to_csv() for name, table in result.tables.items()}
     units = sorted((result.folder / "units").iterdir())
     for unit in [units[0], units[-1]]:
         unit.unlink()
     again = run(STUDY, "smoke", result.folder, "grammar", settings=TINY)
     assert again.resumed == len(units) - 2
-    assert {name: table.to_csv() for name, table in again.tables.items()} == before
+    assert again.tables.keys() == result.tables.keys()
+    for name, table in again.tables.items():
+        # Not to the last digit: what BLAS adds first depends on where an array lies in memory.
+        pd.testing.assert_frame_equal(table, result.tables[name], check_exact=False, rtol=1e-12)
 
 
 def test_any_text_file_will_do(tmp_path: Path) -> None:
