@@ -26,7 +26,7 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing identikit and what its tests need into $(VENV) ..."
-	$(INSTALL) -e '.[dev,hf,dask,io,gpu]'
+	$(INSTALL) -e '.[dev,hf,dask,io,gpu,ica]'
 	@touch $@
 
 $(VENV)-core/.tests: pyproject.toml constraints.txt
@@ -57,6 +57,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/extract.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/components.py
+	$(BIN)/python benchmarks/ica.py
+	$(BIN)/python benchmarks/disentangle.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-core .pytest_cache .mypy_cache .ruff_cache .hypothesis

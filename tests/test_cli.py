@@ -20,8 +20,8 @@ from identikit.cli import _progress, app
 ROWS = 400
 
 VERBS = (
-    *("align", "apply", "audit", "components", "demo", "extract", "family", "merge", "models"),
-    "moments",
+    *("align", "apply", "audit", "components", "demo", "disentangle", "extract", "family"),
+    *("merge", "models", "moments", "near"),
 )
 
 

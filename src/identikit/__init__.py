@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Any
 from identikit._version import __version__
 
 if TYPE_CHECKING:
+    from identikit import disentangle as disentangle
     from identikit import extract as extract
     from identikit import learn as learn
     from identikit import studies as studies
-    from identikit.alignment import AlignmentMap, align, load_map
+    from identikit.alignment import (
+        ICA,
+        AlignmentMap,
+        NearIdentifiability,
+        align,
+        load_map,
+        near_identifiability,
+    )
     from identikit.auditing import Audit, audit
     from identikit.components import Components, match_components, stability_figure
     from identikit.errors import InputError, MissingExtraError
@@ -38,7 +46,14 @@ if TYPE_CHECKING:
 
 # Where each public name lives; it is imported when first used, so that `import identikit` is quick.
 _HOME = {
-    "alignment": ("AlignmentMap", "align", "load_map"),
+    "alignment": (
+        "ICA",
+        "AlignmentMap",
+        "NearIdentifiability",
+        "align",
+        "load_map",
+        "near_identifiability",
+    ),
     "auditing": ("Audit", "audit"),
     "components": ("Components", "match_components", "stability_figure"),
     "errors": ("InputError", "MissingExtraError"),
@@ -59,16 +74,18 @@ _HOME = {
     ),
 }
 # Parts with names of their own; not in __all__, since two of them need an extra.
-_PARTS = ("extract", "learn", "studies")
+_PARTS = ("disentangle", "extract", "learn", "studies")
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
+    "ICA",
     "AlignmentMap",
     "Audit",
     "Components",
     "InputError",
     "MissingExtraError",
     "Moments",
+    "NearIdentifiability",
     "SoftmaxModel",
     "__version__",
     "accumulate",
@@ -86,6 +103,7 @@ __all__ = [
     "match_components",
     "mcc",
     "mutual_knn",
+    "near_identifiability",
     "normal_form",
     "pls_svd",
     "procrustes",

@@ -1,0 +1,173 @@
+"""Which axes of an ICA are identified: convergence does not say, other rows do.
+
+If turning two axes in their plane changes nothing (both Gaussian, or together round), the solver
+still stops somewhere, and where is chance. So the axes found on one half of the rows are judged on
+the other half, and against those that the other half finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+from identikit.alignment._ica_solver import Rotation, Rows
+
+#: Runs of rows whose spread gives the standard errors, and rows that a run should have.
+RUNS = 20
+LEAST_RUN = 25
+
+#: Standard errors by which an axis must be non-Gaussian, and by which the contrast must rise when
+#: the axis is turned towards any other one: on both halves.
+STANDARD_ERRORS = 3.0
+
+#: Correlation that an axis must have with itself, over restarts and over halves.
+AGREEMENT = 0.9
+
+#: E[log cosh ν] of a standard normal ν, by quadrature.
+NORMAL_LOG_COSH = 0.374567207491438
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """What is known of each axis, one entry an axis.
+
+    Parameters
+    ----------
+    non_gaussianity, non_gaussianity_error : arrays
+        E[log cosh s] − E[log cosh ν] of unit-variance s on rows that had no part in finding the
+        axis, and its standard error; negative for heavy tails, positive for light ones.
+    sharpness : array
+        By how many standard errors the contrast rises, at least, when the axis is turned towards
+        another one; on such rows too, the smaller value of the two halves.
+    tied_with : array of int
+        That other axis; −1 if there is only one axis.
+    restarts, halves : arrays
+        Correlation with the same axis from other random starts, and from the other half.
+    identified : array of bool
+        Whether the axis is sharp and agrees with itself.
+    why_not : tuple of str
+        "" for an identified axis; "gaussian" if it is not sharp and as good as Gaussian, "tied" if
+        it is not sharp although it is non-Gaussian, "unstable" if it is sharp but does not agree.
+    """
+
+    non_gaussianity: Array
+    non_gaussianity_error: Array
+    sharpness: Array
+    tied_with: NDArray[np.intp]
+    restarts: Array
+    halves: Array
+    identified: NDArray[np.bool_]
+    why_not: tuple[str, ...]
+
+
+def log_cosh(values: NDArray[Any]) -> NDArray[Any]:
+    """log cosh, without overflow."""
+    size = np.abs(values)
+    result: NDArray[Any] = size + np.log1p(np.exp(-2 * size)) - np.log(2.0).astype(size.dtype)
+    return result
+
+
+def match(axes: Array, others: Array) -> tuple[NDArray[np.intp], Array]:
+    """For each axis its partner among as many others, and the size of their correlation.
+
+    Both in the rows of rotations of the same whitened space; the partners are those of the largest
+    sum of correlations.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    correlations = np.abs(axes @ others.T)
+    rows, partners = linear_sum_assignment(-correlations)
+    return partners, np.minimum(correlations[rows, partners], 1.0)
+
+
+def judge(axes: Array, found: Sequence[Sequence[Rotation]], halves: Sequence[Rows]) -> Axes:
+    """Judge axes found on all rows by what each half of the rows says.
+
+    Parameters
+    ----------
+    axes : array (k, k)
+        In rows.
+    found : sequence of two sequences of Rotation
+        What the random starts have led to on each half, the best one first.
+    halves : sequence of two arrays
+        The whitened rows of the halves.
+    """
+    best = [starts[0] for starts in found]
+    partners = [match(axes, rotation.weights)[0] for rotation in best]
+    own = [rotation.weights[order] for rotation, order in zip(best, partners)]
+    agreement = np.minimum(np.abs(np.einsum("ij,ij->i", *own)), 1.0)
+    over_starts = [
+        match(starts[0].weights, other.weights)[1][order]
+        for starts, order in zip(found, partners)
+        for other in starts[1:]
+    ]
+    restarts = np.mean(over_starts, axis=0)
+    # Each half's axes on the rows of the other.
+    held_out = [
+        _on_other_rows(rows, weights, rotation.signs[order])
+        for rows, weights, rotation, order in zip(reversed(halves), own, best, partners)
+    ]
+    values, errors, rises = (np.stack(part) for part in zip(*held_out))
+    value, error = values.mean(axis=0), np.sqrt((errors**2).sum(axis=0)) / 2
+    rise = rises.sum(axis=0) / np.sqrt(2)
+    sharpness = rise.min(axis=1)
+    tied_with = rise.argmin(axis=1) if len(axes) > 1 else np.array([-1])
+    sharp = sharpness >= STANDARD_ERRORS
+    agrees = np.minimum(agreement, restarts) >= AGREEMENT
+    gaussian = np.abs(value) < STANDARD_ERRORS * error
+    return Axes(
+        value,
+        error,
+        sharpness,
+        tied_with,
+        restarts,
+        agreement,
+        sharp & agrees,
+        tuple(
+            ("" if fits else "unstable") if clear else "gaussian" if normal else "tied"
+            for fits, clear, normal in zip(agrees, sharp, gaussian)
+        ),
+    )
+
+
+def _on_other_rows(rows: Rows, axes: Array, signs: Array) -> tuple[Array, Array, Array]:
+    """Non-Gaussianity, its standard error, and the rise of the contrast in standard errors.
+
+    Turning s_i towards s_j and s_j away from s_i raises the contrast, at second order, by half of
+    σ_i (E[ψ'(s_i) s_j²] − E[s_i ψ(s_i)]) + σ_j (E[ψ'(s_j) s_i²] − E[s_j ψ(s_j)]).
+    """
+    turn = np.ascontiguousarray(axes.T, dtype=rows.dtype)
+    runs = np.array_split(rows, int(np.clip(len(rows) // LEAST_RUN, 2, RUNS)))
+    sums, crosses = [], []
+    for run in runs:
+        s = run @ turn
+        psi = np.tanh(s)
+        square, product, slope = s * s, s * psi, 1 - psi * psi
+        crosses.append(slope.T @ square / len(s))
+        parts = [s, square, psi, product, slope, square * slope, product * slope, log_cosh(s)]
+        equal = np.full(len(s), 1 / len(s), s.dtype)
+        sums.append([equal @ part for part in parts])
+    by_run = np.asarray(sums, dtype=np.float64).transpose(1, 0, 2)
+    mean, variance, _, inner, _, _, _, value = by_run
+    _, _, psi, weight, slope, bend, lean, _ = by_run.mean(axis=1)
+    # All rows together have mean 0 and variance 1. A run has not, and what its values owe to that,
+    # at first order, is no part of their error.
+    excess = variance - 1
+    value, error = _with_error(value - psi * mean - weight / 2 * excess - NORMAL_LOG_COSH)
+    owed = inner - ((weight + bend) / 2 + lean) * excess
+    half = np.stack(crosses) - slope[:, None] * excess[:, None, :] - owed[:, :, None]
+    half *= signs[:, None]
+    rise, rise_error = _with_error(half + half.transpose(0, 2, 1))
+    rise /= np.maximum(rise_error, 1e-300)
+    np.fill_diagonal(rise, np.inf)
+    return value, error, rise
+
+
+def _with_error(runs: Array) -> tuple[Array, Array]:
+    """Mean of equally reliable runs, and its standard error."""
+    return runs.mean(axis=0), runs.std(axis=0, ddof=1) / np.sqrt(len(runs))

@@ -1,0 +1,111 @@
+"""The unsupervised rung: the same axes after ICA of each view alone.
+
+Between the axes of two views only order and signs are fitted to the pairing of the rows, so an
+error as small as that of the best linear map says that the axes themselves are shared. The axes of
+the two views must come from different rows: on the same rows ICA of Gaussian views finds the same
+axes too, those in which this sample happens to be least Gaussian.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.alignment._groups import GROUPS
+from identikit.alignment._ica_core import Components, Search, independent_components
+from identikit.alignment._ladder import HeldOut, _totals
+from identikit.alignment._stats import PairStats, pair_stats
+from identikit.errors import InputError
+from identikit.moments import Moments
+
+
+def view_axes(moments: Moments, view: int, half: int, *, seed: int = 0) -> Components:
+    """ICA of one view on every other row of the moments' sample.
+
+    As many components as the view's rank and its rows allow: random starts need about k² rows for
+    k components (see `ICA`). Whether the axes have converged, and which are identified, the result
+    says.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of the view, perhaps among others.
+    view : int
+        Which one.
+    half : int
+        0 or 1: the half of the sample, which is in random order. Two views that are to be compared
+        take different ones.
+    seed : int
+        Of the random starts.
+    """
+    rows = moments.sample_of(view)[half::2]
+    count = components_for(moments.whiten(view).rank, len(rows))
+    return independent_components(moments, view, rows, count, Search(seed=seed))
+
+
+def components_for(rank: int, rows: int) -> int:
+    """The number of components that a rank and a number of rows allow."""
+    return max(1, min(rank, math.isqrt(rows)))
+
+
+def ica_rung(
+    moments: Moments, i: int, j: int, axes: tuple[Components, Components]
+) -> tuple[HeldOut, HeldOut]:
+    """Held-out error of y ≈ mixing_y ∘ P ∘ components_x, from view i to view j and back.
+
+    P is the signed permutation of axes that fits best on the other folds. If one view has more axes
+    than the other, those left over are no help, or are predicted by their mean.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of at least two folds.
+    i, j : int
+        The two views.
+    axes : tuple of Components
+        Of view i and of view j, found on different rows (`view_axes`): once a view and half, not
+        once a pair.
+
+    Returns
+    -------
+    tuple of HeldOut
+        As of `ladder`: forward and backward.
+    """
+    for view, side in zip((i, j), axes):
+        if len(side.mean) != moments.widths[view]:
+            raise InputError(
+                f"the axes given for view {moments.names[view]!r} are of {len(side.mean)} "
+                f"columns, but the view has {moments.widths[view]}; fit them on that view"
+            )
+    folds = [fold for fold, part in enumerate(moments.parts) if part.count]
+    if len(folds) < 2:
+        raise InputError("a held-out error needs at least two folds with rows in them")
+    residuals = np.zeros((2, len(folds)))
+    for position, fold in enumerate(folds):
+        train, test = pair_stats(moments, i, j, without=fold), pair_stats(moments, i, j, only=fold)
+        residuals[0, position] = test.squared_error(*_fit(train, *axes))
+        residuals[1, position] = test.reversed().squared_error(
+            *_fit(train.reversed(), *reversed(axes))
+        )
+    return (
+        HeldOut(residuals[0], _totals(moments, j, folds)),
+        HeldOut(residuals[1], _totals(moments, i, folds)),
+    )
+
+
+def _fit(stats: PairStats, source: Components, target: Components) -> tuple[Array, Array]:
+    """Match the axes; the map from the source's own coordinates to the target's."""
+    to, back = source.unmixing.T, target.unmixing
+    on_axes = PairStats(
+        stats.n,
+        (stats.x_mean - source.mean) @ to,
+        (stats.y_mean - target.mean) @ back.T,
+        to.T @ stats.sxx @ to,
+        to.T @ stats.sxy @ back.T,
+        back @ stats.syy @ back.T,
+    )
+    turn, shift = GROUPS["permutation"].fit(on_axes)
+    weights = to @ turn @ target.mixing
+    return weights, shift @ target.mixing + target.mean - source.mean @ weights

@@ -1,0 +1,238 @@
+"""The rotation that makes whitened rows as non-Gaussian as possible, axis by axis.
+
+Minimise Σ σ_i E[log cosh s_i] over rotations W, s = W z, with σ_i = +1 for an axis with heavy tails
+and −1 for one with light tails: the sign of K_i = E[ψ'(s_i)] − E[s_i ψ(s_i)], ψ = tanh. Turning s
+by exp(E), E skew, changes this by ⟨E, D⟩, with the gradient
+
+    D = (G − Gᵀ)/2,   G_ij = σ_i E[ψ(s_i) s_j],
+
+and where the axes are independent the Hessian is diagonal, (|K_i| + |K_j|)/2. FastICA's fixed point
+(Hyvärinen 1999) is Newton's method with that Hessian, and nothing is faster as long as it is the
+right one. With several Gaussian axes, or axes that depend on each other, it is not, and the fixed
+point stalls; then L-BFGS goes on from there with that Hessian as its preconditioner, which does
+converge (Ablin, Cardoso and Gramfort 2018, "Faster ICA under orthogonal constraint").
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array, svd
+from identikit.errors import require
+
+Rows = NDArray[Any]
+
+#: Numbers in a block of rows, which stay in the cache between the products and the tanh, and rows,
+#: so that sums in single precision are short.
+BLOCK = 2**16
+BLOCK_ROWS = 2**10
+
+#: The fixed point has stalled if three steps have neither halved the gradient nor raised Σ|K| by
+#: this share: far from the optimum the gradient says nothing, but Σ|K| rises.
+RISE = 0.01
+
+#: Steps that L-BFGS remembers, the least curvature that its preconditioner believes, and how often
+#: it shortens a step.
+MEMORY = 7
+LEAST_CURVATURE = 1e-2
+SHORTENINGS = 6
+
+#: L-BFGS keeps its signs σ after so many passes: the contrast jumps when one changes.
+SETTLED = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """Axes in the rows of `weights`, with their signs σ and Σ|K|, which is 0 if all are Gaussian.
+
+    `gradient` is the largest entry of D, `converged` whether it is below the tolerance, `passes`
+    how often the rows were gone through.
+    """
+
+    weights: Array
+    signs: Array
+    contrast: float
+    gradient: float
+    converged: bool
+    passes: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """The contrast at W: E[ψ(s) zᵀ], E[ψ'(s)], K, the signs σ, and the gradient with these."""
+
+    weights: Array
+    score: Array
+    slope: Array
+    curvature: Array
+    signs: Array
+    gradient: Array
+
+    @property
+    def size(self) -> float:
+        """The largest entry of the gradient."""
+        return float(np.abs(self.gradient).max())
+
+    @property
+    def contrast(self) -> float:
+        """Σ|K|."""
+        return float(np.abs(self.curvature).sum())
+
+
+def random_rotation(width: int, rng: np.random.Generator) -> Array:
+    """A rotation or reflection, drawn uniformly."""
+    turn, triangle = np.linalg.qr(rng.normal(size=(width, width)))
+    rotation: Array = turn * np.sign(np.diagonal(triangle))
+    return rotation
+
+
+def solve(rows: Rows, start: Array, tol: float, max_iter: int, min_iter: int = 1) -> Rotation:
+    """The axes that `start` leads to: by the fixed point, and by L-BFGS where that stalls.
+
+    Parameters
+    ----------
+    rows : array (n, k)
+        With second moments I: ψ is almost linear, and any others would drown the rest of it. Sums
+        over rows have their precision; float32 takes a third of the time, and is good to a gradient
+        of 1e-7.
+    start : array (k, k)
+        A rotation.
+    tol : float
+        Largest entry of the gradient at which to stop.
+    max_iter : int
+        Passes over the rows at which to give up.
+    min_iter : int
+        Passes to make in any case: near a saddle, where a start may be, the gradient is small too.
+    """
+    point, passes = _fixed_point(rows, _at(rows, start), tol, max_iter, min_iter)
+    if point.size >= tol:
+        point, passes = _quasi_newton(rows, point, tol, max_iter, passes)
+    return _result(point, tol, passes)
+
+
+def solve_by_picard(rows: Rows, start: Array, tol: float, max_iter: int) -> Rotation:
+    """`solve` by python-picard (extra ``ica``)."""
+    picard = require("picard", "ica", "ICA(solver='picard')").picard
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it did not converge: the gradient below says so
+        _, weights, _, passes = picard(
+            np.ascontiguousarray(rows.T, dtype=np.float64),
+            ortho=True,
+            extended=True,
+            whiten=False,
+            centering=False,
+            w_init=start,
+            tol=tol,
+            max_iter=max_iter,
+            return_n_iter=True,
+        )
+    return _result(_at(rows, weights), tol, int(passes) + 1)
+
+
+def _result(point: _Point, tol: float, passes: int) -> Rotation:
+    size = point.size
+    return Rotation(point.weights, point.signs, point.contrast, size, size < tol, passes)
+
+
+def _at(rows: Rows, weights: Array, signs: Array | None = None) -> _Point:
+    """One pass over the rows; the signs are those of K unless they are given."""
+    n, width = rows.shape
+    step = int(np.clip(BLOCK // width, 64, BLOCK_ROWS))
+    turn = np.ascontiguousarray(weights.T, dtype=rows.dtype)
+    room, product = np.empty((step, width), rows.dtype), np.empty((width, width), rows.dtype)
+    score, squares = np.zeros((width, width)), np.zeros(width)
+    for first in range(0, n, step):
+        block = rows[first : first + step]
+        psi = room[: len(block)]
+        np.matmul(block, turn, out=psi)
+        np.tanh(psi, out=psi)
+        np.matmul(psi.T, block, out=product)
+        score += product
+        squares += np.einsum("ij,ij->j", psi, psi)
+    score /= n
+    slope = 1.0 - squares / n
+    inner = score @ weights.T
+    curvature = slope - np.diagonal(inner)
+    signs = np.where(curvature < 0, -1.0, 1.0) if signs is None else signs
+    return _Point(weights, score, slope, curvature, signs, _skew(signs[:, None] * inner))
+
+
+def _skew(matrix: Array) -> Array:
+    half: Array = (matrix - matrix.T) / 2
+    return half
+
+
+def _fixed_point(
+    rows: Rows, point: _Point, tol: float, max_iter: int, min_iter: int
+) -> tuple[_Point, int]:
+    """W ← the rotation nearest to E[ψ'] W − E[ψ zᵀ], with σ so that axes do not flip."""
+    seen = [point]
+    while (point.size >= tol or len(seen) < min_iter) and len(seen) < max_iter:
+        step = point.signs[:, None] * (point.slope[:, None] * point.weights - point.score)
+        left, _, right = svd(step)
+        point = _at(rows, left @ right)
+        seen.append(point)
+        if len(seen) > 3 and point.size >= tol:
+            before = seen[-4]
+            if point.size > before.size / 2 and point.contrast < (1 + RISE) * before.contrast:
+                break
+    return point, len(seen)
+
+
+def _quasi_newton(
+    rows: Rows, point: _Point, tol: float, max_iter: int, passes: int
+) -> tuple[_Point, int]:
+    """L-BFGS over rotations. A step is too long if the contrast rises steeply at its end."""
+    settled = passes + SETTLED
+    steps: list[tuple[Array, Array]] = []
+    while point.size >= tol and passes < max_iter:
+        size = np.abs(point.curvature)
+        hessian = np.maximum((size[:, None] + size) / 2, LEAST_CURVATURE)
+        direction = _direction(point.gradient, hessian, steps)
+        descent = float(np.vdot(direction, point.gradient))
+        if descent >= 0:
+            steps, direction = [], -point.gradient / hessian
+            descent = float(np.vdot(direction, point.gradient))
+        length = min(1.0, 1.0 / float(np.abs(direction).max()))
+        for _ in range(SHORTENINGS):
+            there = _at(rows, _turned(point.weights, length * direction), point.signs)
+            passes += 1
+            ascent = float(np.vdot(direction, there.gradient))
+            if ascent <= -0.5 * descent or passes >= max_iter:
+                break
+            length *= float(np.clip(descent / (descent - ascent), 0.1, 0.5))
+        signs = np.where(there.curvature < 0, -1.0, 1.0)
+        if passes < settled and (signs != point.signs).any():
+            inner = there.score @ there.weights.T
+            steps, there = [], replace(there, signs=signs, gradient=_skew(signs[:, None] * inner))
+        else:
+            change = there.gradient - point.gradient
+            if np.vdot(direction, change) > 0:
+                steps = [*steps, (length * direction, change)][-MEMORY:]
+        point = there
+    return point, passes
+
+
+def _direction(gradient: Array, hessian: Array, steps: list[tuple[Array, Array]]) -> Array:
+    """The two loops of L-BFGS: −H⁻¹ D, with H the preconditioner as the last steps correct it."""
+    rest, shares = gradient, []
+    for step, change in reversed(steps):
+        share = float(np.vdot(step, rest) / np.vdot(step, change))
+        rest = rest - share * change
+        shares.append(share)
+    rest = rest / hessian
+    for (step, change), share in zip(steps, reversed(shares)):
+        rest = rest + (share - float(np.vdot(change, rest) / np.vdot(step, change))) * step
+    return -rest
+
+
+def _turned(weights: Array, skew: Array) -> Array:
+    """Cayley's rotation (I − E/2)⁻¹ (I + E/2) ≈ exp(E), after W."""
+    identity = np.eye(len(skew))
+    turned = np.linalg.solve(identity - skew / 2, (identity + skew / 2) @ weights)
+    return np.asarray(turned, dtype=np.float64)

@@ -1,0 +1,176 @@
+"""What `near_identifiability` returns: plain, frozen records, a table, a document."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from identikit import _files
+from identikit.alignment._near_diameter import Diameter
+from identikit.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Interval = tuple[float, float]
+
+INTERVALS = (
+    "95 %, by the jackknife over runs of the scored rows (whole groups where there are any), given "
+    "the fitted maps; those of held_out by the jackknife over folds of all rows"
+)
+LARGEST = (
+    "the largest distance over the scored rows is a plug-in for the epsilon of the definition, "
+    "neither an upper nor a lower bound of it"
+)
+
+
+@dataclass(frozen=True)
+class NearError:
+    """Distances ‖y − h(x)‖ on the scored rows over the diameter of y, h the best map of a group.
+
+    Parameters
+    ----------
+    group : str
+        Of the ladder; "ica" for the axes of both sides' ICA, matched; and two controls of it: "ica,
+        different rows", where each side's axes come from a half of the rows of its own, and "random
+        rotation", where axes are turned at random on both sides, and matched.
+    mean, median, q95, largest, rms : float
+        Of the distances. `largest` is a plug-in for ε, neither bound of it.
+    mean_interval, median_interval, q95_interval, rms_interval : tuple of float
+    chance : float
+        `mean` if the rows of one side are shuffled before anything is fitted.
+    held_out, held_out_interval : float and tuple of float, or None
+        The ladder's own error of this group, √(E‖y−h(x)‖²/E‖y−Ey‖²), on folds of all rows; for raw
+        coordinates only.
+    """
+
+    group: str
+    mean: float
+    mean_interval: Interval
+    median: float
+    median_interval: Interval
+    q95: float
+    q95_interval: Interval
+    largest: float
+    rms: float
+    rms_interval: Interval
+    chance: float
+    held_out: float | None = None
+    held_out_interval: Interval | None = None
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """(e_perm − e_ICA)/(e_perm − e_rigid) of mean distances: how far ICA gets without the pairing.
+
+    0 is no better than re-ordering axes, 1 as good as the best rigid map, which has seen the
+    pairing. In raw coordinates it may exceed 1, for ICA whitens, and a rigid map cannot.
+
+    Beside it, the same with other errors in place of e_ICA: of `shuffled` rows, of a
+    `random_rotation` instead of ICA, and of axes that each side finds on `different_rows`. On the
+    same rows ICA of Gaussian views agrees too, on the axes of the sample, and the value is too
+    high; on half as many rows it is too low; the truth lies between. All are None where a rigid map
+    does not beat a permutation, so that there is no gap to close.
+    """
+
+    value: float | None
+    interval: Interval | None
+    shuffled: float | None
+    random_rotation: float | None
+    different_rows: float | None
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction, from `source` to `target`, in raw or whitened coordinates of both.
+
+    `efficiency` is None for sides of different widths, between which there is no permutation.
+    """
+
+    source: str
+    target: str
+    coordinates: str
+    diameter: Diameter
+    errors: tuple[NearError, ...]
+    efficiency: Efficiency | None
+
+    def error(self, group: str) -> NearError:
+        """The distances of one group."""
+        for error in self.errors:
+            if error.group == group:
+                return error
+        known = ", ".join(error.group for error in self.errors)
+        raise InputError(f"no distances after a map of {group!r} here; there are {known}")
+
+
+@dataclass(frozen=True)
+class Side:
+    """A view and its ICA: components, their share of the variance, and how many are identified."""
+
+    name: str
+    dims: int
+    components: int
+    variance: float
+    converged: bool
+    gradient: float
+    identified: int
+
+
+@dataclass(frozen=True)
+class NearIdentifiability:
+    """How near two views are to being the same up to each group, as the paper measures it.
+
+    Parameters
+    ----------
+    version : str
+    rows, used : int
+        Rows of the views, and how many of them were used: all, or a sample.
+    fitted_on, scored_on : int
+        Of those, the rows that maps and ICA were fitted on, and those they were scored on.
+    seed : int
+    sides : tuple of Side
+    directions : tuple of Direction
+        a to b and b to a, in raw coordinates; then the same in whitened ones.
+    """
+
+    version: str
+    rows: int
+    used: int
+    fitted_on: int
+    scored_on: int
+    seed: int
+    sides: tuple[Side, Side]
+    directions: tuple[Direction, ...]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a direction, coordinates and group."""
+        import pandas as pd
+
+        rows = []
+        for way in self.directions:
+            start = {"source": way.source, "target": way.target, "coordinates": way.coordinates}
+            for error in way.errors:
+                row = {**start, **asdict(error)}
+                for key in [key for key in row if key.endswith("interval")]:
+                    low, high = row.pop(key) or (None, None)
+                    what = key.removesuffix("_interval")
+                    row |= {f"{what}_low": low, f"{what}_high": high}
+                rows.append(row)
+        return pd.DataFrame(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as one JSON-ready document."""
+        document = asdict(self)
+        document = {"identikit": document.pop("version"), **document}
+        return document | {"intervals": INTERVALS, "largest": LARGEST}
+
+    def to_json(self) -> str:
+        """The document of `to_dict` as text; strict JSON, so absent values are null."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON document, atomically."""
+        _files.write_text(path, self.to_json())

@@ -1,0 +1,59 @@
+"""Codes against known factors: each metric with its chance level and its interval.
+
+A file dropped into this folder with a function under ``@metric`` is found by itself: it is then
+``identikit.disentangle.<name>`` and part of every `disentangle`.
+"""
+
+from typing import Any
+
+from identikit.disentangle._beta_vae import beta_vae
+from identikit.disentangle._data import Data, prepare
+from identikit.disentangle._dci import dci
+from identikit.disentangle._disentanglement import Disentanglement
+from identikit.disentangle._explicitness import explicitness
+from identikit.disentangle._factor_vae import factor_vae
+from identikit.disentangle._infomec import infomec
+from identikit.disentangle._mcc import mcc
+from identikit.disentangle._mig import mig
+from identikit.disentangle._modularity import modularity
+from identikit.disentangle._r2 import r2
+from identikit.disentangle._registry import METRICS, Metric, discover, listed, metric
+from identikit.disentangle._result import Chance, Excluded, Part, Score
+from identikit.disentangle._rotation import RotationLevel, rotation_level
+from identikit.disentangle._sap import sap
+from identikit.disentangle._summary import disentangle
+
+__all__ = [
+    "METRICS",
+    "Chance",
+    "Data",
+    "Disentanglement",
+    "Excluded",
+    "Metric",
+    "Part",
+    "RotationLevel",
+    "Score",
+    "beta_vae",
+    "dci",
+    "disentangle",
+    "explicitness",
+    "factor_vae",
+    "infomec",
+    "listed",
+    "mcc",
+    "metric",
+    "mig",
+    "modularity",
+    "prepare",
+    "r2",
+    "rotation_level",
+    "sap",
+]
+
+discover(__name__, __path__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in METRICS:
+        return METRICS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,66 @@
+"""The importance of every code for every factor: how probes are run, and what they give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from identikit._linalg import Array
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a probe is run.
+
+    Fits on `train` of the rows (None: all folds but one, for each), at most `most` of them; `even`
+    weighs all factors the same in completeness.
+    """
+
+    words: str
+    permutations: int
+    most: int
+    train: float | None = None
+    in_sample: bool = False
+    even: bool = False
+    model: str = ""
+
+
+SETTINGS = {
+    ("forest", False): Settings(
+        "Random forest, 10 trees of depth 10 of half the rows each, all codes at every split, at "
+        "most 4,000 rows.",
+        5, 4_000, model="small forest",
+    ),
+    ("forest", True): Settings(
+        "Random forest, 100 trees of depth 10, entropy, 90 % of at most 15,000 rows.",
+        2, 15_000, 0.9, model="forest",
+    ),
+    ("boosted", False): Settings(
+        "Gradient boosting, 100 trees of depth 3, at most 5,000 rows.", 2, 5_000, model="boosted"
+    ),
+    ("boosted", True): Settings(
+        "Gradient boosting, 100 trees of depth 3, two thirds of at most 15,000 rows.",
+        2, 15_000, 2 / 3, model="boosted",
+    ),
+    ("lasso", False): Settings("Lasso, penalty chosen on a fold of its own.", 50, 10**9),
+    ("lasso", True): Settings(
+        "Lasso of columns scaled to [0, 1], penalty by 10-fold cross-validation; informativeness "
+        "max(1 − 12 MSE, 0).",
+        10, 10**9, in_sample=True, even=True,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Importances:
+    """Importances (…, L, K) and the scores of the probes that they are from.
+
+    `fits` (G, L, K) count, `without` (F, L, K) are without each fold, `null` (P, G', L, K) of
+    permuted rows. `scores` (1 + P, K) have the true order first.
+    """
+
+    fits: Array
+    without: Array
+    null: Array
+    scores: Array
+    scores_without: Array
+    rows: int

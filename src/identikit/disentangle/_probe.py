@@ -1,0 +1,103 @@
+"""Logistic regression of a factor's classes from all codes, on rows that had no part in the fit."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.disentangle._bins import Labels, ranks
+from identikit.disentangle._data import Data
+from identikit.disentangle._permute import FOLDS, folds, orders
+from identikit.disentangle._sums import whitened
+
+#: Rows used, and classes that a continuous factor is cut into.
+ROWS = 10_000
+CLASSES = 10
+#: Permutations, each of which is fitted anew.
+PROBED = 10
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What held-out rows say of a probe, (F, 1 + P, K) each; the first of 1 + P is the true order.
+
+    `auc` is the mean over classes of the one-against-rest area under the ROC curve, `loss` the mean
+    negative log-likelihood, `prior` that of the train rows' class frequencies. `n` (F, K) are rows.
+    """
+
+    auc: Array
+    loss: Array
+    prior: Array
+    n: Array
+
+
+def probed(data: Data, count: int) -> Probed:
+    """Fit and score all factors; several metrics share it.
+
+    Codes are whitened, so that the ridge is the same for every invertible affine map of them;
+    scikit-learn's C is the number of rows a code: few rows need a ridge, and many shall not pay it.
+    """
+    key = ("probed", count)
+    if key not in data.shared:
+        shape = (FOLDS, 1 + count, len(data.factors))
+        auc, loss, prior = (np.empty(shape) for _ in range(3))
+        n = np.empty(shape[::2])
+        for place, factor in enumerate(data.factors):
+            ((z, rows, _),) = data.blocks([factor], ROWS)
+            labels, white = factor.cut(CLASSES)[rows], whitened(z, data.eps)
+            for order, shuffled in enumerate(orders(len(z), count, data.seed)):
+                for fold, test in enumerate(folds(len(z))):
+                    at = fold, order, place
+                    auc[at], loss[at], prior[at] = _held_out(white, labels[shuffled], test)
+                    n[fold, place] = test.stop - test.start
+        found = Probed(auc, loss, prior, n)
+        data.shared[key] = found
+    kept: Probed = data.shared[key]
+    return kept
+
+
+def logistic(z: Array, labels: Labels, **options: Any) -> Any:
+    """scikit-learn's logistic regression; where it stops is where it stops."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return LogisticRegression(**options).fit(z, labels)
+
+
+def _held_out(z: Array, labels: Labels, test: slice) -> tuple[float, float, float]:
+    """AUC, loss and prior loss on the test rows; those of a class not fitted are not scored."""
+    train = np.ones(len(z), dtype=bool)
+    train[test] = False
+    classes, counts = np.unique(labels[train], return_counts=True)
+    known = np.isin(labels[test], classes)
+    if len(classes) < 2 or not known.any():
+        return 0.5, 0.0, 0.0
+    model = logistic(z[train], labels[train], C=train.sum() / z.shape[1], max_iter=200)
+    shares = model.predict_proba(z[test][known])
+    truth = np.searchsorted(classes, labels[test][known])
+    frequency = counts / counts.sum()
+    likelihood = np.maximum(shares[np.arange(len(truth)), truth], np.finfo(float).eps)
+    loss, prior = (-float(np.log(each).mean()) for each in (likelihood, frequency[truth]))
+    return area(shares, truth), loss, prior
+
+
+def area(shares: Array, truth: Labels) -> float:
+    """Mean over the classes that are there of the area under the ROC curve, one against the rest.
+
+    It is the probability that a row of the class has a larger share than a row of another; ties
+    count half. 0.5 if all rows are of one class.
+    """
+    is_class = truth[:, None] == np.arange(shares.shape[1])
+    inside = is_class.sum(0)
+    outside = len(truth) - inside
+    there = (inside > 0) & (outside > 0)
+    if not there.any():
+        return 0.5
+    above = (ranks(shares) * is_class).sum(0) - inside * (inside + 1) / 2
+    return float((above[there] / (inside * outside)[there]).mean())

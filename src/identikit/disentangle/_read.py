@@ -1,0 +1,148 @@
+"""Factors in: arrays, tables and files become one named column a factor."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from identikit.errors import InputError, require
+from identikit.sources._array import as_array
+from identikit.sources._open import split_member
+from identikit.sources._rows import open_binary
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".parquet")
+
+
+def read_factors(factors: object, names: Sequence[str] | None) -> pd.DataFrame:
+    """One column a factor, by name.
+
+    Parameters
+    ----------
+    factors : array, data frame, mapping or path
+        n × K; or the values of each factor by its name; or a file: .npy, .npz (`path::name`, or
+        one vector a factor), .csv, .tsv, .parquet.
+    names : sequence of str, optional
+        The names of a matrix's columns; of a table's columns, those to use, in this order.
+    """
+    import pandas as pd
+
+    if isinstance(names, str):
+        raise InputError(f"expected a list of factor names, got the one string {names!r}")
+    found = _from_path(factors) if isinstance(factors, str | os.PathLike) else factors
+    if isinstance(found, pd.Series):
+        found = found.to_frame("factor 0" if found.name is None else found.name)
+    if isinstance(found, Mapping):
+        found = _from_mapping(found)
+    if isinstance(found, pd.DataFrame):
+        return _chosen(found, names)
+    values = as_array(found, "the factors")
+    values = values[:, None] if values.ndim == 1 else values
+    if values.ndim != 2 or values.shape[1] == 0:
+        raise InputError(f"the factors have shape {values.shape}; expected rows × factors")
+    if names is not None and len(names) != values.shape[1]:
+        raise InputError(
+            f"expected {values.shape[1]} factor names, one a column, got {len(names)}: "
+            f"{', '.join(map(repr, names))}"
+        )
+    titles = [f"factor {place}" for place in range(values.shape[1])] if names is None else names
+    frame = pd.DataFrame(
+        {place: pd.Series(column) for place, column in enumerate(values.T)}
+    ).infer_objects()
+    frame.columns = pd.Index(_distinct(titles), dtype=object)
+    return frame
+
+
+def _from_path(path: str | os.PathLike[str]) -> object:
+    import pandas as pd
+
+    file, member = split_member(path)
+    label, suffix = f"the factors ({file})", file.suffix.lower()
+    open_binary(file, label).close()  # says what is wrong with a path
+    if suffix not in SUFFIXES:
+        raise InputError(
+            f"{label} has the suffix {file.suffix!r}; expected one of {', '.join(SUFFIXES)}"
+        )
+    if suffix == ".npz":
+        return _from_npz(file, member, label)
+    if member is not None:
+        raise InputError(f"{label}: a {suffix} file has no arrays by name; leave out '::{member}'")
+    try:
+        if suffix == ".npy":
+            return np.load(file, allow_pickle=False)
+        if suffix == ".parquet":
+            require("pyarrow", "io", "reading Parquet tables")
+            return pd.read_parquet(file)
+        return pd.read_csv(file, sep="\t" if suffix == ".tsv" else ",")
+    except (OSError, ValueError, EOFError) as error:  # pandas' own errors are ValueErrors
+        raise InputError(f"{label} cannot be read: {error}") from error
+
+
+def _from_npz(file: Path, member: str | None, label: str) -> object:
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            inside = list(archive.files)
+            listed = ", ".join(map(repr, inside))
+            if member is not None and member not in inside:
+                raise InputError(f"{label} holds no array named {member!r}; it holds: {listed}")
+            if member is not None or len(inside) == 1:
+                return archive[inside[0] if member is None else member]
+            vectors = {}
+            for name in inside:
+                vectors[name] = archive[name]
+                if vectors[name].ndim != 1:
+                    raise InputError(
+                        f"{label} holds {len(inside)} arrays that are not all vectors; choose one "
+                        f"with path::name, of: {listed}"
+                    )
+            return vectors
+    except InputError:
+        raise
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
+        raise InputError(f"{label} cannot be read: {error}") from error
+
+
+def _from_mapping(values: Mapping[Any, Any]) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = {str(name): as_array(value, f"factor {name!r}") for name, value in values.items()}
+    shapes = {name: column.shape for name, column in columns.items()}
+    if not columns or any(len(shape) != 1 for shape in shapes.values()):
+        raise InputError(f"expected one vector a factor, got shapes {shapes}")
+    if len(set(shapes.values())) > 1:
+        raise InputError(f"factors have different numbers of rows: {shapes}")
+    return pd.DataFrame({name: pd.Series(column) for name, column in columns.items()})
+
+
+def _chosen(frame: pd.DataFrame, names: Sequence[str] | None) -> pd.DataFrame:
+    """The columns that were asked for, or all that have a name."""
+    import pandas as pd
+
+    frame = frame.reset_index(drop=True)
+    frame.columns = pd.Index([str(column) for column in frame.columns], dtype=object)
+    if names is None:
+        _distinct(list(frame.columns))
+        return frame
+    absent = [name for name in names if name not in frame.columns]
+    if absent:
+        raise InputError(
+            f"the factors have no column {', '.join(map(repr, absent))}; they have: "
+            f"{', '.join(map(repr, frame.columns))}"
+        )
+    return frame[_distinct(names)]
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    names = [str(name) for name in names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"several factors are called {twice[0]!r}; give each a name of its own")
+    return names

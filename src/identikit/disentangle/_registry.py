@@ -1,0 +1,97 @@
+"""What every metric states about itself, and where the metrics are found."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, TypeVar
+
+from identikit.disentangle._result import Score
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric under one of its names.
+
+    Parameters
+    ----------
+    name : str
+    function : callable
+        ``function(codes, factors, *, names, kinds, seed, preset, **options)`` returns a Score.
+    options : mapping
+        What tells this name from the function's others.
+    title : str
+        What tables call it.
+    question : str
+        What it asks, in one sentence.
+    invariant_to : str
+        What may act on the codes without changing it.
+    reference : str
+        Where it comes from.
+    place : int
+        Where it stands in tables; the same place is shared in the order of names.
+    slow : bool
+        Left out unless asked for by name.
+    """
+
+    name: str
+    function: Callable[..., Score]
+    title: str
+    question: str
+    invariant_to: str
+    reference: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    place: int = 100
+    slow: bool = False
+
+    def __call__(self, codes: object, factors: object = None, **options: Any) -> Score:
+        """The score of codes against factors."""
+        return self.function(codes, factors, **self.options, **options)
+
+
+METRICS: dict[str, Metric] = {}
+
+F = TypeVar("F", bound=Callable[..., Score])
+
+
+def metric(
+    title: str,
+    question: str,
+    *,
+    invariant_to: str,
+    reference: str,
+    name: str | None = None,
+    place: int = 100,
+    slow: bool = False,
+    **options: Any,
+) -> Callable[[F], F]:
+    """Register a function of codes and factors as a metric.
+
+    Parameters
+    ----------
+    name : str, optional
+        If not the function's own; a function may have several names, each with its `options`.
+    """
+
+    def register(function: F) -> F:
+        key = function.__name__ if name is None else name
+        METRICS[key] = Metric(
+            key, function, title, question, invariant_to, reference, options, place, slow
+        )
+        return function
+
+    return register
+
+
+def listed() -> list[Metric]:
+    """All metrics, in the order of tables."""
+    return sorted(METRICS.values(), key=lambda each: (each.place, each.name))
+
+
+def discover(package: str, path: Any) -> None:
+    """Import every private module of the package, so that a new file is a new metric."""
+    for module in pkgutil.iter_modules(path):
+        if module.name.startswith("_"):
+            import_module(f"{package}.{module.name}")

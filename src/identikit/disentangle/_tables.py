@@ -1,0 +1,163 @@
+"""Counts of binned codes against classes, fold by fold: they add up, so folds can be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+from identikit.disentangle._bins import Labels, equal_width, ranks, to_bins
+from identikit.disentangle._data import Data
+from identikit.disentangle._factor import Factor
+from identikit.disentangle._neighbours import jittered
+from identikit.disentangle._permute import FOLDS, folds, orders
+
+Counts = NDArray[np.int64]
+
+
+def tables(
+    data: Data,
+    scored: Sequence[Factor],
+    bins: int,
+    count: int,
+    noise: float = 0.0,
+    *,
+    even: bool = False,
+) -> Iterator[list[Counts]]:
+    """Counts (F, L, bins, classes) of every factor: for the true order, then for permuted rows.
+
+    Parameters
+    ----------
+    data : Data
+    scored : sequence of Factor
+        Continuous ones are cut into as many classes as the codes have bins.
+    bins : int
+        Of every code.
+    count : int
+        Number of permutations.
+    noise : float
+        Standard deviation of noise added to codes of variance 1.
+    even : bool
+        Bins of equal width, rather than of equal frequency.
+    """
+    blocks = []
+    for z, _, places in data.blocks(scored):
+        cut = equal_width if even else lambda column, bins: to_bins(ranks(column), bins)
+        seen = jittered(z, noise, data.seed) if noise else z
+        binned = np.stack([cut(column, bins) for column in seen.T])
+        for number, fold in enumerate(folds(len(z))):
+            binned[:, fold] += number * bins
+        labels = [scored[place].cut(bins, even=even) for place in places]
+        blocks.append((binned, places, labels, orders(len(z), count, data.seed)))
+    for _ in range(1 + count):
+        found: list[Counts] = [np.empty(0, np.int64)] * len(scored)
+        for binned, places, labels, shuffles in blocks:
+            rows = next(shuffles)
+            for place, label in zip(places, labels):
+                found[place] = _count(binned, label[rows], scored[place].classes or bins, bins)
+        yield found
+
+
+def _count(binned: Labels, label: Labels, classes: int, bins: int) -> Counts:
+    """One histogram a code; the number of the fold is in the number of the bin."""
+    cells = FOLDS * bins * classes
+    counts = [np.bincount(row * classes + label, minlength=cells) for row in binned]
+    return np.array(counts).reshape(len(binned), FOLDS, bins, classes).swapaxes(0, 1)
+
+
+def mutual_information(counts: Counts) -> Array:
+    """Plug-in mutual information H(z) + H(s) − H(z, s), in nats, of tables (…, bins, classes)."""
+    return (
+        entropy(counts.sum(-1))
+        + entropy(counts.sum(-2))
+        - entropy(counts.reshape(*counts.shape[:-2], -1))
+    )
+
+
+def entropy(counts: Counts) -> Array:
+    """Plug-in entropy in nats of counts (…, classes)."""
+    total = np.maximum(counts.sum(-1), 1)
+    return np.asarray(np.log(total) - _x_log_x(int(total.max()))[counts].sum(-1) / total)
+
+
+def _x_log_x(largest: int) -> Array:
+    x = np.arange(largest + 1, dtype=np.float64)
+    return x * np.log(np.maximum(x, 1.0))
+
+
+@dataclass(frozen=True)
+class Information:
+    """Plug-in information of codes and factors in nats, and the factors' entropies.
+
+    `train` (without a fold) and `test` (within it) are (F, 1 + P, L, K), `whole` is (1 + P, L, K);
+    the first of 1 + P is the true order of rows. Entropies are the same without L; `n` (F, K) are
+    the rows of each fold.
+    """
+
+    train: Array
+    test: Array
+    whole: Array
+    train_entropy: Array
+    test_entropy: Array
+    whole_entropy: Array
+    n: Array
+
+    @property
+    def excess(self) -> Array:
+        """`test` above its mean over permutations: what binning finds in independent rows."""
+        return np.asarray(self.test - self.test[:, 1:].mean(1, keepdims=True))
+
+    @property
+    def room(self) -> Array:
+        """What `excess` could at most be: entropies above that mean (F, 1 + P, L, K)."""
+        expected = self.test[:, 1:].mean(1, keepdims=True)
+        return np.asarray(self.test_entropy[:, :, None] - expected)
+
+
+def default_bins(rows: int) -> int:
+    """20, or fewer where a bin would have fewer than five rows of a fold."""
+    return max(2, min(20, rows // (5 * FOLDS)))
+
+
+def information(
+    data: Data, bins: int, permutations: int, noise: float = 0.0, *, even: bool
+) -> Information:
+    """Information of all factors, which several metrics share; bins as `tables` makes them."""
+    key = ("information", bins, permutations, noise, even)
+    if key not in data.shared:
+        data.shared[key] = _information(data, bins, permutations, noise, even=even)
+    found: Information = data.shared[key]
+    return found
+
+
+def _information(
+    data: Data, bins: int, permutations: int, noise: float, *, even: bool
+) -> Information:
+    orders: list[list[list[Array]]] = []
+    rows = np.empty(0)
+    for every in tables(data, data.factors, bins, permutations, noise, even=even):
+        kept = []
+        for counts in every:
+            total = counts.sum(0)
+            parts = (total - counts, counts, total)
+            kept.append(
+                [mutual_information(part) for part in parts]
+                + [entropy(part[..., 0, :, :].sum(-2)) for part in parts]
+            )
+        orders.append(kept)
+        rows = np.array([counts[:, 0].sum((1, 2)) for counts in every], dtype=np.float64).T
+    train, test, whole, h_train, h_test, h_whole = (
+        np.array([[factor[part] for factor in each] for each in orders]) for part in range(6)
+    )
+    return Information(
+        train.transpose(2, 0, 3, 1),
+        test.transpose(2, 0, 3, 1),
+        whole.transpose(0, 2, 1),
+        h_train.transpose(2, 0, 1),
+        h_test.transpose(2, 0, 1),
+        h_whole,
+        rows,
+    )

@@ -1,0 +1,111 @@
+"""`identikit disentangle`: streams, files, options and exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+from identikit.cli import app
+from identikit.disentangle import disentangle, listed
+
+ROWS = 200
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    s = np.column_stack([rng.normal(size=(ROWS, 2)), rng.integers(3, size=ROWS)])
+    np.save("codes.npy", s[:, ::-1] + 0.1 * rng.normal(size=s.shape))
+    np.save("factors.npy", s)
+    pd.DataFrame(s, columns=["a", "b", "kind"]).to_csv("factors.csv", index=False)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["disentangle", *arguments])
+
+
+def done(*arguments: str) -> Result:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+SOME = ("--metrics", "mcc,r2,mig")
+
+
+def test_the_table_goes_to_standard_output_and_files_where_asked():
+    result = done("codes.npy", "factors.csv", *SOME, "--report", "x.html", "-o", "x.json")
+    assert "3 codes against 3 factors in 200 rows: MCC 0.9" in result.stdout
+    assert "R², linear" in result.stdout
+    assert result.stderr.splitlines()[-2:] == ["wrote x.json", "wrote x.html"]
+    assert "<svg" in Path("x.html").read_text(encoding="utf-8")
+    document = json.loads(Path("x.json").read_text(encoding="utf-8"))
+    assert list(document["scores"]) == ["mcc", "r2", "mig"]
+    assert [each["name"] for each in document["factors"]] == ["a", "b", "kind"]
+
+
+def test_json_is_all_there_is_on_standard_output():
+    result = done(
+        "codes.npy", "factors.npy", *SOME, "--json", "--seed", "3", "--factor-names", "a,b,kind"
+    )
+    document = json.loads(result.stdout)
+    frame = pd.DataFrame(np.load("factors.npy"), columns=["a", "b", "kind"])
+    expected = disentangle("codes.npy", frame, metrics=["mcc", "r2", "mig"], seed=3)
+    assert document == expected.to_dict()
+
+
+def test_names_choose_columns_and_kinds_are_said():
+    options = ("--factor-names", "kind,a", "--continuous", "kind", "--metrics", "mcc", "--json")
+    document = json.loads(done("codes.npy", "factors.csv", *options).stdout)
+    assert [(each["name"], each["kind"]) for each in document["factors"]] == [
+        ("kind", "continuous"),
+        ("a", "continuous"),
+    ]
+    options = ("--discrete", "kind", "--metrics", "mcc", "--json", "--preset", "reference")
+    document = json.loads(done("codes.npy", "factors.csv", *options).stdout)
+    assert document["factors"][2]["kind"] == "discrete"
+    assert document["settings"]["preset"] == "reference"
+    assert document["scores"]["mcc"]["method"].startswith("Pearson correlation. In sample")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("absent.npy", "factors.npy"), "there is no such file"),
+        (("codes.npy", "absent.csv"), "there is no such file"),
+        (("codes.npy", "factors.npy", "--factor-names", "a,b"), "expected 3 factor names"),
+        (("codes.npy", "factors.csv", "--discrete", "color"), "'color', which is no factor"),
+        (
+            ("codes.npy", "factors.csv", "--discrete", "a", "--continuous", "a"),
+            "in both --discrete",
+        ),
+        (("codes.npy", "factors.csv", "--metrics", "MCC"), "there is no metric 'MCC'"),
+        (("codes.npy", "factors.csv", "--preset", "dlib"), "preset is 'dlib'"),
+        (("codes.npy", "factors.csv", "-o", "codes.npy"), "one of the inputs"),
+        (("codes.npy", "factors.csv", "-o", "no/where.json"), "there is no directory"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(arguments, word):
+    assert word in refused(*arguments)
+
+
+def test_help_names_every_metric():
+    text = " ".join(done("--help").stdout.split())
+    assert "Example: identikit disentangle " in text
+    for each in listed():
+        assert each.name in text

@@ -1,0 +1,211 @@
+"""The report of codes against factors: the sentence, the table, the pictures, the page."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from fake_audit import two_views
+from identikit.disentangle import Disentanglement, disentangle
+from identikit.report import html
+from identikit.report._disentangle_figures import MOST_CODES, heat, matrices_figure, shown_codes
+from identikit.report._disentangle_html import disentangle_html
+from identikit.report._disentangle_table import print_disentanglement, rows
+from identikit.report._disentangle_words import (
+    ALIGNED,
+    ARBITRARY,
+    CHANCE,
+    OTHER,
+    TONES,
+    headline,
+    lead,
+    messages,
+)
+from identikit.report._drawing import sheet
+from identikit.report._style import PALETTE
+from identikit.report._svg import inline
+from test_report import HOSTILE, Page
+
+QUICK = ["mcc", "mcc_spearman", "r2", "dci_lasso", "mig", "sap"]
+
+
+def found(seed=0, turn=False, noise=False, names=None, **options) -> Disentanglement:
+    rng = np.random.default_rng(seed)
+    s = rng.normal(size=(400, 3))
+    z = rng.normal(size=(400, 4)) if noise else np.hstack([s, rng.normal(size=(400, 1))])
+    if turn:
+        z = z @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    return disentangle(z, s, names, metrics=QUICK, **options)
+
+
+@pytest.fixture(scope="module")
+def perfect() -> Disentanglement:
+    return found()
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Disentanglement:
+    rng = np.random.default_rng(0)
+    s = pd.DataFrame(rng.normal(size=(100, 5)), columns=HOSTILE[:5])
+    s[HOSTILE[5]] = 1.0
+    return disentangle(s[HOSTILE[:5]].to_numpy(), s, metrics=["mcc", "mig"])
+
+
+def printed(result: Disentanglement, width: int = 100) -> str:
+    console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
+    print_disentanglement(result, console)
+    return console.file.getvalue()
+
+
+# Words
+
+
+def test_the_headline_reads_mcc_beside_chance_and_arbitrary_axes(perfect):
+    assert headline(perfect) == ALIGNED
+    assert headline(found(turn=True)) == ARBITRARY
+    assert headline(found(noise=True)) == CHANCE
+    assert headline(replace(perfect, scores={"r2": perfect["r2"]})) == OTHER
+    assert set(TONES) == {ALIGNED, ARBITRARY, CHANCE, OTHER}
+
+
+def test_the_sentence_says_what_mcc_is_read_against(perfect):
+    says = lead(perfect)
+    assert says.startswith("4 codes against 3 factors in 400 rows: MCC 1.000 (1.000–1.000); ")
+    of_codes = f"{perfect.rotation.of_codes.mean:.2f}"
+    of_factors = f"{perfect.rotation.of_factors.mean:.2f}"
+    assert f"these codes with arbitrary axes {of_codes} (" in says
+    assert f"an arbitrary rotation of the factors themselves {of_factors} (" in says
+    assert lead(replace(perfect, scores={})) == "4 codes against 3 factors in 400 rows."
+
+
+def test_what_was_left_out_is_said():
+    rng = np.random.default_rng(0)
+    s = pd.DataFrame({"a": rng.normal(size=100), "same": 1.0})
+    result = disentangle(rng.normal(size=(100, 2)), s, metrics=["mcc", "modularity"])
+    first, second = messages(result)
+    assert first == "factor 'same': one value only, 1.0"
+    assert second.startswith("modularity was not computed: ")
+    assert f"! {first}" in printed(result)
+
+
+# The terminal
+
+
+@pytest.mark.parametrize("width", [90, 100])
+def test_the_table_fits_and_has_every_number(width, perfect):
+    text = printed(perfect, width)
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+    lines = rows(perfect)
+    assert len(lines) == len(perfect.table) + 1  # DCI has three numbers below its title
+    assert ("DCI, lasso", "", "", "", "") in lines
+    assert [line[0] for line in lines][3:7] == [
+        "DCI, lasso",
+        "  disentanglement",
+        "  completeness",
+        "  informativeness",
+    ]
+    for line in lines:
+        assert line[0].strip() in text
+
+
+def test_what_is_absent_is_a_dash():
+    rng = np.random.default_rng(0)
+    result = disentangle(*rng.normal(size=(2, 2, 3)), metrics=["mcc"], preset="reference")
+    assert rows(result) == [("MCC, Pearson", "1.000", "1.000 (1.000–1.000)", "–", "2")]
+
+
+# The pictures
+
+
+def test_one_panel_a_matrix(perfect):
+    figure = matrices_figure(perfect)
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles[:5] == ["MCC, Pearson", "MCC, Spearman", "DCI, lasso", "MIG", "SAP"]
+    assert titles[5:] == [""]
+    assert matrices_figure(replace(perfect, scores={"r2": perfect["r2"]})) is None
+
+
+def test_cells_are_where_and_as_dark_as_the_entries():
+    matrix = np.array([[1.0, 0.0], [-0.5, 0.25]])
+    (ax,) = sheet([lambda ax: heat(ax, "title", matrix, "correlation")]).axes
+    drawn = {}
+    for patch in ax.patches:
+        for corners in patch.get_path().vertices.reshape(-1, 5, 2):
+            column, row = corners[:4].mean(0).round(6)
+            drawn[int(row), int(column)] = (patch.get_alpha(), patch.get_facecolor()[:3])
+    assert {place: alpha for place, (alpha, _) in drawn.items()} == {
+        (0, 0): 1.0,
+        (1, 0): 0.5,
+        (1, 1): 0.25,
+    }
+    assert drawn[0, 0][1] == drawn[1, 1][1] != drawn[1, 0][1]
+    assert [text.get_text() for text in ax.texts] == ["largest\n1.00", "correlation"]
+    low, high = ax.get_ylim()
+    assert low > high  # the first code is on top
+
+
+def test_many_codes_are_thinned_to_the_largest():
+    matrix = np.zeros((200, 3))
+    matrix[::2, 1] = np.arange(100) + 1.0
+    kept = shown_codes(matrix)
+    assert len(kept) == MOST_CODES
+    assert kept.tolist() == sorted(range(198, 198 - 2 * MOST_CODES, -2))
+    (ax,) = sheet([lambda ax: heat(ax, "title", matrix, "importance")]).axes
+    assert ax.get_yticklabels()[0].get_text() == str(kept[0])
+
+
+def test_svg_is_themed_and_small(perfect):
+    text = inline(matrices_figure(perfect), "a label", "salt")
+    assert len(text) < 60_000
+    assert not any(colour in text for colour in PALETTE.values())
+    for banned in ("http", "<style", "font-family", "DejaVu", "<image"):
+        assert banned not in text
+
+
+# The page
+
+
+def test_the_page_is_well_formed_and_fetches_nothing(perfect):
+    text = disentangle_html(perfect)
+    page = Page(text)
+    assert page.tags["script"] == page.tags["link"] == page.tags["img"] == 0
+    assert page.tags["svg"] == page.tags["h1"] == 1
+    assert "http" not in text
+    assert "None" not in text
+    assert "nan" not in text
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r"url\(#([^)]*)\)", text)) <= set(ids)
+    shown = " ".join(page.text)
+    assert lead(perfect) in shown
+    assert re.search(r'<section class="verdict ([\w-]+)"', text)[1] == "within-tolerance"
+    for score in perfect.scores.values():
+        assert score.method in shown
+    look = re.search(r"<style>.*?</style>", html(two_views()), re.S)[0]
+    assert look in text
+    assert text == disentangle_html(perfect)
+
+
+def test_a_page_without_a_matrix_or_a_level(perfect):
+    page = Page(disentangle_html(replace(perfect, scores={"r2": perfect["r2"]}, rotation=None)))
+    assert page.tags["svg"] == 0
+    assert "Arbitrary axes" not in page.text
+
+
+def test_hostile_names_stay_text(hostile, tmp_path):
+    hostile.report(tmp_path / "page.html")
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert page.tags["script"] == 0
+    assert HOSTILE[0] in page.text
+    assert HOSTILE[2] in page.values("title")
+    assert "one value only" in " ".join(page.text)
+    text = printed(hostile)
+    assert "\x1b[31m" not in text
+    assert max(cell_len(line) for line in text.splitlines()) <= 100

@@ -1,0 +1,465 @@
+"""Near-identifiability: distances after the best map of each group, ICA efficiency, bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.linalg import orthogonal_procrustes
+from scipy.spatial.distance import pdist
+
+import identikit as ik
+from identikit.alignment import _near as near_module
+from identikit.alignment import _near_diameter as diameters
+from identikit.alignment import ladder
+from identikit.alignment._near import _row_numbers, _runs, _split, near_identifiability
+from identikit.alignment._near_diameter import diameter
+from identikit.alignment._near_result import Direction, Efficiency, NearIdentifiability
+from identikit.alignment._near_summary import ica_efficiency
+from identikit.errors import InputError
+
+Array = NDArray[np.float64]
+GROUPS = ["permutation", "rigid", "similarity", "linear", "affine"]
+AXES = ["ica", "ica, different rows", "random rotation"]
+
+
+def rotation(rng: np.random.Generator, d: int) -> Array:
+    return np.linalg.qr(rng.normal(size=(d, d)))[0]
+
+
+def way(near: NearIdentifiability, source: str = "view0", coordinates: str = "raw") -> Direction:
+    return next(d for d in near.directions if (d.source, d.coordinates) == (source, coordinates))
+
+
+@pytest.fixture(scope="module")
+def rotated() -> tuple[Array, Array, NearIdentifiability]:
+    """Laplace sources, and the same turned and with some noise."""
+    rng = np.random.default_rng(0)
+    A = rng.laplace(size=(3000, 6))
+    B = A @ rotation(rng, 6) + 0.1 * rng.normal(size=A.shape) + 5
+    return A, B, near_identifiability(A, B)
+
+
+# Distances
+
+
+def test_the_mean_distance_need_not_be_ordered_where_the_rms_error_is():
+    """A table of the reference: 100 normal rows, one moved to (30, 0) in B and to 0 in A."""
+    A = np.random.default_rng(0).normal(size=(100, 2))
+    B = A.copy()
+    A[0], B[0] = 0, (30, 0)
+    found = way(near_identifiability(B, A, fit_share=1))
+    size = found.diameter.value
+    rigid, affine = found.error("rigid"), found.error("affine")
+    assert (rigid.mean * size, affine.mean * size) == pytest.approx((0.594, 0.729), abs=5e-4)
+    assert (rigid.rms * size, affine.rms * size) == pytest.approx((2.985, 0.912), abs=5e-4)
+
+
+def test_in_sample_the_rms_error_is_nested(rng):
+    for _ in range(5):
+        A = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 3)) + rng.normal(size=3)
+        B = A @ rng.normal(size=(3, 3)) + rng.standard_t(3, size=(60, 3))
+        for found in near_identifiability(A, B, fit_share=1, draws=1).directions:
+            rms = [found.error(group).rms for group in GROUPS[:3]] + [found.error("affine").rms]
+            assert (np.diff(rms) <= 1e-12).all()
+            assert found.error("linear").rms >= found.error("affine").rms - 1e-12
+
+
+def test_distances_are_those_of_the_maps_that_scipy_fits(rng):
+    A = rng.normal(size=(80, 3))
+    B = A @ rng.normal(size=(3, 3)) + rng.normal(size=(80, 3)) + 1
+    near = near_identifiability(A, B, fit_share=1)
+    for source, X, Y in (("view0", A, B), ("view1", B, A)):
+        found = way(near, source)
+        size = pdist(Y).max()
+        assert found.diameter.value == pytest.approx(size, rel=1e-12)
+        x, y = X - X.mean(axis=0), Y - Y.mean(axis=0)
+        turn, scale = orthogonal_procrustes(x, y)
+        predicted = {
+            "rigid": x @ turn + Y.mean(axis=0),
+            "similarity": x @ turn * scale / (x**2).sum() + Y.mean(axis=0),
+            "linear": X @ np.linalg.lstsq(X, Y)[0],
+            "affine": x @ np.linalg.lstsq(x, y)[0] + Y.mean(axis=0),
+        }
+        for group, rows in predicted.items():
+            expected = np.linalg.norm(Y - rows, axis=1) / size
+            error = found.error(group)
+            assert error.mean == pytest.approx(expected.mean(), rel=1e-9)
+            assert error.median == pytest.approx(np.median(expected), rel=1e-9)
+            assert error.q95 == pytest.approx(np.quantile(expected, 0.95), rel=1e-9)
+            assert error.largest == pytest.approx(expected.max(), rel=1e-9)
+            assert error.rms == pytest.approx(np.sqrt((expected**2).mean()), rel=1e-9)
+
+
+def test_a_rotation_is_found_by_rigid_maps_and_not_by_permutations(rotated):
+    _, _, near = rotated
+    assert (near.rows, near.used, near.fitted_on, near.scored_on) == (3000, 3000, 1500, 1500)
+    for found in near.directions:
+        assert [error.group for error in found.errors] == GROUPS + AXES
+        noise = 0.1 * np.sqrt(6) / found.diameter.value
+        if found.coordinates == "raw":
+            assert found.error("rigid").mean == pytest.approx(noise, rel=0.1)
+        assert found.error("permutation").mean > 5 * found.error("rigid").mean
+
+
+def test_a_scale_needs_a_similarity_and_a_shear_a_linear_map(rng):
+    A = rng.laplace(size=(600, 3))
+    scaled = way(near_identifiability(A, 3 * A @ rotation(rng, 3), draws=1))
+    assert scaled.error("similarity").largest < 1e-7 < scaled.error("rigid").mean
+    sheared = way(near_identifiability(A, A @ [[1, 2, 0], [0, 1, 0], [0, 1, 1]], draws=1))
+    assert sheared.error("linear").largest < 1e-7 < sheared.error("similarity").mean
+    shifted = way(near_identifiability(A, A @ [[1, 2, 0], [0, 1, 0], [0, 1, 1]] + 7, draws=1))
+    assert shifted.error("affine").largest < 1e-7 < shifted.error("linear").mean
+    reordered = way(near_identifiability(A, -A[:, ::-1] + 7, draws=1))
+    assert reordered.error("permutation").largest < 1e-7
+
+
+def test_scored_rows_have_no_part_in_the_fit(rng):
+    """With as many columns as rows to fit on, an affine map fits anything, and predicts nothing."""
+    A, B = rng.normal(size=(120, 60)), rng.normal(size=(120, 60))
+    inside = way(near_identifiability(A[:60], B[:60], fit_share=1, draws=1)).error("affine")
+    outside = way(near_identifiability(A, B, draws=1)).error("affine")
+    assert inside.largest < 0.01
+    assert outside.mean > 0.5
+
+
+def test_rotations_between_different_widths_live_in_the_wider_space(rng):
+    A = rng.laplace(size=(300, 4))
+    B = A[:, :2] + 0.1 * rng.normal(size=(300, 2))
+    near = near_identifiability(A, B, fit_share=1, n_components=2)
+    found = way(near)
+    assert [error.group for error in found.errors] == GROUPS[1:] + AXES
+    assert found.efficiency is None
+    with pytest.raises(InputError, match="'permutation' here; there are rigid, similarity"):
+        found.error("permutation")
+    x, y = A - A.mean(axis=0), np.pad(B - B.mean(axis=0), ((0, 0), (0, 2)))
+    residual = np.linalg.norm(x @ orthogonal_procrustes(x, y)[0] - y, axis=1)
+    assert found.error("rigid").mean * pdist(B).max() == pytest.approx(residual.mean(), rel=1e-9)
+
+
+def test_the_ladders_own_error_stands_beside_the_distances(rotated):
+    A, B, near = rotated
+    rungs = ladder(ik.accumulate([A, B]))
+    for number, source in enumerate(("view0", "view1")):
+        for group in GROUPS:
+            error = way(near, source).error(group)
+            assert error.held_out == pytest.approx(rungs[group][number].error, rel=1e-12)
+            assert error.held_out_interval[0] < error.held_out < error.held_out_interval[1]
+        assert way(near, source).error("ica").held_out == pytest.approx(
+            rungs["rigid"][number].error, abs=0.02
+        )
+        assert way(near, source).error("random rotation").held_out is None
+        assert way(near, source, "whitened").error("rigid").held_out is None
+
+
+def test_chance_is_the_error_of_shuffled_rows(rng, rotated):
+    _, _, near = rotated
+    for found in near.directions:
+        for error in found.errors:
+            assert error.chance > 0.1
+            if error.group in ("rigid", "similarity", "affine", "ica"):
+                assert error.chance > 5 * error.mean
+    A, B = rng.laplace(size=(1000, 4)), rng.laplace(size=(1000, 4))
+    for found in near_identifiability(A, B).directions:
+        for error in found.errors:
+            assert error.mean == pytest.approx(error.chance, rel=0.1)
+
+
+def test_intervals_are_those_of_a_mean_over_rows(rng):
+    """Given the map, distances are independent: ± t₉ σ/√m, by the jackknife over ten runs."""
+    A = rng.laplace(size=(2000, 3))
+    B = A + 0.3 * rng.normal(size=(2000, 3))
+    widths = []
+    for seed in range(8):
+        found = way(near_identifiability(A, B, draws=1, seed=seed)).error("rigid")
+        low, high = found.mean_interval
+        assert low < found.mean < high
+        assert found.median_interval[0] <= found.median <= found.median_interval[1]
+        assert found.q95_interval[0] <= found.q95 <= found.q95_interval[1]
+        widths.append((high - low) / 2)
+    size = pdist(B).max()
+    # Lengths of 0.3 times a normal vector in space: a Maxwell distribution.
+    expected = 2.262 * 0.3 * np.sqrt(3 - 8 / np.pi) / np.sqrt(1000) / size
+    assert np.mean(widths) == pytest.approx(expected, rel=0.25)
+
+
+# ICA
+
+
+@pytest.mark.parametrize(
+    ("permutation", "rigid", "ica", "printed"),
+    [
+        (0.219, 0.150, 0.202, 25),
+        (0.197, 0.109, 0.145, 59),
+        (0.218, 0.104, 0.175, 38),
+        (0.382, 0.206, 0.312, 40),
+    ],
+    ids=["Pythia-160M", "MAE", "CheXpert", "ResNet-18"],
+)
+def test_efficiency_of_the_papers_table_1(permutation, rigid, ica, printed):
+    """Nelson et al. 2026, Table 1: errors to three digits, efficiency in per cent."""
+    assert round(100 * ica_efficiency(permutation, rigid, ica)) == printed
+
+
+def test_ica_closes_the_gap_of_a_rotation_and_the_controls_do_not(rotated):
+    _, _, near = rotated
+    for found in near.directions:
+        gain = found.efficiency
+        assert 0.97 < gain.value < 1.01
+        assert 0.85 < gain.different_rows < gain.value
+        assert gain.interval[0] < gain.value < gain.interval[1]
+        assert abs(gain.random_rotation) < 0.2
+        assert gain.shuffled < 0
+        assert gain.value == pytest.approx(
+            ica_efficiency(*(found.error(g).mean for g in ("permutation", "rigid", "ica")))
+        )
+        assert gain.shuffled == pytest.approx(
+            ica_efficiency(
+                found.error("permutation").mean,
+                found.error("rigid").mean,
+                found.error("ica").chance,
+            )
+        )
+    assert [side.identified for side in near.sides] == [6, 6]
+    assert all(side.converged for side in near.sides)
+
+
+def test_on_different_rows_ica_does_not_close_the_gap_of_gaussian_views():
+    """On the same rows it seems to: the axes are those of the sample, and not of the views."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(3000, 6))
+    near = near_identifiability(A, A @ rotation(rng, 6) + 0.02 * rng.normal(size=A.shape))
+    for found in near.directions:
+        assert found.efficiency.value > 0.8
+        assert found.efficiency.different_rows < 0.4
+        assert found.error("rigid").mean < 0.2 * found.error("ica, different rows").mean
+    assert [side.identified for side in near.sides] == [0, 0]
+
+
+def test_ica_takes_the_rows_to_fit_on_and_then_different_halves_of_them(rng, monkeypatch):
+    A = rng.laplace(size=(400, 2))
+    taken = []
+    original = near_module.independent_components
+
+    def spy(moments, view, rows, *options):
+        taken.append({tuple(row) for row in rows})
+        return original(moments, view, rows, *options)
+
+    monkeypatch.setattr(near_module, "independent_components", spy)
+    near_identifiability(A, A, draws=1)
+    assert taken[0] == taken[1]
+    assert len(taken[0]) == 200
+    assert not taken[2] & taken[3]
+    assert taken[2] | taken[3] == taken[0]
+
+
+def test_whitened_errors_of_rotations_and_of_ica_do_not_see_linear_maps(rng, rotated):
+    A, B, near = rotated
+    other = near_identifiability(A @ rng.normal(size=(6, 6)) + 3, B @ rng.normal(size=(6, 6)))
+    for source in ("view0", "view1"):
+        one, two = way(near, source, "whitened"), way(other, source, "whitened")
+        assert two.diameter.value == pytest.approx(one.diameter.value, rel=1e-6)
+        for group in ("rigid", "affine", "ica"):
+            assert two.error(group).mean == pytest.approx(one.error(group).mean, rel=1e-3)
+        assert abs(two.error("permutation").mean - one.error("permutation").mean) > 1e-5
+        raw = way(other, source).error("rigid").mean
+        assert raw > 2 * way(near, source).error("rigid").mean
+
+
+def test_no_efficiency_where_there_is_no_gap(rng):
+    A = rng.laplace(size=(400, 3))
+    for B in (rng.laplace(size=(400, 3)), A[:, ::-1] + 0.1 * rng.normal(size=(400, 3))):
+        gain = near_identifiability(A, B, draws=1).directions[0].efficiency
+        assert gain == Efficiency(None, None, None, None, None)
+
+
+def test_components_are_as_many_as_ranks_and_rows_allow(rng):
+    A = rng.laplace(size=(400, 20))
+    B = A @ rng.normal(size=(20, 5))
+    sides = near_identifiability(A, B, draws=1).sides
+    assert [side.components for side in sides] == [5, 5]
+    assert sides[0].variance < 0.4
+    sides = near_identifiability(A, A, draws=1).sides
+    assert [side.components for side in sides] == [10, 10]  # 10² rows of each side's own
+    sides = near_identifiability(A, A, n_components=3, draws=1).sides
+    assert [side.components for side in sides] == [3, 3]
+
+
+# The diameter
+
+
+@given(st.integers(2, 60), st.integers(1, 5), st.integers(0, 10**6), st.sampled_from([1.0, 1e6]))
+def test_the_diameter_is_the_largest_distance(n, d, seed, far):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_t(2, size=(n, d)) + far
+    found = diameter(rows)
+    assert found.exact
+    assert found.value == found.upper == pytest.approx(pdist(rows).max(), rel=1e-9, abs=1e-9)
+
+
+def test_no_pair_that_matters_is_skipped(rng, monkeypatch):
+    """In blocks of two rows and without a first guess, all that is skipped is skipped rightly."""
+    monkeypatch.setattr(diameters, "BLOCK", 2)
+    monkeypatch.setattr(diameters, "STEPS", 1)
+    for _ in range(40):
+        rows = rng.uniform(size=(40, rng.integers(2, 5))) / 10
+        assert diameter(rows).value == pytest.approx(pdist(rows).max(), rel=1e-12)
+
+
+def test_a_diameter_that_is_cut_off_says_so_and_has_both_bounds(rng, monkeypatch):
+    monkeypatch.setattr(diameters, "PAIRS", 1000)
+    rows = rng.normal(size=(1500, 30))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    found = diameter(rows)
+    true = pdist(rows).max()
+    assert not found.exact
+    assert found.value <= true <= found.upper
+    assert found.value > 0.9 * true
+    assert found.rows == 1500
+
+
+def test_five_thousand_rows_are_always_exact(rng):
+    """Where nothing can be skipped: all rows at about one distance from the mean."""
+    rows = rng.normal(size=(5000, 12))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    assert diameter(rows).exact
+
+
+# Rows
+
+
+def test_many_rows_are_sampled_and_that_is_said(rng):
+    A = rng.laplace(size=(5000, 3))
+    near = near_identifiability(A, A @ rotation(rng, 3), max_rows=400)
+    assert (near.rows, near.used, near.fitted_on, near.scored_on) == (5000, 400, 200, 200)
+    assert near.directions[0].diameter.rows == 400
+
+
+def test_a_sample_knows_its_rows(rng):
+    A = rng.normal(size=(5000, 2))
+    moments = ik.accumulate([A], sample=300, seed=3)
+    numbers = _row_numbers(moments.sample.keys, 5000, 3)
+    assert np.array_equal(moments.sample_of(0), A[numbers])
+
+
+def test_groups_are_fitted_on_or_scored_on_as_a_whole(rng):
+    labels = rng.integers(0, 30, size=600)
+    fit, score = _split(np.arange(600), labels, 0.5, rng)
+    assert not set(labels[fit]) & set(labels[score])
+    assert len(fit) + len(score) == 600
+    assert 0.4 < len(fit) / 600 <= 0.5
+    # Rows of a group that are copies of each other: without groups they leak.
+    A = np.repeat(rng.laplace(size=(60, 20)), 20, axis=0)
+    B = np.repeat(rng.laplace(size=(60, 20)), 20, axis=0)
+    groups = np.repeat(np.arange(60), 20)
+    leaking = way(near_identifiability(A, B, draws=1)).error("affine")
+    honest = way(near_identifiability(A, B, groups=groups, draws=1)).error("affine")
+    assert leaking.mean < 0.85 * honest.mean
+    assert leaking.mean_interval[1] - leaking.mean_interval[0] < (
+        honest.mean_interval[1] - honest.mean_interval[0]
+    )
+
+
+def test_the_seed_decides(rotated):
+    A, B, near = rotated
+    assert near_identifiability(A, B).to_dict() == near.to_dict()
+    assert near_identifiability(A, B, seed=1).to_dict() != near.to_dict()
+
+
+def test_files_and_rows_with_nan(rng, tmp_path: Path):
+    A = rng.laplace(size=(300, 3))
+    B = A @ rotation(rng, 3)
+    B[7, 1] = np.nan
+    np.save(tmp_path / "a.npy", A)
+    np.save(tmp_path / "b.npy", B)
+    with pytest.raises(InputError, match="'b'"):
+        near_identifiability(tmp_path / "a.npy", tmp_path / "b.npy")
+    near = near_identifiability(tmp_path / "a.npy", tmp_path / "b.npy", drop_nonfinite=True)
+    assert near.rows == 299
+    assert near.directions[0].error("rigid").largest < 1e-7
+    assert [side.name for side in near.sides] == ["a", "b"]
+
+
+def test_progress_is_told(rng):
+    said = []
+    A = rng.laplace(size=(200, 2))
+    near_identifiability(A, A, draws=1, progress=lambda *what: said.append(what))
+    assert said[0][0] == "reading"
+    assert said[-1] == ("comparing", 4, 4)
+
+
+# Results
+
+
+def test_the_document_the_table_and_the_file(rotated, tmp_path: Path):
+    _, _, near = rotated
+    document = json.loads(near.to_json())
+    assert document["identikit"] == ik.__version__
+    assert "neither an upper nor a lower bound" in document["largest"]
+    assert "jackknife" in document["intervals"]
+    assert document["directions"][0]["errors"][1]["group"] == "rigid"
+    near.save(tmp_path / "near.json")
+    assert (tmp_path / "near.json").read_text() == near.to_json()
+    table = near.table
+    assert len(table) == 4 * 8
+    row = table[(table.source == "view0") & (table.coordinates == "raw") & (table.group == "rigid")]
+    error = way(near).error("rigid")
+    assert row["mean"].item() == error.mean
+    assert (row["mean_low"].item(), row["mean_high"].item()) == error.mean_interval
+    assert row["held_out_low"].item() == error.held_out_interval[0]
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fit_share": 0.0}, "fit_share is 0.0"),
+        ({"fit_share": 1.5}, "fit_share is 1.5"),
+        ({"fit_share": float("nan")}, "fit_share is nan"),
+        ({"fit_share": 0.05}, "10 rows to fit on and 190 to score on are too few"),
+        ({"draws": 0}, "draws is 0"),
+        ({"max_rows": 10}, "max_rows 10"),
+        ({"n_components": 4}, "has rank 3"),
+        ({"n_components": 0}, "n_components is 0"),
+        ({"names": ["one"]}, "expected 2 names"),
+        ({"groups": np.zeros(7)}, "groups has shape"),
+    ],
+)
+def test_wrong_options_are_named(options, message):
+    A = np.random.default_rng(0).laplace(size=(200, 3))
+    with pytest.raises(InputError, match=message):
+        near_identifiability(A, A, **options)
+
+
+@pytest.mark.parametrize(
+    ("B", "message"),
+    [
+        (np.ones((100, 2)), "'view1' is constant"),
+        (np.zeros((99, 2)), "100 rows and view 'view1' has 99"),
+        (np.zeros((100, 2), dtype=complex), "expected real numbers"),
+        (np.full((100, 2), "x"), "expected real numbers"),
+        (np.full((100, 2), np.inf), "infinity"),
+    ],
+)
+def test_views_that_cannot_be_compared_are_refused(B, message):
+    with pytest.raises(InputError, match=message):
+        near_identifiability(np.random.default_rng(0).laplace(size=(100, 2)), B)
+
+
+def test_few_rows_are_refused():
+    A = np.random.default_rng(0).laplace(size=(30, 2))
+    with pytest.raises(InputError, match="15 rows to fit on and 15 to score on are too few"):
+        near_identifiability(A, A)
+
+
+def test_one_group_to_score_on_is_refused():
+    with pytest.raises(InputError, match="all scored rows are of one group"):
+        _runs(np.zeros(50), 50)
+    assert set(_runs(np.arange(50) // 20, 50)) == {0, 1, 2}
