@@ -107,11 +107,11 @@ def test_rows_are_counted_and_a_fault_of_the_listener_stops_the_threads(views):
 
 def test_the_gram_product_is_that_of_blas_and_lets_other_threads_run(rng):
     rows, gram = rng.normal(size=(300, 17)), np.full((17, 17), np.nan)
-    add_gram(rows, gram, 0.0)
+    add_gram(rows, gram, False)
     expected = blas.dsyrk(1.0, rows.T, lower=1)
     lower = np.tril_indices(17)
     close(gram[lower], expected[lower], 1e-12, np.abs(expected).max())
-    add_gram(rows, gram, 1.0)
+    add_gram(rows, gram, True)
     close(gram[lower], 2 * expected[lower], 1e-12, np.abs(expected).max())
     assert np.isnan(gram[0, 1])  # the other triangle is left alone
 
@@ -124,7 +124,7 @@ def test_the_gram_product_is_that_of_blas_and_lets_other_threads_run(rng):
     thread = threading.Thread(target=tick)
     thread.start()
     before = time.perf_counter()
-    add_gram(wide, np.empty((1000, 1000)), 0.0)
+    add_gram(wide, np.empty((1000, 1000)), False)
     after = time.perf_counter()
     stop.set()
     thread.join()

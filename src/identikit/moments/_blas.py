@@ -28,33 +28,41 @@ def _dsyrk() -> Callable[..., None]:
     return function
 
 
-def add_gram(rows: Array, gram: Array, keep: float) -> None:
-    """``gram = keep · gram + rowsᵀ rows``, in the lower triangle.
+@cache
+def _int(number: int) -> Any:
+    return ctypes.byref(ctypes.c_int(number))
+
+
+@cache
+def _double(number: float) -> Any:
+    return ctypes.byref(ctypes.c_double(number))
+
+
+def add_gram(rows: Array, gram: Array, keep: bool) -> None:
+    """``gram += rowsᵀ rows``, or ``=`` unless `keep`, in the lower triangle.
 
     Parameters
     ----------
     rows : array (n, d)
         In C order.
     gram : array (d, d)
-        In C order; written in place, and not read if `keep` is 0.
-    keep : float
-        What the old values are multiplied by.
+        In C order; written in place, and not read unless `keep`.
+    keep : bool
+        Add to the old values.
     """
     assert rows.flags.c_contiguous
     assert gram.flags.c_contiguous
     n, d = rows.shape
-    whole = [ctypes.byref(ctypes.c_int(number)) for number in (d, n, d, d)]
-    one, factor = (ctypes.byref(ctypes.c_double(number)) for number in (1.0, keep))
     # To BLAS, which thinks in columns, the arrays are their transposes, and lower is upper.
     _dsyrk()(
         b"U",
         b"N",
-        whole[0],
-        whole[1],
-        one,
+        _int(d),
+        _int(n),
+        _double(1.0),
         rows.ctypes.data,
-        whole[2],
-        factor,
+        _int(d),
+        _double(float(keep)),
         gram.ctypes.data,
-        whole[3],
+        _int(d),
     )

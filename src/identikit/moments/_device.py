@@ -63,10 +63,9 @@ class DeviceScan(Scan):
         every = [self.xp.isfinite(self._double(view)) for view in views]
         return to_numpy(self.xp.all(self.xp.concat(every, axis=1), axis=1))
 
-    def bounded(self, norms: Any) -> bool:
-        """Whether the products of squared norms are finite: if a row is not, they are not."""
-        with np.errstate(over="ignore", invalid="ignore"):  # array_api_strict computes by NumPy
-            return bool(self.xp.isfinite(self.xp.sum(norms * norms)))
+    def peaks(self, norms: Any) -> Array:
+        """The largest squared norm of each view; NaN if there is one."""
+        return to_numpy(self.xp.max(norms, axis=0))
 
     def segment(self, pivot: Array, norms: Any) -> Segment:
         """An empty segment about this pivot; `norms` are those of its first rows."""
@@ -75,11 +74,10 @@ class DeviceScan(Scan):
     def augmented(self, views: list[Any], pivot: Array) -> Any:
         """Rows less the pivot, their squared norms by view, and a one."""
         xp, rows = self.xp, [self._double(view) for view in views]
-        with np.errstate(over="ignore", invalid="ignore"):
-            if pivot.any():
-                there = self._send(pivot)
-                rows = [z - there[columns] for z, columns in zip(rows, self.layout.columns)]
-            norms = [xp.sum(z * z, axis=1, keepdims=True) for z in rows]
+        if pivot is not self.origin:
+            there = self._send(pivot)
+            rows = [z - there[columns] for z, columns in zip(rows, self.layout.columns)]
+        norms = [xp.sum(z * z, axis=1, keepdims=True) for z in rows]
         one = xp.ones((rows[0].shape[0], 1), dtype=xp.float64, device=self.device)
         return xp.concat([*rows, *norms, one], axis=1)
 

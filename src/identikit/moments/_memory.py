@@ -13,6 +13,10 @@ BLOCK_BYTES = 32 * 2**20
 #: Columns up to which blocks are summed in small pieces, and need not be large themselves.
 NARROW, NARROW_BYTES = 512, 8 * 2**20
 
+#: Rows of such a piece. BLAS goes through rows 256 or 384 at a time, by the processor, and a last
+#: few take it as long as many.
+PIECE_ROWS = (2304, 1536, 768)
+
 #: Rows of a block that there must be room for: with fewer, BLAS waits for memory.
 LEAST_ROWS = 128
 
@@ -83,8 +87,11 @@ def block_rows(width: int, room: int | None = None) -> int:
     room : int, optional
         Bytes for blocks beyond the least that `audit_bytes` counts.
     """
-    size = NARROW_BYTES if width <= NARROW else BLOCK_BYTES
-    rows = max(256, min(size // (8 * width), 16384))
+    if width <= NARROW:
+        whole = PIECE_ROWS[0]
+        rows = whole * -(-min(NARROW_BYTES // (8 * width), 16384) // whole)
+    else:
+        rows = max(256, BLOCK_BYTES // (8 * width))
     return rows if room is None else min(rows, LEAST_ROWS + max(room, 0) // (8 * COPIES * width))
 
 

@@ -30,7 +30,7 @@ class Layout:
         ends = np.cumsum(self.widths).tolist()
         return tuple(slice(end - width, end) for end, width in zip(ends, self.widths))
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Columns of all views."""
         return sum(self.widths)

@@ -33,8 +33,9 @@ from identikit.sources._device import on_one_device
 
 Span = tuple[int, int]
 
-#: Ranges of rows a worker gets, so that one that is late or lost does not hold up the rest.
-SPANS_A_WORKER = 4
+#: Ranges of rows a worker gets at least and at most, so that one that is late or lost does not hold
+#: up the rest, and rows that make a range worth the messages about it.
+SPANS_A_WORKER, ROWS_A_SPAN = (4, 16), 2**16
 
 #: Rows from which on threads are worth their while.
 MANY_ROWS = 2**17
@@ -151,7 +152,7 @@ class Passes:
         if self.engine is None:
             at_a_time = self._threads(reading)
         else:
-            at_a_time = self.engine.workers * SPANS_A_WORKER
+            at_a_time = spans_for(rows, self.engine.workers)
         spans = spans_of(rows, at_a_time) if self.keeper is None else kept_spans(rows)
         done = [] if kept is None else list(kept.spans)
         scanned = None if kept is None else kept.scanned
@@ -189,8 +190,10 @@ class Passes:
             finished[0] += stop - start
             told(finished[0], rows)
 
+        # Of narrow rows a worker has its hands full; a thread that reads would be in its way.
+        own = replace(reading, ahead=reading.layout.width > NARROW)
         items = [
-            (replace(reading, folds=reading.folds.within(start, stop)), start, stop)
+            (replace(own, folds=reading.folds.within(start, stop)), start, stop)
             for start, stop in spans
         ]
         shared = self.engine.share([source.origin for source in self.sources])
@@ -206,6 +209,12 @@ def _scan_span(views: list[Any], item: tuple[Reading, int, int]) -> Scanned:
     finally:
         for source in sources:
             source.close()
+
+
+def spans_for(rows: int, workers: int) -> int:
+    """Ranges that so many workers get."""
+    fewest, most = SPANS_A_WORKER
+    return workers * min(max(fewest, rows // (workers * ROWS_A_SPAN)), most)
 
 
 def spans_of(rows: int, count: int) -> list[Span]:

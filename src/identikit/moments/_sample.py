@@ -11,14 +11,22 @@ from identikit._linalg import Array
 
 Keys = NDArray[np.uint64]
 
+#: Rows whose keys are computed together.
+LOT = 2**16
+
 
 def row_keys(start: int, stop: int, seed: int) -> Keys:
     """A pseudo-random 64-bit key a row, from its number and the seed (the splitmix64 mixer)."""
-    x = np.arange(start, stop, dtype=np.uint64) + np.uint64(seed % 2**32) * np.uint64(2**32)
-    x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    first = start + 1 + (seed % 2**32) * 2**32
+    x = np.arange(stop - start, dtype=np.uint64)
+    x += np.uint64(first % 2**64)
+    x *= np.uint64(0x9E3779B97F4A7C15)
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
 
 
 def largest_key(size: int, rows: int) -> np.uint64:
@@ -50,34 +58,47 @@ class RowSample:
 
 
 class SampleKeeper:
-    """Offers rows to a sample block by block; copies only those that may stay."""
+    """Says which rows may belong to a sample, and keeps those.
 
-    def __init__(self, size: int, width: int, rows: int) -> None:
-        self.size, self.limit = size, largest_key(size, rows)
-        self.keys: Keys = np.empty(0, dtype=np.uint64)
-        self.pending = [RowSample(size, self.keys, np.empty((0, width)))]
+    Parameters
+    ----------
+    size, seed : int
+        Rows of the sample, and the seed of their keys.
+    width, rows : int
+        Columns of all views, and rows in all.
+    """
 
-    def candidates(self, keys: Keys) -> NDArray[np.intp]:
-        """Which of a block's rows may belong to the sample, by their keys."""
-        full = self.size and len(self.keys) == self.size
-        chosen = np.flatnonzero(keys < (self.keys[-1] if full else self.limit))
-        chosen = chosen[np.argsort(keys[chosen], kind="stable")][: self.size]
-        if not len(chosen):
-            return chosen
-        self.keys = np.sort(np.concatenate([self.keys, keys[chosen]]))[: self.size]
-        return chosen
+    def __init__(self, size: int, seed: int, width: int, rows: int) -> None:
+        self.size, self.seed, self.limit = size, seed, largest_key(size, rows)
+        self.held = RowSample(size, np.empty(0, dtype=np.uint64), np.empty((0, width)))
+        self.pending: list[RowSample] = []
+        self.waiting = 0
+        self.start = self.stop = 0
+        self.numbers, self.keys = np.empty(0, dtype=np.int64), self.held.keys
+
+    def candidates(self, start: int, stop: int) -> tuple[NDArray[np.int64], Keys]:
+        """The numbers and keys of those of some rows that may belong to the sample."""
+        if start < self.start or stop > self.stop:  # many rows at once, since few of them stay
+            self.start, self.stop = start, max(stop, start + LOT)
+            keys = row_keys(self.start, self.stop, self.seed)
+            found = np.flatnonzero(keys < self.limit)
+            self.numbers, self.keys = found + self.start, keys[found]
+        chosen = slice(*np.searchsorted(self.numbers, (start, stop)))
+        return self.numbers[chosen], self.keys[chosen]
 
     def keep(self, keys: Keys, rows: Array) -> None:
-        """Keep rows that `candidates` chose."""
+        """Keep rows that `candidates` named."""
         self.pending.append(RowSample(self.size, keys, rows))
-        if sum(len(part.keys) for part in self.pending) > 8 * max(self.size, 1):
-            self.pending = [self.sample()]
+        self.waiting += len(keys)
+        if self.waiting > 7 * self.size:
+            self.sample()
 
     def sample(self) -> RowSample:
-        """The sample of all rows offered so far."""
-        last = self.keys[-1] if len(self.keys) else np.uint64(0)
-        stay = [np.flatnonzero(part.keys <= last) for part in self.pending]
-        keys = np.concatenate([part.keys[i] for part, i in zip(self.pending, stay)])
-        rows = np.concatenate([part.rows[i] for part, i in zip(self.pending, stay)])
+        """The sample of all rows kept so far."""
+        parts, self.pending, self.waiting = [self.held, *self.pending], [], 0
+        keys = np.concatenate([part.keys for part in parts])
         first = np.argsort(keys, kind="stable")[: self.size]
-        return RowSample(self.size, keys[first], rows[first])
+        self.held = RowSample(
+            self.size, keys[first], np.concatenate([part.rows for part in parts])[first]
+        )
+        return self.held

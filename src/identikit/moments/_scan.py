@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.moments._folds import Chosen, Folds
-from identikit.moments._memory import NARROW
+from identikit.moments._memory import NARROW, PIECE_ROWS
 from identikit.moments._moments import Moments
 from identikit.moments._part import Layout, Part, merge
-from identikit.moments._sample import Keys, SampleKeeper, row_keys
+from identikit.moments._sample import SampleKeeper
 from identikit.moments._segment import Segment, augmented_width
 from identikit.sources import Source
 from identikit.sources._device import on_one_device
@@ -35,7 +35,11 @@ CACHE_BYTES = 2**19
 
 #: Bytes of the stacked rows that are summed at a time, if these are no wider than `NARROW`: BLAS
 #: sums narrow rows as well in small pieces, and finds those in the cache.
-PIECE_BYTES = 2**21
+PIECE_BYTES = 5 * 2**19
+
+
+#: Squared norms of rows stay below this, so that no sum of their products overflows.
+LARGEST = 2.0**490
 
 
 class NonfiniteError(InputError):
@@ -129,25 +133,30 @@ class Scan:
         layout = reading.layout
         self.sources, self.reading, self.layout = sources, reading, layout
         self.keeper, self.dropped = (
-            SampleKeeper(reading.sample, layout.width, reading.folds.rows),
+            SampleKeeper(reading.sample, reading.seed, layout.width, reading.folds.rows),
             0,
         )
+        self.origin = np.zeros(layout.width)
         self.parts = [Part.empty(layout) for _ in range(reading.folds.count)]
         self.segments: dict[int, Segment] = {}
         self.piece = piece_rows(layout, reading.step)
+        narrow = layout.width <= NARROW
+        self.chunk = self.piece if narrow else max(1, CACHE_BYTES // (8 * max(layout.widths)))
 
     def run(self, start: int, stop: int, progress: Progress | None) -> Scanned:
         """Read every block of a range."""
         folds, digests = self.reading.folds, [0] * len(self.sources)
         last = folds.last_rows(start, stop)
-        with closing(self.blocks(start, stop)) as blocks:
+        # Squares that overflow and norms that are not numbers are met in `_add_piece`.
+        quiet = np.errstate(over="ignore", invalid="ignore")
+        with closing(self.blocks(start, stop)) as blocks, quiet:
             for first, views, hashes in blocks:
                 after = first + views[0].shape[0]
-                keys = row_keys(first, after, self.reading.seed)
                 for fold, chosen in folds.split(first, after):
-                    self._add(fold, self.take(views, chosen), keys[chosen])
+                    self._add(fold, self.take(views, chosen))
                     if last[fold] < after and fold in self.segments:
                         self._flush(fold)
+                self._keep_some(first, after, views)
                 digests = [(a + b) % 2**128 for a, b in zip(digests, hashes)]
                 if progress is not None:
                     progress(after - start, stop - start)
@@ -167,28 +176,35 @@ class Scan:
         part = self.segments.pop(fold).part()
         self.parts[fold] = merge(self.parts[fold], part, self.layout)
 
-    def _add(self, fold: int, views: list[Any], keys: Keys) -> None:
-        """Add the rows of one fold, given view by view, in pieces that the cache holds."""
-        whole, segment = np.ones(len(keys), dtype=bool), self.segments.get(fold)
-        if segment is not None and segment.drifts(self._few(views, 64)):
-            self._flush(fold)
-        for start in range(0, len(keys), self.piece):
-            window = slice(start, min(start + self.piece, len(keys)))
-            self._add_piece(fold, self.take(views, window), whole[window])
-        chosen = self.keeper.candidates(keys[whole])
-        if len(chosen):
-            few = self.take(views, np.flatnonzero(whole)[chosen])
+    def _keep_some(self, first: int, after: int, views: list[Any]) -> None:
+        """Keep those rows of a block that may belong to the sample."""
+        numbers, keys = self.keeper.candidates(first, after)
+        if self.reading.folds.labels is not None:
+            taking_part = self.reading.folds.of(first, after)[numbers - first] >= 0
+            numbers, keys = numbers[taking_part], keys[taking_part]
+        if len(numbers):
+            few = self.take(views, numbers - first)
             rows = np.concatenate([self.numbers(view) for view in few], axis=1)
-            self.keeper.keep(keys[whole][chosen], rows)
+            finite = np.isfinite(rows).all(axis=1)
+            self.keeper.keep(keys[finite], rows[finite])
 
-    def _add_piece(self, fold: int, views: list[Any], whole: NDArray[np.bool_]) -> None:
-        """Add a few rows, and say in `whole` which of them were finite."""
+    def _add(self, fold: int, views: list[Any]) -> None:
+        """Add the rows of one fold, given view by view, in pieces that the cache holds."""
+        count = views[0].shape[0]
+        for start in range(0, count, self.piece):
+            self._add_piece(fold, self.take(views, slice(start, min(start + self.piece, count))))
+
+    def _add_piece(self, fold: int, views: list[Any]) -> None:
+        """Add a few rows."""
         segment = self.segments.get(fold)
         pivot = self._pivot(views) if segment is None else segment.pivot
         rows = self.augmented(views, pivot)
-        norms = rows[:, self.layout.width : self.layout.width + len(views)]
-        if not self.bounded(norms):
-            whole[:] = self.finite(views)
+        peaks = self.peaks(rows[:, self.layout.width : self.layout.width + len(views)])
+        if segment is not None and segment.is_near(peaks):
+            segment.add(rows)
+            return
+        if not (peaks < LARGEST).all():  # which NaN is not
+            whole = self.finite(views)
             if whole.all():
                 raise InputError(
                     "the values are so large that their squares overflow; rescale the views "
@@ -198,11 +214,15 @@ class Scan:
                 raise NonfiniteError("a row holds NaN or infinity")
             self.dropped += int(np.count_nonzero(~whole))
             if whole.any():
-                rest = np.flatnonzero(whole)
-                self._add_piece(fold, self.take(views, rest), np.ones(len(rest), dtype=bool))
+                self._add_piece(fold, self.take(views, np.flatnonzero(whole)))
             return
         if segment is None:
+            norms = rows[:, self.layout.width : self.layout.width + len(views)]
             segment = self.segments[fold] = self.segment(pivot, norms)
+        elif segment.is_far(self._few(views, 64)):
+            self._flush(fold)
+            self._add_piece(fold, views)
+            return
         segment.add(rows)
 
     def _pivot(self, views: list[Any]) -> Array:
@@ -212,12 +232,11 @@ class Scan:
         coordinates of an ill-conditioned view, where the mean may lie in a direction that hardly
         varies. Columns whose mean is not finite get zero, as such rows are found out later.
         """
-        with np.errstate(invalid="ignore", over="ignore"):
-            few = self._few(views, 256)
-            near = np.all(few.mean(axis=0) ** 2 <= 4 * few.var(axis=0))
-            if near and self.layout.roots is None:
-                return np.zeros(self.layout.width)
-            means = np.concatenate([self.mean(view) for view in views])
+        few = self._few(views, 256)
+        near = np.all(few.mean(axis=0) ** 2 <= 4 * few.var(axis=0))
+        if near and self.layout.roots is None:
+            return self.origin
+        means = np.concatenate([self.mean(view) for view in views])
         return np.where(np.isfinite(means), means, 0.0)
 
     def _few(self, views: list[Any], count: int) -> Array:
@@ -247,9 +266,9 @@ class Scan:
         """Which rows are finite in every view."""
         return finite(views)
 
-    def bounded(self, norms: Any) -> bool:
-        """Whether the products of squared norms are finite: if a row is not, they are not."""
-        return bool(np.isfinite(np.einsum("ij,ij->", norms, norms)))
+    def peaks(self, norms: Any) -> Array:
+        """The largest squared norm of each view; NaN if there is one."""
+        return np.array([column.max() for column in norms.T])
 
     def segment(self, pivot: Array, norms: Any) -> Segment:
         """An empty segment about this pivot; `norms` are those of its first rows."""
@@ -259,31 +278,38 @@ class Scan:
     def _buffer(self) -> Array:
         buffer = np.empty((self.piece, augmented_width(self.layout)))
         buffer[:, self.layout.width :] = 0.0
+        buffer[:, self.layout.width + len(self.sources)] = 1.0
         return buffer
 
     def augmented(self, views: list[Any], pivot: Array) -> Any:
         """Rows less the pivot, their squared norms by view, and a one, in the buffer."""
-        rows = self._buffer[: len(views[0])]
-        # In chunks that stay in the cache, so that each number is fetched from memory once.
-        chunk = max(1, CACHE_BYTES // (8 * max(self.layout.widths)))
-        moved = bool(pivot.any())
+        rows, moved = self._buffer[: len(views[0])], pivot is not self.origin
         for v, (view, columns) in enumerate(zip(views, self.layout.columns)):
-            for start in range(0, len(rows), chunk):
-                part = rows[start : start + chunk, columns]
-                part[...] = view[start : start + chunk]
+            # In chunks that stay in the cache, so that each number is fetched from memory once.
+            for start in range(0, len(rows), self.chunk):
+                part = rows[start : start + self.chunk, columns]
+                part[...] = view[start : start + self.chunk]
                 if moved:
                     part -= pivot[columns]
-                norms = rows[start : start + chunk, self.layout.width + v]
-                np.einsum("ij,ij->i", part, part, out=norms)
-        rows[:, self.layout.width + len(views)] = 1.0
+                norms = rows[start : start + self.chunk, self.layout.width + v]
+                squared_norms(part, norms)
         return rows
+
+
+def squared_norms(rows: Array, out: Array) -> None:
+    """‖row‖² of every row; NumPy 2's own function for it is the quicker one."""
+    if hasattr(np, "vecdot"):
+        np.vecdot(rows, rows, out=out)
+    else:
+        np.einsum("ij,ij->i", rows, rows, out=out)
 
 
 def piece_rows(layout: Layout, step: int) -> int:
     """Rows that are summed at a time, of a block of `step` rows."""
     if layout.width > NARROW:
         return step
-    return min(step, max(512, PIECE_BYTES // (8 * augmented_width(layout))))
+    room = PIECE_BYTES // (8 * augmented_width(layout))
+    return next((rows for rows in PIECE_ROWS if rows <= room), PIECE_ROWS[-1])
 
 
 def finite(views: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
@@ -297,15 +323,21 @@ def finite(views: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
 def _blocks(sources: Sequence[Source], reading: Reading, start: int, stop: int) -> Blocks:
     """First row, views and digests of every block; the next may be read while one is being used."""
 
-    # A block is done with before the next but one is read.
-    readers = [getattr(source, "borrow", source.read) for source in sources]
+    starts = range(start, stop, reading.step)
+    waits = any(source.waits(start) for source in sources if hasattr(source, "waits"))
+    alone = len(starts) < 2 or not (reading.ahead or waits)
+    # A block is done with before the next but one is read, or before the next.
+    memory = {"calls": 1 if alone else 3}
+    readers = [
+        partial(source.borrow, **memory) if hasattr(source, "borrow") else source.read
+        for source in sources
+    ]
 
     def read(first: int) -> tuple[list[NDArray[Any]], list[int]]:
         views = [read_one(first, min(first + reading.step, stop)) for read_one in readers]
         return views, [digest(view, first) for view in views] if reading.digest else []
 
-    starts = range(start, stop, reading.step)
-    if len(starts) < 2 or not reading.ahead:
+    if alone:
         for first in starts:
             yield first, *read(first)
         return

@@ -12,13 +12,13 @@ from identikit._linalg import Array
 from identikit.moments._blas import add_gram
 from identikit.moments._part import Layout, Part, centred_norms
 
-#: How far, in units of the first block's spread, the mean of a block may lie from the pivot.
+#: How far, in units of the first rows' spread, the mean of later ones may lie from the pivot.
 DRIFT = 16.0
 
 
 def augmented_width(layout: Layout) -> int:
-    """Columns of an augmented row, rounded up to whole cache lines of 8 numbers."""
-    return -(-(layout.width + len(layout.widths) + 1) // 8) * 8
+    """Columns of an augmented row, rounded up to half cache lines of 4 numbers."""
+    return -(-(layout.width + len(layout.widths) + 1) // 4) * 4
 
 
 class Segment:
@@ -41,12 +41,21 @@ class Segment:
         self.gram = np.empty((size, size))
         self.started = False
 
-    def drifts(self, few: Array) -> bool:
-        """Whether a block of which these are some rows is so far off that a new pivot is due."""
-        with np.errstate(over="ignore", invalid="ignore"):  # such rows are found out later
-            gaps = (few.mean(axis=0) - self.pivot) ** 2
-            squares = np.array([gaps[c].sum() for c in self.layout.columns])
-            return bool(np.any(squares > DRIFT * self.spread))
+    def is_near(self, peaks: Array) -> bool:
+        """Whether rows no farther from the pivot than this can have no mean that is far from it.
+
+        Parameters
+        ----------
+        peaks : array (k,)
+            The largest of their squared distances, for each view.
+        """
+        return bool((peaks <= DRIFT * self.spread).all())
+
+    def is_far(self, few: Array) -> bool:
+        """Whether rows of which these are some are so far off that a new pivot is due."""
+        gaps = (few.mean(axis=0) - self.pivot) ** 2
+        squares = np.array([gaps[c].sum() for c in self.layout.columns])
+        return bool(np.any(squares > DRIFT * self.spread))
 
     def add(self, rows: Array) -> None:
         """Add augmented rows; C-contiguous, and used up if the layout has roots."""
@@ -54,7 +63,7 @@ class Segment:
             for columns, turn in zip(self.layout.columns, self.layout.inverses):
                 rows[:, columns] = dgemm(1.0, rows[:, columns], turn)
         # SciPy's BLAS and no other in this loop, not even for a dot product: see `one_thread`.
-        add_gram(rows, self.gram, 1.0 if self.started else 0.0)
+        add_gram(rows, self.gram, self.started)
         self.started = True
 
     def part(self) -> Part:

@@ -16,7 +16,7 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
 from identikit.moments._memory import COPIES, LEAST_ROWS, allocated, block_rows
-from identikit.moments._passes import SPANS_A_WORKER, describe_nonfinite, spans_of
+from identikit.moments._passes import describe_nonfinite, spans_for, spans_of
 from identikit.moments._scan import NonfiniteError, Progress, finite
 from identikit.moments.engines import Engine
 from identikit.sources import Source, open_source
@@ -168,7 +168,7 @@ def _read(source: Source, sketch: _Sketch, engine: Engine | None, progress: Prog
     try:
         if engine is None:
             return _sums(source, sketch, 0, rows, progress)
-        spans, finished = spans_of(rows, engine.workers * SPANS_A_WORKER), [0]
+        spans, finished = spans_of(rows, spans_for(rows, engine.workers)), [0]
 
         def done(number: int) -> None:
             finished[0] += spans[number][1] - spans[number][0]

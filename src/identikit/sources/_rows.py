@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.sources._checks import BFLOAT16_EPS, check_matrix, numeric_eps
+from identikit.sources._direct import Bytes, Disk
 
-Bytes = NDArray[np.uint8]
-Memory = Callable[[int, type[np.uint8]], Bytes]
+Memory = Callable[[int], Bytes]
 
 # What a damaged or shrinking archive raises while it is unpacked.
 UNPACKING_ERRORS = (BadZipFile, EOFError, zlib.error)
@@ -86,31 +86,32 @@ class FileRows:
         self._stream = stream
         self._layout = layout
         self._label = label
-        self._ring = deque([np.empty(0, np.uint8)] * 3)
+        self._ring: deque[Bytes] = deque()
         # Only now: if a check above fails, the opener's own `with` still closes the file.
         self._resources = resources.pop_all()
+        self._disk: Disk | None = None
+        if isinstance(stream, FileIO) and not layout.fortran:
+            self._disk = Disk(stream)
+            self._resources.callback(self._disk.close)
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""
-        return self._read(start, stop, np.empty)
+        return self._read(start, stop, _fresh)
 
-    def borrow(self, start: int, stop: int) -> NDArray[Any]:
-        """`read`, into memory that the third such call from now uses again.
+    def waits(self, start: int) -> bool:
+        """Whether reading row `start` means waiting for the disk."""
+        row = self.width * self._layout.dtype.itemsize
+        return self._disk is not None and not self._disk.has(self._layout.offset + start * row)
+
+    def borrow(self, start: int, stop: int, calls: int) -> NDArray[Any]:
+        """`read`, into memory that is used again so many such calls from now.
 
         The system clears fresh memory first, which takes as long as reading a file that it has read
-        before.
+        before; and what is used again soon is still in the cache.
         """
-        block = self._read(start, stop, self._from_ring)
-        self._announce(stop, 2 * (stop - start))
-        return block
-
-    def _announce(self, first: int, count: int) -> None:
-        """Have the system fetch what will be asked for next, while this is being used."""
-        known = isinstance(self._stream, FileIO) and not self._layout.fortran
-        if known and hasattr(os, "posix_fadvise"):
-            row = self.width * self._layout.dtype.itemsize
-            place = self._layout.offset + first * row
-            os.posix_fadvise(self._stream.fileno(), place, count * row, os.POSIX_FADV_WILLNEED)
+        while len(self._ring) < calls:
+            self._ring.append(np.empty(0, np.uint8))
+        return self._read(start, stop, self._from_ring)
 
     def _read(self, start: int, stop: int, memory: Memory) -> NDArray[Any]:
         start, stop, _ = slice(start, stop).indices(self.rows)
@@ -118,7 +119,7 @@ class FileRows:
         if self._layout.fortran:
             block = np.empty((self.width, count), self._layout.dtype)
             for column in range(self.width):
-                block[column] = self._numbers(column * self.rows + start, count, np.empty)
+                block[column] = self._numbers(column * self.rows + start, count, _fresh)
             return block.T
         numbers = self._numbers(start * self.width, count * self.width, memory)
         block = numbers.reshape(count, self.width)
@@ -126,10 +127,10 @@ class FileRows:
             return (block.astype(np.uint32) << 16).view(np.float32)
         return block
 
-    def _from_ring(self, size: int, dtype: type[np.uint8]) -> Bytes:
+    def _from_ring(self, size: int) -> Bytes:
         memory = self._ring.popleft()
         if memory.size < size:
-            memory = np.empty(size, dtype)
+            memory = _fresh(size)
         self._ring.append(memory)
         return memory[:size]
 
@@ -138,23 +139,39 @@ class FileRows:
         self._resources.close()
 
     def _numbers(self, first: int, count: int, memory: Memory) -> NDArray[Any]:
-        size = self._layout.dtype.itemsize
-        # Bytes, because a buffer of big-endian or half-precision numbers cannot be sliced as such.
-        buffer = memory(count * size, np.uint8)
-        place, done = self._layout.offset + first * size, 0
+        item = self._layout.dtype.itemsize
+        place, size = self._layout.offset + first * item, count * item
         try:
-            self._stream.seek(place)
-            while done < buffer.size:
-                got = self._stream.readinto(buffer[done:].data)  # type: ignore[attr-defined]
-                if not got:
-                    raise EOFError(f"expected {buffer.size} bytes, found {done}")
-                done += got
+            buffer = self._bytes(place, size, memory)
+            if buffer.size < size:
+                raise EOFError(f"expected {size} bytes, found {buffer.size}")
         except UNPACKING_ERRORS as error:
             raise InputError(
-                f"{self._label} could not be read at byte {place + done}: "
+                f"{self._label} could not be read at byte {place}: "
                 f"{str(error) or 'it ends early'}; it is damaged or changed while it was read"
             ) from error
         return buffer.view(self._layout.dtype)
+
+    def _bytes(self, place: int, size: int, memory: Memory) -> Bytes:
+        """So many bytes, or fewer if the file ends."""
+        if self._disk is not None and memory is not _fresh:
+            found = self._disk.read(place, size, memory)
+            if found is not None:
+                return found
+        # Bytes, because a buffer of big-endian or half-precision numbers cannot be sliced as such.
+        buffer, done = memory(size), 0
+        self._stream.seek(place)
+        while done < size:
+            got = self._stream.readinto(buffer[done:].data)  # type: ignore[attr-defined]
+            if not got:
+                break
+            done += got
+        return buffer[:done]
+
+
+def _fresh(size: int) -> Bytes:
+    """Memory that nobody uses."""
+    return np.empty(size, np.uint8)
 
 
 def file_label(name: str, path: Path) -> str:
