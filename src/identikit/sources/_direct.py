@@ -67,7 +67,14 @@ class Disk:
         whole = aligned(memory(size + 3 * ALIGNED))[: -(-(lead + size) // ALIGNED) * ALIGNED]
         wanted = whole[lead : lead + size]
         if not self._left:
-            if self._cached(place, wanted) == size:
+            got = self._cached(place, wanted)
+            # Fewer bytes than there are in the cache if the memory is fresh.
+            while 0 < got < size:
+                more = os.preadv(self._file.fileno(), [wanted[got:].data], place + got)
+                if not more:
+                    return wanted[:got]
+                got += more
+            if got:
                 return wanted
             self._left = ASKED_AGAIN
         self._left -= 1
