@@ -342,3 +342,17 @@ def test_workers_end_with_a_process_that_is_killed(
         process.kill()
         process.communicate()
     assert ended(pids)
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_a_ctrl_c_that_python_drops_is_noticed_at_the_next_step(quiet: bool):
+    """Raised while an object is being finalised, KeyboardInterrupt is printed and forgotten."""
+    from identikit.cli._progress import progress_bar
+
+    with progress_bar(quiet) as show:
+        show("reading", 1, 3)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            show("reading", 2, 3)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
