@@ -396,6 +396,16 @@ def one_row_late() -> Planted:
     return [X[1:], Y[:-1]], {}
 
 
+def gaussian_views() -> Planted:
+    X = np.random.default_rng(0).normal(size=(2000, 4))
+    return [X, X @ [[0.6, 0.8, 0, 0], [-0.8, 0.6, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]], {"ica": True}
+
+
+def too_few_rows_for_ica() -> Planted:
+    X = np.random.default_rng(0).laplace(size=(600, 40))
+    return [X, X[:, ::-1]], {"ica": True}
+
+
 PLANTED: dict[str, tuple[Callable[[], Planted], set[str], str]] = {
     "row shift": (one_row_late, set(), r"row t \+ 1 of view .* far better than row t .*--id"),
     "rank": (duplicated_column, set(), "rank 4 of 5.*constant, duplicated or linearly"),
@@ -412,6 +422,12 @@ PLANTED: dict[str, tuple[Callable[[], Planted], set[str], str]] = {
     "widths": (unequal_widths, set(), "6 and 4 columns: identity, permutation and monomial make"),
     "dependent rows": (sorted_rows, set(), r"rows are sorted, drift.*--groups"),
     "asymmetry": (a_part_of_the_other, set(), "view 'view0' predicts 'view1' with an error of"),
+    "ica axes": (gaussian_views, set(), "0 of 4 axes of view 'view0' and .* Gaussian, tied or"),
+    "ica variance": (
+        too_few_rows_for_ica,
+        {"ica axes", "chance"},
+        "17 components of view .*cannot be below",
+    ),
     "dropped rows": (rows_with_nan, set(), "1 rows with NaN or infinity were left out"),
 }
 

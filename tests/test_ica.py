@@ -339,6 +339,7 @@ def test_components_by_number_share_and_rank(rng):
     assert len(four.components_) == 4
     assert four.explained_variance_ratio_ == pytest.approx(share[3])
     assert len(ICA(float(share[2]) - 1e-6).fit(X).components_) == 3
+    assert len(ICA(np.float32(share[2] - 1e-4)).fit(X).components_) == 3
     assert len(ICA(float(share[2]) + 1e-6).fit(X).components_) == 4
     # The map back is that of principal components of that rank.
     axes = np.linalg.eigh(np.cov(X.T))[1][:, -4:]
@@ -567,7 +568,45 @@ def test_a_rung_needs_folds_and_the_axes_of_its_views(rng):
         ica_rung(moments, 0, 1, (axes[0], axes[0]))
 
 
+def test_columns_of_a_data_frame_keep_their_order(rng):
+    import pandas as pd
+
+    X = pd.DataFrame(sources(rng, "lue", 300), columns=["a", "b", "c"])
+    ica = ICA().fit(X)
+    assert list(ica.feature_names_in_) == ["a", "b", "c"]
+    assert np.array_equal(ica.transform(X), ica.transform(X.to_numpy()))
+    with pytest.raises(InputError, match="the columns c, b, a, but ICA was fitted on a, b, c"):
+        ica.transform(X[["c", "b", "a"]])
+    ica.fit(X.to_numpy())
+    assert not hasattr(ica, "feature_names_in_")
+    assert ica.transform(X[["c", "b", "a"]]).shape == (300, 3)
+
+
 # The estimator's contract
+
+
+def test_it_is_cloned_pickled_searched_and_part_of_a_pipeline(rng):
+    import pickle
+
+    from sklearn.base import clone
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X = mixed(rng, sources(rng, "luel", 600))
+    fitted = ICA(3, seed=4).fit(X)
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    assert not hasattr(copy, "components_")
+    assert np.array_equal(pickle.loads(pickle.dumps(fitted)).transform(X), fitted.transform(X))
+    assert list(fitted.get_feature_names_out()) == ["ica0", "ica1", "ica2"]
+    pipeline = make_pipeline(StandardScaler(), ICA()).fit(X)
+    close(pipeline.inverse_transform(pipeline.transform(X)), X, 1e-9)
+    learner = make_pipeline(ICA(), LogisticRegression())
+    search = GridSearchCV(learner, {"ica__n_components": [1, 4]}, cv=3).fit(X, X[:, 0] > 0)
+    assert search.best_params_ == {"ica__n_components": 4}
+
 
 OWN_WORDS = {
     "check_complex_data": "refused, in identikit's words",

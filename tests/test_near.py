@@ -17,9 +17,10 @@ import identikit as ik
 from identikit.alignment import _near as near_module
 from identikit.alignment import _near_diameter as diameters
 from identikit.alignment import ladder
-from identikit.alignment._near import _row_numbers, _runs, _split, near_identifiability
+from identikit.alignment._near import near_identifiability
 from identikit.alignment._near_diameter import diameter
 from identikit.alignment._near_result import Direction, Efficiency, NearIdentifiability
+from identikit.alignment._near_split import in_two, row_numbers, runs_of
 from identikit.alignment._near_summary import ica_efficiency
 from identikit.errors import InputError
 
@@ -239,6 +240,9 @@ def test_on_different_rows_ica_does_not_close_the_gap_of_gaussian_views():
         assert found.efficiency.different_rows < 0.4
         assert found.error("rigid").mean < 0.2 * found.error("ica, different rows").mean
     assert [side.identified for side in near.sides] == [0, 0]
+    for side in near.sides:
+        assert sum(side.why_not.values()) == 6
+        assert side.why_not["gaussian"] >= 3
 
 
 def test_ica_takes_the_rows_to_fit_on_and_then_different_halves_of_them(rng, monkeypatch):
@@ -343,13 +347,13 @@ def test_many_rows_are_sampled_and_that_is_said(rng):
 def test_a_sample_knows_its_rows(rng):
     A = rng.normal(size=(5000, 2))
     moments = ik.accumulate([A], sample=300, seed=3)
-    numbers = _row_numbers(moments.sample.keys, 5000, 3)
+    numbers = row_numbers(moments.sample.keys, 5000, 3)
     assert np.array_equal(moments.sample_of(0), A[numbers])
 
 
 def test_groups_are_fitted_on_or_scored_on_as_a_whole(rng):
     labels = rng.integers(0, 30, size=600)
-    fit, score = _split(np.arange(600), labels, 0.5, rng)
+    fit, score = in_two(np.arange(600), labels, 0.5, rng)
     assert not set(labels[fit]) & set(labels[score])
     assert len(fit) + len(score) == 600
     assert 0.4 < len(fit) / 600 <= 0.5
@@ -453,6 +457,50 @@ def test_views_that_cannot_be_compared_are_refused(B, message):
         near_identifiability(np.random.default_rng(0).laplace(size=(100, 2)), B)
 
 
+def odd_views() -> dict[str, tuple[Array, Array]]:
+    """Views that are hard to whiten, to match or to tell apart, and yet have an answer."""
+    rng = np.random.default_rng(0)
+    A = rng.laplace(size=(200, 4))
+    still, far = A.copy(), A @ rotation(rng, 4)
+    still[:, 1] = 3.0
+    wide = rng.normal(size=(60, 90))
+    return {
+        "constant columns": (still, still[:, ::-1] + 7),
+        "copied columns": (np.hstack([A, A]), np.hstack([A, A])[:, ::-1]),
+        "the same": (A, A),
+        "far from the origin": (A + 1e8, far - 1e8),
+        "units of all sizes": (A * [1e-9, 1.0, 1e9, 1e3], far),
+        "single precision and whole numbers": (A.astype(np.float16), (10 * far).astype(np.int8)),
+        "two values": (A > 0, far > 0),
+        "more columns than rows": (wide, wide @ rotation(rng, 90)),
+        "one column": (A[:, :1], A[:, :1] ** 3),
+        "widths": (A, A[:, :1]),
+    }
+
+
+@pytest.mark.parametrize("what", odd_views())
+def test_odd_views_have_finite_numbers_or_none(what):
+    near = near_identifiability(*odd_views()[what], draws=1)
+    json.loads(near.to_json())  # strict: NaN and infinity would have raised
+    for found in near.directions:
+        assert found.diameter.value > 0
+        for error in found.errors:
+            assert 0 <= error.median <= error.q95 <= error.largest
+            assert error.mean <= error.rms <= error.largest
+    for side in near.sides:
+        assert side.identified + sum(side.why_not.values()) == side.components
+        assert set(side.why_not) <= {"gaussian", "tied", "unstable"}
+
+
+def test_a_view_that_is_constant_on_the_rows_to_fit_on_is_named():
+    A = np.random.default_rng(0).laplace(size=(200, 2))
+    rare = np.zeros((200, 2))
+    sample = ik.accumulate([A], sample=200).sample.keys
+    rare[row_numbers(sample, 200, 0)[150]] = 1.0  # among the rows that are scored
+    with pytest.raises(InputError, match="view 'view1' is constant"):
+        near_identifiability(A, rare)
+
+
 def test_few_rows_are_refused():
     A = np.random.default_rng(0).laplace(size=(30, 2))
     with pytest.raises(InputError, match="15 rows to fit on and 15 to score on are too few"):
@@ -461,5 +509,5 @@ def test_few_rows_are_refused():
 
 def test_one_group_to_score_on_is_refused():
     with pytest.raises(InputError, match="all scored rows are of one group"):
-        _runs(np.zeros(50), 50)
-    assert set(_runs(np.arange(50) // 20, 50)) == {0, 1, 2}
+        runs_of(np.zeros(50), 50)
+    assert set(runs_of(np.arange(50) // 20, 50)) == {0, 1, 2}

@@ -13,7 +13,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -76,6 +76,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         Largest entry of the gradient on all rows used, whether it is below `tol`, passes taken.
     n_rows_, n_samples_seen_ : int
         Rows that the axes were found on, and rows that were there.
+    feature_names_in_ : array (d,) of str
+        Of a data frame; one with other columns, or in another order, is then refused.
     skewness_ : array (k,)
     axes_ : Axes
         What is known of each axis: `Axes.identified` and its reasons; as a table in `table`.
@@ -133,7 +135,11 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             rows = np.asarray(source.read(0, source.rows)) if few else None
         finally:
             source.close()
-        return self.fit_moments(moments, 0, rows)
+        self.fit_moments(moments, 0, rows)
+        columns = _columns(X)
+        if columns is not None:
+            self.feature_names_in_ = columns
+        return self
 
     def fit_moments(
         self, moments: Moments, view: int | str = 0, rows: ArrayLike | None = None
@@ -160,6 +166,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         self.n_iter_, self.n_rows_, self.n_samples_seen_ = found.passes, found.rows, moments.rows
         self.axes_, self.name_, self.n_features_in_ = found.axes, found.name, width
         self._n_features_out = len(found.unmixing)
+        self.__dict__.pop("feature_names_in_", None)
         if not found.converged:
             warnings.warn(
                 f"the axes of {found.name!r} have not converged: after {found.passes} passes the "
@@ -185,6 +192,12 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     def transform(self, X: ArrayLike) -> Array:
         """Rows of the view on the independent axes."""
         self._fitted()
+        columns, known = _columns(X), getattr(self, "feature_names_in_", None)
+        if columns is not None and known is not None and list(columns) != list(known):
+            raise InputError(
+                f"X has the columns {', '.join(columns)}, but ICA was fitted on "
+                f"{', '.join(known)}; give it these, in that order"
+            )
         rows = _rows(X, self.n_features_in_, self.name_)
         result: Array = np.subtract(rows, self.mean_, dtype=np.float64) @ self.components_.T
         return result
@@ -219,6 +232,13 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
 
         self._fitted()
         return pd.DataFrame({**vars(self.axes_), "skewness": self.skewness_})
+
+
+def _columns(X: object) -> NDArray[np.object_] | None:
+    """The names of a data frame's columns, if all of them are text."""
+    names = list(getattr(X, "columns", ()))
+    named = names and all(isinstance(name, str) for name in names)
+    return np.array(names, dtype=object) if named else None
 
 
 def _rows(rows: ArrayLike, width: int, space: str) -> Rows:

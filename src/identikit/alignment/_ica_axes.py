@@ -22,7 +22,7 @@ RUNS = 20
 LEAST_RUN = 25
 
 #: Standard errors by which an axis must be non-Gaussian, and by which the contrast must rise when
-#: the axis is turned towards any other one: on both halves.
+#: the axis is turned towards any other one.
 STANDARD_ERRORS = 3.0
 
 #: Correlation that an axis must have with itself, over restarts and over halves.
@@ -43,7 +43,7 @@ class Axes:
         axis, and its standard error; negative for heavy tails, positive for light ones.
     sharpness : array
         By how many standard errors the contrast rises, at least, when the axis is turned towards
-        another one; on such rows too, the smaller value of the two halves.
+        another one; on such rows too, both halves together. Infinite if there is only one axis.
     tied_with : array of int
         That other axis; −1 if there is only one axis.
     restarts, halves : arrays

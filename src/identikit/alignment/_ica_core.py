@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -190,7 +190,7 @@ def _whitening(moments: Moments, view: int, wanted: float | None) -> tuple[Array
     """
     whole = isinstance(wanted, Integral) and not isinstance(wanted, bool)
     if wanted is not None and not (
-        wanted >= 1 if whole else isinstance(wanted, float) and 0 < wanted < 1
+        wanted >= 1 if whole else isinstance(wanted, Real) and 0 < wanted < 1
     ):
         raise InputError(
             f"n_components is {wanted!r}; give a number of components, a share of the variance "

@@ -9,16 +9,21 @@ axes too, those in which this sample happens to be least Gaussian.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from identikit._linalg import Array
 from identikit.alignment._groups import GROUPS
 from identikit.alignment._ica_core import Components, Search, independent_components
+from identikit.alignment._ica_solver import random_rotation
 from identikit.alignment._ladder import HeldOut, _totals
 from identikit.alignment._stats import PairStats, pair_stats
 from identikit.errors import InputError
 from identikit.moments import Moments
+
+#: Rows of a half of the sample without which nothing is looked for.
+LEAST_ROWS = 20
 
 
 def view_axes(moments: Moments, view: int, half: int, *, seed: int = 0) -> Components:
@@ -41,8 +46,20 @@ def view_axes(moments: Moments, view: int, half: int, *, seed: int = 0) -> Compo
         Of the random starts.
     """
     rows = moments.sample_of(view)[half::2]
+    if len(rows) < LEAST_ROWS:
+        raise InputError(
+            f"the row sample has {len(moments.sample.keys)} rows, and ICA of two views needs at "
+            f"least {2 * LEAST_ROWS}, half of them for either; give more rows, or moments that "
+            "were made with a sample"
+        )
     count = components_for(moments.whiten(view).rank, len(rows))
     return independent_components(moments, view, rows, count, Search(seed=seed))
+
+
+def turned(axes: Components, rng: np.random.Generator) -> Components:
+    """The control: the same axes, turned at random."""
+    turn = random_rotation(len(axes.unmixing), rng)
+    return replace(axes, unmixing=turn @ axes.unmixing, mixing=turn @ axes.mixing)
 
 
 def components_for(rank: int, rows: int) -> int:

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from identikit import _files
 from identikit._linalg import Array
 from identikit._version import __version__
-from identikit.alignment._groups import GROUPS, join
+from identikit.alignment._groups import GROUPS, Group, join
 from identikit.alignment._ladder import applicable, ladder
 from identikit.alignment._stats import pair_stats, whitened_stats
 from identikit.errors import InputError
@@ -66,20 +66,9 @@ class AlignmentMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"{moments.names[i]!r} has {p} columns and {moments.names[j]!r} has {q}; "
                 f"possible here: {fits}"
             )
-        rung = rungs[0]
         held_out, _ = ladder(moments, i, j, (self.group,))[self.group]
         self.error: float | None = held_out.error
-        if rung.whitened:
-            stats, _ = whitened_stats(moments, i, j)
-            weights, shift = rung.fit(stats)
-            assert stats.white is not None
-            weights = stats.white @ weights
-            if self.group == "linear" and stats.constant is not None:
-                weights, shift = weights + np.outer(stats.constant, shift), np.zeros(q)
-        else:
-            stats = pair_stats(moments, i, j)
-            weights, shift = rung.fit(stats.padded() if rung.padded else stats)
-        self.weights_, self.shift_ = np.ascontiguousarray(weights[:p, :q]), shift[:q]
+        self.weights_, self.shift_ = best_map(rungs[0], moments, i, j)
         self.source_, self.target_ = moments.names[i], moments.names[j]
         self.n_features_in_ = p
         return self
@@ -146,6 +135,31 @@ class AlignmentMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         data = save(arrays, metadata={"identikit": json.dumps(header)})
         with _files.replacing(path, overwrite=overwrite) as temporary:
             temporary.write_bytes(data)
+
+
+def best_map(rung: Group, moments: Moments, i: int = 0, j: int = 1) -> tuple[Array, Array]:
+    """The map y ≈ x W + b of a group that fits all rows best, in the views' own coordinates.
+
+    Parameters
+    ----------
+    rung : Group
+        One that has maps between views of these widths.
+    moments : Moments
+    i, j : int
+        The source and the target.
+    """
+    p, q = moments.widths[i], moments.widths[j]
+    if rung.whitened:
+        stats, _ = whitened_stats(moments, i, j)
+        weights, shift = rung.fit(stats)
+        assert stats.white is not None
+        weights = stats.white @ weights
+        if rung.name == "linear" and stats.constant is not None:
+            weights, shift = weights + np.outer(stats.constant, shift), np.zeros(q)
+    else:
+        stats = pair_stats(moments, i, j)
+        weights, shift = rung.fit(stats.padded() if rung.padded else stats)
+    return np.ascontiguousarray(weights[:p, :q]), shift[:q]
 
 
 def load_map(path: str | os.PathLike[str]) -> AlignmentMap:

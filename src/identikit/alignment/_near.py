@@ -9,10 +9,11 @@ turned to its independent axes on its own, and only order and signs of the axes 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from identikit._linalg import Array, svd
 from identikit._version import __version__
@@ -25,36 +26,34 @@ from identikit.alignment._near_distances import (
     NEAR_GROUPS,
     BothWays,
     Coordinates,
-    Numbers,
-    Split,
     after_groups,
     after_matching,
 )
 from identikit.alignment._near_result import Direction, NearIdentifiability, Side
+from identikit.alignment._near_split import (
+    LEAST_ROWS,
+    Labels,
+    Numbers,
+    Split,
+    fit_and_score,
+    in_two,
+    row_numbers,
+    runs_of,
+)
 from identikit.alignment._near_summary import (
     DIFFERENT_ROWS,
     ICA_AXES,
     TURNED,
-    Runs,
     beside,
     gained,
     summarise,
 )
 from identikit.errors import InputError
-from identikit.moments import accumulate, assign_folds
-from identikit.moments._sample import Keys, row_keys
+from identikit.moments import accumulate
 
-Labels = NDArray[np.generic] | None
 Progress = Callable[[str, int, int], None]
 Measured = dict[str, Array]
 Pair = tuple[Components, Components]
-
-#: Runs of scored rows for the jackknife, and the least rows that either part must have.
-RUNS = 10
-LEAST_ROWS = 2 * RUNS
-
-#: Row numbers that are hashed at a time.
-BLOCK = 2**20
 
 
 def near_identifiability(
@@ -132,17 +131,12 @@ def near_identifiability(
     rng = np.random.default_rng(seed)
     labels: Labels = None
     if groups is not None:
-        labels = np.asarray(groups)[_row_numbers(moments.sample.keys, np.size(groups), seed)]
-    everything = np.arange(len(moments.sample.keys))
-    fit, score = _split(everything, labels, fit_share, rng)
-    if min(len(fit), len(score)) < LEAST_ROWS:
-        raise InputError(
-            f"{len(fit)} rows to fit on and {len(score)} to score on are too few; each part needs "
-            f"{LEAST_ROWS}: give more rows, finer groups or another fit_share"
-        )
-    runs = _runs(None if labels is None else labels[score], len(score))
+        labels = np.asarray(groups)[row_numbers(moments.sample.keys, np.size(groups), seed)]
+    used = len(moments.sample.keys)
+    fit, score = fit_and_score(used, labels, fit_share, rng)
+    runs = runs_of(None if labels is None else labels[score], len(score))
     rows = moments.sample_of(0), moments.sample_of(1)
-    halves = _split(fit, labels, 0.5, rng)
+    halves = in_two(fit, labels, 0.5, rng)
     icas, different = _icas(rows, moments.names, fit, halves, n_components, seed)
     held_out[ICA_AXES] = ica_rung(moments, 0, 1, icas)
     held_out[DIFFERENT_ROWS] = ica_rung(moments, 0, 1, different)
@@ -173,52 +167,13 @@ def near_identifiability(
     return NearIdentifiability(
         __version__,
         moments.rows,
-        len(everything),
+        used,
         len(fit),
         len(score),
         seed,
         (_side(icas[0]), _side(icas[1])),
         tuple(directions),
     )
-
-
-def _row_numbers(keys: Keys, rows: int, seed: int) -> Numbers:
-    """Which rows a sample is of, from their keys, which are sorted."""
-    numbers = np.zeros(len(keys), dtype=np.intp)
-    for start in range(0, rows, BLOCK):
-        some = row_keys(start, min(start + BLOCK, rows), seed)
-        place = np.minimum(np.searchsorted(keys, some), len(keys) - 1)
-        here = np.flatnonzero(keys[place] == some)
-        numbers[place[here]] = start + here
-    return numbers
-
-
-def _split(
-    numbers: Numbers, labels: Labels, share: float, rng: np.random.Generator
-) -> tuple[Numbers, Numbers]:
-    """Two parts of some rows, which are in random order: whole groups where there are any.
-
-    All rows for both if the share is 1.
-    """
-    if share == 1:
-        return numbers, numbers
-    if labels is None:
-        first = np.arange(len(numbers)) < round(share * len(numbers))
-    else:
-        _, group, sizes = np.unique(labels[numbers], return_inverse=True, return_counts=True)
-        order = rng.permutation(len(sizes))
-        first = np.isin(group, order[np.cumsum(sizes[order]) <= share * len(numbers)])
-    return numbers[first], numbers[~first]
-
-
-def _runs(labels: Labels, rows: int) -> Runs:
-    """The jackknife's runs of the scored rows, whole groups where there are any."""
-    if labels is None:
-        return assign_folds(rows, RUNS).of()
-    groups = len(np.unique(labels))
-    if groups < 2:
-        raise InputError("all scored rows are of one group; an interval needs at least two groups")
-    return assign_folds(rows, min(RUNS, groups), labels).of()
 
 
 def _icas(
@@ -257,6 +212,7 @@ def _side(ica: Components) -> Side:
         ica.converged,
         ica.gradient,
         int(ica.axes.identified.sum()),
+        dict(Counter(why for why in ica.axes.why_not if why)),
     )
 
 

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.alignment._groups import Group
+from identikit.alignment._groups import GROUPS, Group
 from identikit.alignment._ladder import applicable
-from identikit.alignment._map import AlignmentMap
-from identikit.moments import accumulate
-
-Numbers = NDArray[np.intp]
+from identikit.alignment._map import best_map
+from identikit.alignment._near_split import Split
+from identikit.moments import Moments, accumulate
 
 #: Of the scored rows, from the first view to the second and back.
 BothWays = tuple[Array, Array]
@@ -36,19 +34,6 @@ class Coordinates:
     mean: Array
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Numbers of the rows to fit and to score on, for the one side and for the other."""
-
-    fit: tuple[Numbers, Numbers]
-    score: tuple[Numbers, Numbers]
-
-    def shuffled(self, rng: np.random.Generator) -> Split:
-        """The same rows, but those of the other side in another order."""
-        fit, score = (rng.permutation(part[1]) for part in (self.fit, self.score))
-        return Split((self.fit[0], fit), (self.score[0], score))
-
-
 def after_groups(sides: Sequence[Coordinates], split: Split) -> dict[str, BothWays]:
     """‖y − h(x)‖ on the scored rows, h the best map of each group on the rows to fit on.
 
@@ -56,11 +41,13 @@ def after_groups(sides: Sequence[Coordinates], split: Split) -> dict[str, BothWa
     """
     rows = [side.rows for side in sides]
     widths = [side.shape[1] for side in rows]
-    found = _after(rows, split, [g.name for g in _groups(widths) if not g.padded])
+    groups = applicable(widths[0], widths[1], NEAR_GROUPS)
+    if widths[0] == widths[1]:
+        return _after(rows, split, groups)
     # A rotation between views of different widths lives in the wider one's space.
     wide = [np.pad(side, ((0, 0), (0, max(widths) - width))) for side, width in zip(rows, widths)]
-    found |= _after(wide, split, [g.name for g in _groups(widths) if g.padded])
-    return {name: found[name] for name in NEAR_GROUPS if name in found}
+    found = _after(wide, split, [group for group in groups if group.padded])
+    return found | _after(rows, split, [group for group in groups if not group.padded])
 
 
 def after_matching(
@@ -77,30 +64,31 @@ def after_matching(
     """
     turns = [np.eye(side.axes.shape[1]) for side in sides] if turns is None else turns
     turned = [side.axes @ turn for side, turn in zip(sides, turns)]
-    moments = accumulate([s[f] for s, f in zip(turned, split.fit)], folds=2, sample=0)
+    moments = _fitted_on(turned, split)
 
     def lengths(way: int) -> Array:
-        match = AlignmentMap("permutation").fit_moments(moments, way, 1 - way)
-        on_axes = match.transform(turned[way][split.score[way]]) @ turns[1 - way].T
+        weights, shift = best_map(GROUPS["permutation"], moments, way, 1 - way)
         target = sides[1 - way]
-        return _lengths(target.rows[split.score[1 - way]] - (on_axes @ target.mixing + target.mean))
+        back = turns[1 - way].T @ target.mixing
+        guess = turned[way][split.score[way]] @ (weights @ back) + (shift @ back + target.mean)
+        return _lengths(target.rows[split.score[1 - way]] - guess)
 
     return lengths(0), lengths(1)
 
 
-def _groups(widths: Sequence[int]) -> list[Group]:
-    return applicable(widths[0], widths[1], NEAR_GROUPS)
-
-
-def _after(rows: Sequence[Array], split: Split, groups: Sequence[str]) -> dict[str, BothWays]:
-    moments = accumulate([side[f] for side, f in zip(rows, split.fit)], folds=2, sample=0)
+def _after(rows: Sequence[Array], split: Split, groups: Sequence[Group]) -> dict[str, BothWays]:
+    moments = _fitted_on(rows, split)
     scored = [side[numbers] for side, numbers in zip(rows, split.score)]
 
-    def lengths(group: str, way: int) -> Array:
-        best = AlignmentMap(group).fit_moments(moments, way, 1 - way)
-        return _lengths(scored[1 - way] - best.transform(scored[way]))
+    def lengths(group: Group, way: int) -> Array:
+        weights, shift = best_map(group, moments, way, 1 - way)
+        return _lengths(scored[1 - way] - (scored[way] @ weights + shift))
 
-    return {group: (lengths(group, 0), lengths(group, 1)) for group in groups}
+    return {group.name: (lengths(group, 0), lengths(group, 1)) for group in groups}
+
+
+def _fitted_on(rows: Sequence[Array], split: Split) -> Moments:
+    return accumulate([side[f] for side, f in zip(rows, split.fit)], folds=1, sample=0)
 
 
 def _lengths(gaps: Array) -> Array:

@@ -107,7 +107,10 @@ class Direction:
 
 @dataclass(frozen=True)
 class Side:
-    """A view and its ICA: components, their share of the variance, and how many are identified."""
+    """A view and its ICA: components, their share of the variance, and how many are identified.
+
+    `why_not` counts the others by the reason that `Axes.why_not` gives.
+    """
 
     name: str
     dims: int
@@ -116,6 +119,7 @@ class Side:
     converged: bool
     gradient: float
     identified: int
+    why_not: dict[str, int]
 
 
 @dataclass(frozen=True)

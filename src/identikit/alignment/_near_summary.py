@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.alignment._ladder import HeldOut
 from identikit.alignment._near_result import Efficiency, Interval, NearError
+from identikit.alignment._near_split import Runs
 from identikit.inference import jackknife_interval
 
 Statistic = Callable[[Array], Array]
-Runs = NDArray[np.int16]
 
 ICA_AXES, DIFFERENT_ROWS, TURNED = "ica", "ica, different rows", "random rotation"
 

@@ -5,24 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from identikit._linalg import one_thread
-from identikit._version import __version__
-from identikit.alignment import GROUPS
-from identikit.auditing._compare import compare, describe
-from identikit.auditing._plan import Plan, Reduced, plan, reduce_views
-from identikit.auditing._result import Audit, Pair, Settings, Verdict, View
-from identikit.auditing._verdict import SLACK, UNRELATED
-from identikit.auditing._windows import Window, read_windows
+from identikit.auditing._axes import AxesOfViews, sample_rows
+from identikit.auditing._found import Found, Progress
+from identikit.auditing._plan import Plan, plan, reduce_views
+from identikit.auditing._result import Audit
+from identikit.auditing._windows import read_windows
 from identikit.errors import InputError
 from identikit.moments import (
-    FOLD_RULES,
     SAMPLE,
     SUFFIX,
     Folds,
@@ -37,8 +33,6 @@ from identikit.moments import (
 from identikit.moments.engines import Engine, engine_for
 from identikit.sources import Source, open_sources, paired, read_labels
 
-Progress = Callable[[str, int, int], None]
-
 #: Fewer folds than this give no intervals.
 FOLDS = 5
 
@@ -52,6 +46,7 @@ def audit(
     seed: int = 0,
     *,
     ids: str | Sequence[object] | None = None,
+    ica: bool = False,
     drop_nonfinite: bool = False,
     memory: int | None = None,
     engine: object = None,
@@ -82,6 +77,9 @@ def audit(
         Pair rows by id and not by position: the name of the column, or of the array, that holds the
         ids in each view's own file, or one array or file of ids a view. Rows without a partner are
         left out.
+    ica : bool
+        Also say whether the views have the same axes after ICA of each alone (`Pair.ica`), found on
+        a sample of at most 20,000 rows.
     drop_nonfinite : bool
         Leave rows with a NaN or infinity out of all views, instead of raising.
     memory : int, optional
@@ -118,7 +116,7 @@ def audit(
         of_rows: dict[str, object] = {"names": names, "groups": groups, "ids": ids}
         of_rows |= {"drop_nonfinite": drop_nonfinite, "engine": engine}
         of_rows |= {"save_moments": save_moments, "resume": resume}
-        return _of_moments(moments, tolerance, of_rows, progress)
+        return _of_moments(moments, tolerance, of_rows, ica=ica, progress=progress)
     if folds < FOLDS:
         raise InputError(f"an audit needs at least {FOLDS} folds for its intervals, not {folds}")
     if resume and save_moments is None:
@@ -134,9 +132,12 @@ def audit(
         if matched is not None and groups is not None:
             labels = matched.pick(read_labels(groups))
         dealt = _deal(sources, folds, labels)
-        chosen = plan([source.width for source in sources], folds, dealt.rows, memory)
-        found = _Found(tolerance, dealt.grouped, sum(len(t.pairs) for t in chosen.tiles), progress)
-        run = _Run(sources, dealt, chosen, seed, drop_nonfinite, workers, progress)
+        widths = [source.width for source in sources]
+        sample, room = sample_rows(widths, memory) if ica else (SAMPLE, memory)
+        chosen = plan(widths, folds, dealt.rows, room)
+        pairs = sum(len(tile.pairs) for tile in chosen.tiles)
+        found = Found(tolerance, dealt.grouped, pairs, AxesOfViews() if ica else None, progress)
+        run = _Run(sources, dealt, chosen, seed, sample, drop_nonfinite, workers, progress)
         if save_moments is None:
             run.into(found)
         else:
@@ -157,7 +158,12 @@ def _moments_of(views: object) -> Moments | None:
 
 
 def _of_moments(
-    moments: Moments, tolerance: float, of_rows: dict[str, object], progress: Progress | None
+    moments: Moments,
+    tolerance: float,
+    of_rows: dict[str, object],
+    *,
+    ica: bool,
+    progress: Progress | None,
 ) -> Audit:
     for name, value in of_rows.items():
         if value is not None and value is not False:
@@ -174,7 +180,8 @@ def _of_moments(
             f"{moments.folds}; make them again with --folds {FOLDS}"
         )
     pairs = tuple((a, b) for a in views for b in views[a + 1 :])
-    found = _Found(tolerance, bool(moments.grouped), len(pairs), progress)
+    axes = AxesOfViews() if ica else None
+    found = Found(tolerance, bool(moments.grouped), len(pairs), axes, progress)
     found.add(moments, Tile(tuple(views), pairs))
     shards = f" of {len(moments.shards)} shards" if moments.shards else ""
     reading = f"No rows were read: the statistics{shards} were given."
@@ -194,93 +201,6 @@ def _deal(sources: Sequence[Source], folds: int, groups: ArrayLike | None) -> Fo
 
 
 @dataclass
-class _Found:
-    """What an audit has found so far, pass by pass."""
-
-    tolerance: float
-    grouped: bool
-    total: int
-    progress: Progress | None
-    views: dict[int, View] = field(default_factory=dict)
-    pairs: dict[tuple[int, int], Pair] = field(default_factory=dict)
-    last: dict[str, Any] = field(default_factory=dict)
-
-    def add(
-        self,
-        moments: Moments,
-        tile: Tile,
-        widths: Sequence[int] | None = None,
-        reduced: dict[int, Reduced] | None = None,
-        windows: tuple[Window, ...] | None = None,
-    ) -> None:
-        """Compare the pairs of a pass, given its moments."""
-        _check_folds(moments)
-        reduced = reduced or {}
-        for place, v in enumerate(tile.views):
-            if v not in self.views:
-                view = describe(moments, place)
-                if widths is not None and v in reduced:
-                    what = reduced[v]
-                    view = replace(view, dims=widths[v], reduced_to=what.dims, lost=what.lost)
-                self.views[v] = view
-        for a, b in tile.pairs:
-            i, j = tile.views.index(a), tile.views.index(b)
-            with one_thread(max(moments.widths[i], moments.widths[j])):
-                self.pairs[a, b] = compare(
-                    moments,
-                    i,
-                    j,
-                    self.tolerance,
-                    grouped=self.grouped,
-                    axes=a not in reduced and b not in reduced,
-                    windows=windows,
-                )
-            if self.progress is not None:
-                self.progress("comparing", len(self.pairs), self.total)
-        self.last = {
-            "rows": moments.rows,
-            "folds": moments.folds,
-            "fold_rule": FOLD_RULES[moments.grouped] or "a rule that was not kept",
-            "seed": moments.seed,
-            "dropped": moments.dropped,
-            "sample": len(moments.sample.keys),
-        }
-
-    def audit(self, tolerance: float, *, reading: str, pairing: str) -> Audit:
-        """The verdict on all pairs."""
-        comparisons = tuple(self.pairs[key] for key in sorted(self.pairs))
-        worst = max(comparisons, key=lambda pair: (round(pair.error, 6), _looseness(pair.group)))
-        loosest = max((pair.group for pair in comparisons), key=_looseness)
-        verdict = Verdict(
-            worst.group,
-            worst.error,
-            worst.interval,
-            worst.within_tolerance,
-            worst.a,
-            worst.b,
-            loosest,
-        )
-        rows = self.last.pop("rows")
-        settings = Settings(
-            tolerance=tolerance, slack=SLACK, reading=reading, pairing=pairing, **self.last
-        )
-        views = tuple(self.views[v] for v in sorted(self.views))
-        return Audit(__version__, rows, views, comparisons, verdict, settings)
-
-
-def _looseness(group: str) -> int:
-    return [*GROUPS, UNRELATED].index(group)
-
-
-def _check_folds(moments: Moments) -> None:
-    few = min(part.count for part in moments.parts)
-    if few < 2:
-        raise InputError(
-            f"a fold has only {few} rows left; give more rows, fewer folds or finer groups"
-        )
-
-
-@dataclass
 class _Run:
     """The passes over the rows of an audit."""
 
@@ -288,11 +208,12 @@ class _Run:
     folds: Folds
     chosen: Plan
     seed: int
+    sample: int
     drop_nonfinite: bool
     engine: Engine | None
     progress: Progress | None
 
-    def into(self, found: _Found) -> None:
+    def into(self, found: Found) -> None:
         """Read every tile of the plan, and compare its pairs."""
         dropped, tiles = 0, self.chosen.tiles
         if self.drop_nonfinite and self.chosen.choice != "one pass":
@@ -315,7 +236,7 @@ class _Run:
                 sources,
                 self.folds,
                 seed=self.seed,
-                sample=SAMPLE,
+                sample=self.sample,
                 drop_nonfinite=self.drop_nonfinite,
                 block_rows=self.chosen.block_rows if self.chosen.careful else None,
                 progress=_reading(self.progress, number, len(tiles)),
@@ -325,7 +246,7 @@ class _Run:
             found.add(moments, tile, widths, reduced, read_windows(sources, moments))
             del moments  # before the next are read: the budget is for one tile
 
-    def saved_into(self, found: _Found, path: str | os.PathLike[str], resume: bool) -> None:
+    def saved_into(self, found: Found, path: str | os.PathLike[str], resume: bool) -> None:
         """The same for a plan of one pass, whose moments are kept in a file."""
         if self.chosen.choice != "one pass":
             raise InputError(
@@ -338,7 +259,7 @@ class _Run:
             path,
             resume=resume,
             seed=self.seed,
-            sample=SAMPLE,
+            sample=self.sample,
             drop_nonfinite=self.drop_nonfinite,
             progress=_reading(self.progress, 0, 1),
             engine=self.engine,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment import HeldOut, ladder
+from identikit.alignment import ladder
+from identikit.auditing._axes import rung
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._plan import AXIS_FREE, OF_COLUMNS
-from identikit.auditing._result import CCASummary, CKASummary, Pair, Rung, View
+from identikit.auditing._result import CCASummary, CKASummary, Pair, SharedAxes, View
 from identikit.auditing._verdict import UNRELATED, choose_group, unshrunk_errors
 from identikit.auditing._windows import Window
 from identikit.auditing.checks import run_checks
@@ -17,7 +18,6 @@ from identikit.inference import (
     cca_chance,
     cca_chance_edge,
     held_out_cca,
-    jackknife_interval,
 )
 from identikit.moments import Moments
 from identikit.similarity import MEASURES, cca, cka
@@ -48,6 +48,7 @@ def compare(
     grouped: bool,
     axes: bool = True,
     windows: tuple[Window, ...] | None = None,
+    ica: SharedAxes | str | None = None,
 ) -> Pair:
     """All that an audit says of two views.
 
@@ -65,10 +66,12 @@ def compare(
         If false, nothing is said of single columns: reduced views have none of their own.
     windows : tuple of Window, optional
         Rows in their order, where rows are at hand.
+    ica : SharedAxes or str, optional
+        What the axes after ICA say, or why there are none.
     """
     found = ladder(moments, i, j, None if axes else AXIS_FREE)
-    rungs = tuple(_rung(name, *both) for name, both in found.items())
-    group, rung = choose_group(rungs, unshrunk_errors(moments, i, j))
+    rungs = tuple(rung(name, *both) for name, both in found.items())
+    group, chosen = choose_group(rungs, unshrunk_errors(moments, i, j))
     spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
     n = moments.rows
     chance = cca_chance(n, p, q)
@@ -77,14 +80,14 @@ def compare(
     biased = cka(moments, i, j)
     assert biased.value is not None  # the ladder has refused constant views
     assert biased.chance is not None
-    evidence = Evidence(moments, i, j, rungs, group, spectrum, chance, grouped, windows)
+    evidence = Evidence(moments, i, j, rungs, group, spectrum, chance, grouped, windows, ica)
     return Pair(
         a=moments.names[i],
         b=moments.names[j],
         group=group,
-        error=rung.error,
-        interval=rung.interval,
-        within_tolerance=group != UNRELATED and rung.error <= tolerance,
+        error=chosen.error,
+        interval=chosen.interval,
+        within_tolerance=group != UNRELATED and chosen.error <= tolerance,
         ladder=rungs,
         cca=CCASummary(
             mean=spectrum.mean,
@@ -106,14 +109,8 @@ def compare(
         correlations=spectrum.correlations,
         chance_edge=cca_chance_edge(n, p, q),
         points=_canonical_variates(moments, i, j),
+        ica=ica if isinstance(ica, SharedAxes) else None,
     )
-
-
-def _rung(name: str, forward: HeldOut, backward: HeldOut) -> Rung:
-    ends = [jackknife_interval(h.error, h.leave_one_out(), floor=0.0) for h in (forward, backward)]
-    worse = 0 if forward.error >= backward.error else 1
-    errors = forward.error, backward.error
-    return Rung(name, errors[worse], ends[worse], errors[0], ends[0], errors[1], ends[1])
 
 
 def _canonical_variates(moments: Moments, i: int, j: int) -> Array:

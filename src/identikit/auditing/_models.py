@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from identikit._linalg import Array, one_thread
 from identikit._version import __version__
 from identikit.auditing import _models_words as words
-from identikit.auditing._audit import Progress
 from identikit.auditing._compare import compare
+from identikit.auditing._found import Progress
 from identikit.auditing._models_result import ModelPair, ModelReport, ModelsAudit
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel, diversity

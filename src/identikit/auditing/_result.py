@@ -43,6 +43,37 @@ class Rung:
 
 
 @dataclass(frozen=True)
+class OwnAxes:
+    """ICA of one view: components, their share of the variance, how many are identified."""
+
+    components: int
+    variance: float
+    converged: bool
+    identified: int
+
+
+@dataclass(frozen=True)
+class SharedAxes:
+    """The unsupervised rung: axes that ICA finds in each view alone, and only then matched.
+
+    To the pairing of the rows only order and signs of the axes are fitted. `random_rotation` is the
+    error if whitened axes are turned at random in place of ICA; `rows` the number of sampled rows
+    that either view's axes come from, which are not the other's.
+    """
+
+    rung: Rung
+    random_rotation: float
+    rows: int
+    a: OwnAxes
+    b: OwnAxes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the rung's, and the others beside them."""
+        document = asdict(self)
+        return _plain(self.rung) | {key: document[key] for key in document if key != "rung"}
+
+
+@dataclass(frozen=True)
 class CCASummary:
     """Mean canonical correlation beside what is needed to read it.
 
@@ -104,7 +135,7 @@ class Pair:
 
     `correlations` is the canonical spectrum, `chance_edge` the largest correlation that independent
     views would show; `points` (rows, 2 views, 2 axes) are the first canonical variates of a row
-    sample.
+    sample. `ica` is there if it was asked for and could be had.
     """
 
     a: str
@@ -121,6 +152,7 @@ class Pair:
     correlations: NDArray[np.float64]
     chance_edge: float
     points: NDArray[np.float64]
+    ica: SharedAxes | None = None
 
     @property
     def warnings(self) -> list[str]:
@@ -137,6 +169,7 @@ class Pair:
             "interval": list(self.interval),
             "within_tolerance": self.within_tolerance,
             "ladder": [_plain(rung) for rung in self.ladder],
+            "ica": None if self.ica is None else self.ica.to_dict(),
             "cca": _plain(self.cca),
             "cka": _plain(self.cka),
             "measures": dict(self.measures),
@@ -207,6 +240,8 @@ class Audit:
             row |= {"cka": pair.cka.value, "cka_debiased": pair.cka.debiased}
             row |= {"cka_chance": pair.cka.chance}
             row |= {f"error_{rung.group}": rung.error for rung in pair.ladder}
+            if pair.ica is not None:
+                row |= {"error_ica": pair.ica.rung.error}
             row |= {key: value for key, value in pair.measures.items() if key not in row}
             row["warnings"] = len(pair.warnings)
             rows.append(row)

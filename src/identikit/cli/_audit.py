@@ -36,6 +36,9 @@ def command(
         float | None,
         typer.Option(metavar="ERROR", help="Exit with 1 if the worst pair's error is larger."),
     ] = None,
+    ica: Annotated[
+        bool, typer.Option("--ica", help="Also match the axes that ICA finds in each view alone.")
+    ] = False,
     drop_nonfinite: options.DropNonfinite = False,
     seed: Annotated[int, typer.Option(help="Of the row sample that a few measures use.")] = 0,
     memory: options.Memory = None,
@@ -80,6 +83,7 @@ def command(
             tolerance=tolerance,
             seed=seed,
             ids=options.choose_ids(id_column, ids),
+            ica=ica,
             drop_nonfinite=drop_nonfinite,
             memory=options.parse_size(memory),
             engine=ready,

@@ -14,6 +14,17 @@ from identikit.errors import InputError
 EXAMPLE = "identikit disentangle codes.npy factors.csv --discrete shape --report codes.html"
 
 
+def _list(asked: bool) -> None:
+    """Print every metric's name and question, and stop."""
+    if not asked:
+        return
+    from identikit.disentangle import listed
+
+    for each in listed():
+        typer.echo(f"{each.name:17} {each.question}{' Only by name.' if each.by_name else ''}")
+    raise typer.Exit
+
+
 def command(
     codes: Annotated[
         str,
@@ -47,11 +58,14 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="A,B,...",
-            help="Metrics to compute: mcc, mcc_spearman, mcc_linear, r2, r2_nonlinear, dci, "
-            "dci_lasso, dci_boosted, mig, sap, modularity, explicitness, infomec, beta_vae, "
-            "factor_vae; by default all but dci_boosted, which is slow.",
+            help="Metrics to compute, by their names in --list-metrics; by default all that are "
+            "not marked there.",
         ),
     ] = None,
+    _listed: Annotated[
+        bool,
+        typer.Option("--list-metrics", is_eager=True, callback=_list, help="Say what each asks."),
+    ] = False,
     preset: Annotated[
         str | None,
         typer.Option(

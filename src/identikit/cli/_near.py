@@ -103,10 +103,12 @@ def print_near(result: NearIdentifiability, console: Console) -> None:
     console.print()
     for side in result.sides:
         state = "converged" if side.converged else f"not converged (gradient {side.gradient:.0e})"
+        others = ", ".join(f"{count} {why}" for why, count in side.why_not.items())
         console.print(
             Text(
                 f"ICA of {shorten(side.name, 30)}: {side.components} components with "
-                f"{side.variance:.0%} of the variance, {state}, {side.identified} identified."
+                f"{side.variance:.0%} of the variance, {state}, {side.identified} identified"
+                f"{f' (not: {others})' if others else ''}."
             )
         )
     console.print(Text(f"! {LARGEST}"))

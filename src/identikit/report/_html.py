@@ -48,6 +48,7 @@ def html(audit: Audit) -> str:
         numbers=_numbers(pairs),
         warnings=shared(pair.warnings for pair in pairs),
         groups=GROUPS,
+        ica=any(pair.ica for pair in pairs),
         max_points=MAX_POINTS,
     )
 
@@ -87,8 +88,9 @@ def _card(audit: Audit, pair: Pair, index: int) -> dict[str, Any]:
                 ],
                 rung.group == pair.group,
             )
-            for rung in pair.ladder
+            for rung in (*pair.ladder, *([pair.ica.rung] if pair.ica else []))
         ],
+        "ica": pair.ica and with_interval(pair.ica.rung.error, pair.ica.rung.interval),
         "svg": Markup(inline(figure, FIGURE_LABEL, f"identikit-{index}")),
     }
 
@@ -97,10 +99,12 @@ def _numbers(pairs: list[Pair]) -> dict[str, Any]:
     """The table of all numbers: titled columns, and a row of values for every pair."""
     present = {rung.group for pair in pairs for rung in pair.ladder}
     rungs = [group for group in GROUPS if group in present]
+    ica = any(pair.ica for pair in pairs)
     measures = list(dict.fromkeys(key for pair in pairs for key in pair.measures))
     columns = [
         ("verdict", ["error", "low", "high"]),
         ("error by group", rungs),
+        ("after ICA", ["error", "random rotation"] if ica else []),
         ("CCA", ["mean", "held out", "chance", "adjusted R²", "rank"]),
         ("CKA", ["biased", "debiased", "chance"]),
         ("other measures", [key.replace("_", " ") for key in measures]),
@@ -109,12 +113,14 @@ def _numbers(pairs: list[Pair]) -> dict[str, Any]:
     for pair in pairs:
         errors = {rung.group: rung.error for rung in pair.ladder}
         cca, cka = pair.cca, pair.cka
+        after = (pair.ica.rung.error, pair.ica.random_rotation) if pair.ica else (None, None)
         rows.append(
             (
                 pair,
                 [
                     *(pair.error, *pair.interval),
                     *map(errors.get, rungs),
+                    *(after if ica else ()),
                     *(cca.mean, cca.held_out, cca.chance, cca.adjusted_r2, cca.rank),
                     *(cka.value, cka.debiased, cka.chance),
                     *map(pair.measures.get, measures),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from identikit.auditing._result import Pair
+from identikit.auditing._result import Pair, SharedAxes
 from identikit.report._drawing import (
     MAX_POINTS,
     MAX_SPECTRUM,
@@ -30,7 +30,10 @@ LADDER_TOP = 1.25
 
 
 def ladder(ax: Axes, pair: Pair, tolerance: float) -> None:
-    """Held-out error of every rung with its interval; the chosen rung is ringed."""
+    """Held-out error of every rung with its interval; the chosen rung is ringed.
+
+    Apart from the ladder, a square is the error after ICA, if there is one, and a bar its control.
+    """
     at = np.arange(len(pair.ladder), dtype=float)
     errors = np.array([rung.error for rung in pair.ladder])
     shown = np.minimum(errors, LADDER_TOP)
@@ -51,13 +54,17 @@ def ladder(ax: Axes, pair: Pair, tolerance: float) -> None:
         elif chosen[place]:
             text = with_interval(rung.error, rung.interval)[0]
             _note(ax, text, (place, high[place]), 7, "ink")
+    places, labels = list(at), [rung.group for rung in pair.ladder]
+    if pair.ica is not None:
+        places, labels = [*places, len(at) + 0.3], [*labels, "after ICA"]
+        _after_ica(ax, pair.ica, places[-1])
     beside(ax, 1, "the mean", "muted")
     beside(ax, tolerance, "tolerance", "second")
     ax.set_title("How strict a map is enough?")
     ax.set_ylabel("held-out error")
     ax.set_xticks(
-        at,
-        [rung.group for rung in pair.ladder],
+        places,
+        labels,
         rotation=35,
         ha="right",
         va="center",
@@ -65,9 +72,18 @@ def ladder(ax: Axes, pair: Pair, tolerance: float) -> None:
         rotation_mode="anchor",
     )
     ax.tick_params(axis="x", length=0, pad=5)
-    ax.set_xlim(-0.6, len(at) - 0.4)
+    ax.set_xlim(-0.6, places[-1] + 0.6)
     ax.set_ylim(-0.04, LADDER_TOP + 0.15)
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
+
+
+def _after_ica(ax: Axes, ica: SharedAxes, place: float) -> None:
+    ax.axvline(place - 0.65, color=PALETTE["line"], lw=0.8)
+    low, high = np.clip(ica.rung.interval, 0, LADDER_TOP)
+    error, chance = np.minimum([ica.rung.error, ica.random_rotation], LADDER_TOP)
+    ax.vlines(place, low, high, color=PALETTE["second"], lw=1.6)
+    ax.plot(place, error, "s", ms=4, color=PALETTE["second"])
+    ax.plot(place, chance, "_", ms=9, mew=1.4, color=PALETTE["muted"])
 
 
 def _note(ax: Axes, text: str, at: tuple[float, float], above: int, colour: str) -> None:

@@ -29,23 +29,26 @@ def table(audit: Audit, width: int = 100) -> Table:
     """
     pairs = worst_first(audit)
     titles = ["group", "error (95 %)", f"≤ {audit.settings.tolerance:g}"]
-    titles += ["CCA", "held\nout", "chance", ""]
+    ica = any(pair.ica is not None for pair in pairs)
+    titles += ["after\nICA"] * ica + ["CCA", "held\nout", "chance", ""]
     return pairs_table(
         [(pair.a, pair.b) for pair in pairs],
         titles,
-        [_cells(pair) for pair in pairs],
+        [_cells(pair, ica) for pair in pairs],
         [STYLES[standing(pair)] for pair in pairs],
-        right=range(3, 6),
+        right=range(3, 6 + ica),
         width=width,
     )
 
 
-def _cells(pair: Pair) -> list[str]:
+def _cells(pair: Pair, ica: bool) -> list[str]:
     error, low, high = with_interval(pair.error, pair.interval)
+    after = number(None if pair.ica is None else pair.ica.rung.error)
     return [
         pair.group,
         error if error == high else f"{error} ({low}–{high})",
         "yes" if pair.within_tolerance else "no",
+        *[after] * ica,
         number(pair.cca.mean),
         number(pair.cca.held_out),
         number(pair.cca.chance),

@@ -1,0 +1,88 @@
+"""Which rows maps are fitted on, which they are scored on, and runs of these for intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit.errors import InputError
+from identikit.moments import assign_folds
+from identikit.moments._sample import Keys, row_keys
+
+Labels = NDArray[np.generic] | None
+Numbers = NDArray[np.intp]
+Runs = NDArray[np.int16]
+
+#: Runs of scored rows for the jackknife, and the least rows that either part must have.
+RUNS = 10
+LEAST_ROWS = 2 * RUNS
+
+#: Row numbers that are hashed at a time.
+BLOCK = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Numbers of the rows to fit and to score on, for the one side and for the other."""
+
+    fit: tuple[Numbers, Numbers]
+    score: tuple[Numbers, Numbers]
+
+    def shuffled(self, rng: np.random.Generator) -> Split:
+        """The same rows, but those of the other side in another order."""
+        fit, score = (rng.permutation(part[1]) for part in (self.fit, self.score))
+        return Split((self.fit[0], fit), (self.score[0], score))
+
+
+def row_numbers(keys: Keys, rows: int, seed: int) -> Numbers:
+    """Which rows a sample is of, from their keys, which are sorted."""
+    numbers = np.zeros(len(keys), dtype=np.intp)
+    for start in range(0, rows, BLOCK):
+        some = row_keys(start, min(start + BLOCK, rows), seed)
+        place = np.minimum(np.searchsorted(keys, some), len(keys) - 1)
+        here = np.flatnonzero(keys[place] == some)
+        numbers[place[here]] = start + here
+    return numbers
+
+
+def in_two(
+    numbers: Numbers, labels: Labels, share: float, rng: np.random.Generator
+) -> tuple[Numbers, Numbers]:
+    """Two parts of some rows, which are in random order: whole groups where there are any.
+
+    All rows for both if the share is 1.
+    """
+    if share == 1:
+        return numbers, numbers
+    if labels is None:
+        first = np.arange(len(numbers)) < round(share * len(numbers))
+    else:
+        _, group, sizes = np.unique(labels[numbers], return_inverse=True, return_counts=True)
+        order = rng.permutation(len(sizes))
+        first = np.isin(group, order[np.cumsum(sizes[order]) <= share * len(numbers)])
+    return numbers[first], numbers[~first]
+
+
+def fit_and_score(
+    rows: int, labels: Labels, share: float, rng: np.random.Generator
+) -> tuple[Numbers, Numbers]:
+    """Rows to fit on and rows to score on, enough of either."""
+    fit, score = in_two(np.arange(rows), labels, share, rng)
+    if min(len(fit), len(score)) < LEAST_ROWS:
+        raise InputError(
+            f"{len(fit)} rows to fit on and {len(score)} to score on are too few; each part needs "
+            f"{LEAST_ROWS}: give more rows, finer groups or another fit_share"
+        )
+    return fit, score
+
+
+def runs_of(labels: Labels, rows: int) -> Runs:
+    """The jackknife's runs of the scored rows, whole groups where there are any."""
+    if labels is None:
+        return assign_folds(rows, RUNS).of()
+    groups = len(np.unique(labels))
+    if groups < 2:
+        raise InputError("all scored rows are of one group; an interval needs at least two groups")
+    return assign_folds(rows, min(RUNS, groups), labels).of()

@@ -1,0 +1,101 @@
+"""The unsupervised rung of an audit: the axes that ICA finds in each view alone, matched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from identikit.alignment import HeldOut
+from identikit.alignment._ica_core import Components
+from identikit.alignment._ica_rung import ica_rung, turned, view_axes
+from identikit.auditing._result import OwnAxes, Rung, SharedAxes
+from identikit.errors import InputError
+from identikit.inference import jackknife_interval
+from identikit.moments import SAMPLE, Moments, default_memory
+
+#: Rows that are sampled for ICA: half of them for either view of a pair, which is enough for 100
+#: components.
+ROWS = 20_000
+
+#: Of the memory, one part in this many is for these rows, which are held three times while they
+#: are drawn.
+SHARE, HELD = 8, 3
+
+#: How often random rotations stand in for ICA.
+DRAWS = 3
+
+
+def sample_rows(widths: Sequence[int], memory: int | None) -> tuple[int, int]:
+    """How many rows to sample for ICA, and the bytes that are left for the rest of the audit.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Columns of all views.
+    memory : int, optional
+        Bytes; half of the machine's memory by default.
+    """
+    budget = default_memory() if memory is None else memory
+    row = 8 * HELD * sum(widths)
+    more = min(ROWS - SAMPLE, budget // SHARE // row)
+    return SAMPLE + more, budget - more * row
+
+
+@dataclass
+class AxesOfViews:
+    """ICA of the views of an audit, each once on either half of the row sample.
+
+    Two views share no row that their axes are found on (see `ica_rung`); every view is the first of
+    some pairs and the second of others.
+    """
+
+    found: dict[tuple[int, int], Components] = field(default_factory=dict)
+
+    def shared(
+        self, moments: Moments, places: tuple[int, int], views: tuple[int, int]
+    ) -> SharedAxes | str:
+        """The rung of a pair, or why there is none.
+
+        Parameters
+        ----------
+        moments : Moments
+            Of these views and perhaps others.
+        places : tuple of int
+            The two views' numbers in these moments.
+        views : tuple of int
+            And in the audit.
+        """
+        try:
+            for half, (place, view) in enumerate(zip(places, views)):
+                if (view, half) not in self.found:
+                    self.found[view, half] = view_axes(moments, place, half)
+        except InputError as error:
+            return str(error)
+        first, second = self.found[views[0], 0], self.found[views[1], 1]
+        rng = np.random.default_rng(0)
+        by_chance = [
+            ica_rung(moments, *places, (turned(first, rng), turned(second, rng)))
+            for _ in range(DRAWS)
+        ]
+        return SharedAxes(
+            rung("ica", *ica_rung(moments, *places, (first, second))),
+            float(np.mean([max(way.error for way in both) for both in by_chance])),
+            min(first.rows, second.rows),
+            _own(first),
+            _own(second),
+        )
+
+
+def rung(name: str, forward: HeldOut, backward: HeldOut) -> Rung:
+    """The errors of both directions, and the worse one, with their intervals."""
+    ends = [jackknife_interval(h.error, h.leave_one_out(), floor=0.0) for h in (forward, backward)]
+    worse = 0 if forward.error >= backward.error else 1
+    errors = forward.error, backward.error
+    return Rung(name, errors[worse], ends[worse], errors[0], ends[0], errors[1], ends[1])
+
+
+def _own(ica: Components) -> OwnAxes:
+    axes = ica.axes.identified
+    return OwnAxes(len(axes), ica.variance, ica.converged, int(axes.sum()))
