@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.feature_selection import mutual_info_classif
 
 from identikit.disentangle import METRICS, listed
-from identikit.disentangle._neighbours import neighbour_information
+from identikit.disentangle._neighbours import SortedCodes, neighbour_information
 from table import arguments, finish, record, timed
 
 ROWS, CODES, FACTORS, CONTINUOUS = 100_000, 32, 10, 2
@@ -36,7 +36,7 @@ def metrics(rows: int) -> None:
     codes, factors = example(rows)
     what = f"{rows:,}×{CODES}, {FACTORS} factors"
     for metric in listed():
-        if metric.slow:
+        if metric.by_name:
             continue
         took = timed(lambda metric=metric: metric(codes, factors), 1, warm_up=False)
         record(f"{metric.name}, {what}", "seconds", took, "≤", BAR)
@@ -54,13 +54,13 @@ def neighbours(rows: int) -> None:
     """Information of 32 codes and one factor."""
     codes, factors = example(rows)
     labels = factors["factor 0"].to_numpy().astype(int)
-    ours = timed(lambda: neighbour_information(codes, labels), 3)
+    ours = timed(lambda: neighbour_information(SortedCodes.of(codes), labels), 3)
     theirs = timed(
         lambda: mutual_info_classif(codes, labels, n_neighbors=10, random_state=0),
         1,
         warm_up=False,
     )
-    found = neighbour_information(codes, labels)
+    found = neighbour_information(SortedCodes.of(codes), labels)
     expected = mutual_info_classif(codes, labels, n_neighbors=10, random_state=0)
     assert np.allclose(found, expected, atol=1e-6), (found, expected)
     record(

@@ -104,8 +104,70 @@ def test_what_is_wrong_is_said_in_one_sentence(arguments, word):
     assert word in refused(*arguments)
 
 
-def test_help_names_every_metric():
-    text = " ".join(done("--help").stdout.split())
-    assert "Example: identikit disentangle " in text
-    for each in listed():
-        assert each.name in text
+def test_every_metric_is_listed_with_its_question():
+    assert "Example: identikit disentangle " in " ".join(done("--help").stdout.split())
+    lines = done("--list-metrics").stdout.splitlines()
+    assert len(lines) == len(listed())
+    for line, each in zip(lines, listed()):
+        assert line.split()[0] == each.name
+        assert each.question in line
+        assert line.endswith("Only by name.") == each.by_name
+
+
+def no_number_is_missing(value: object) -> bool:
+    """JSON has no NaN, but Python's reader would take one."""
+    text = json.dumps(value)
+    return not any(word in text for word in ("NaN", "Infinity"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "word"),
+    [
+        (lambda s, z: (s.assign(b=7.0), z), "factor 'b': one value only, 7.0"),
+        (lambda s, z: (s.assign(b=np.nan), z), "factor 'b': no value in any row"),
+        (
+            lambda s, z: (s.assign(b=s["b"].where(s.index % 4 > 0)), z),
+            "rows 'b': 50 of 200 rows have no value",
+        ),
+        (
+            lambda s, z: (s.assign(b=[f"id {i}" for i in s.index]), z),
+            "factor 'b': 200 classes in 200 rows",
+        ),
+        (lambda s, z: (s, np.column_stack([z, np.ones(ROWS)])), "code 'code 3': constant, 1"),
+        (
+            lambda s, z: (s.assign(b=np.where(s["b"] > 0, "high", "low")), z),
+            "factor 'b': MCC needs numbers, and its values are words",
+        ),
+    ],
+)
+def test_what_cannot_be_scored_is_named_and_the_rest_is_scored(spoil, word):
+    factors, codes = spoil(pd.read_csv("factors.csv"), np.load("codes.npy"))
+    factors.to_csv("spoilt.csv", index=False)
+    np.save("spoilt.npy", codes)
+    # Lines are as wide as the terminal; what is said may be broken across two.
+    result = done("spoilt.npy", "spoilt.csv", *SOME, "-o", "x.json")
+    assert word in " ".join(result.output.split())
+    document = json.loads(Path("x.json").read_text(encoding="utf-8"))
+    assert list(document["scores"]) == ["mcc", "r2", "mig"]
+    assert no_number_is_missing(document)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "word"),
+    [
+        (lambda z: np.where(np.arange(ROWS)[:, None] == 5, np.nan, z), "NaN or infinite in 1 of"),
+        (lambda z: z + 1j, "complex"),
+        (lambda z: z.astype(str), "<U"),
+        (lambda z: z[:-1], "the codes have 199 rows and the factors have 200"),
+        (lambda z: np.ones_like(z), "every one of the 3 codes is constant"),
+        (lambda z: z * 1e200, "another unit"),
+    ],
+)
+def test_bad_codes_are_refused(spoil, word):
+    np.save("spoilt.npy", spoil(np.load("codes.npy")))
+    assert word in " ".join(refused("spoilt.npy", "factors.csv", *SOME).split())
+
+
+def test_complex_factors_are_refused():
+    np.save("spoilt.npy", np.load("factors.npy") + 1j)
+    assert "complex" in refused("codes.npy", "spoilt.npy", *SOME)

@@ -16,9 +16,10 @@ import pytest
 
 from identikit.disentangle import METRICS, disentangle, listed, mcc, mig, prepare, r2
 from identikit.disentangle._permute import folds, orders
+from identikit.disentangle._result import chance_of
 from identikit.errors import InputError, MissingExtraError
 
-ROWS = 300
+ROWS, SUMMARY = 300, 150
 
 
 @pytest.fixture
@@ -181,6 +182,8 @@ def test_a_factor_known_in_too_few_rows_is_left_out(known):
         {"a": known[:, 0], "b": np.where(np.arange(ROWS) < 7, known[:, 1], np.nan)}
     )
     assert "known in 7 of 300 rows only" in prepare(known, frame).excluded[0].reason
+    few = pd.DataFrame({"a": known[:10, 0], "b": [np.nan, *known[1:10, 1]]})
+    assert "known in 9 of 10 rows only" in prepare(known[:10], few).excluded[0].reason
 
 
 def test_fewer_rows_than_classes(known):
@@ -222,6 +225,10 @@ def test_bad_codes(known):
     refuses("NaN or infinite in 1 of 300 rows", "row 7", codes=bad, factors=known)
     refuses("every one of the 3 codes is constant", codes=np.ones((ROWS, 3)), factors=known)
     refuses("1 row", codes=known[:1], factors=known[:1])
+    for scale in (1e200, 1e-200):
+        odd = known * [1.0, scale, 1.0]
+        refuses("code 'code 1' reaches", "another unit", codes=odd, factors=known)
+        refuses("factor 'factor 1' reaches", "another unit", factors=odd)
     with pytest.raises(InputError, match="no factors"):
         prepare(known)
 
@@ -301,24 +308,26 @@ def test_bad_calls(known):
 
 @pytest.fixture(scope="module")
 def summary():
-    frame = mixed()
+    frame = mixed(SUMMARY)
     return disentangle(
-        codes_of(frame) + 0.1 * np.random.default_rng(0).normal(size=(ROWS, 4)), frame
+        codes_of(frame) + 0.1 * np.random.default_rng(0).normal(size=(SUMMARY, 4)), frame
     )
 
 
 def test_every_metric_is_there_with_interval_and_chance(summary):
-    assert list(summary.scores) == [each.name for each in listed() if not each.slow]
+    assert list(summary.scores) == [each.name for each in listed() if not each.by_name]
     assert not summary.absent
     assert summary.table.shape == (len(summary.table), 10)
     numbers = summary.table.drop(columns=["metric", "part"])
     assert not numbers.isna().to_numpy().any()
     assert all(np.issubdtype(dtype, np.number) for dtype in numbers.dtypes)
     for score in summary.scores.values():
-        assert score.n <= ROWS
+        assert score.n <= SUMMARY
         assert score.interval[0] <= score.value <= score.interval[1]
         assert score.chance.permutations >= 5
-        assert score.value > score.chance.interval[1] or score.metric == "dci"
+        assert score.value > score.chance.mean + 0.1
+        # D of the lasso, and InfoM where one entry passes the gate, may be 1 at chance.
+        assert score.value > score.chance.interval[1] or score.metric in ("dci", "infomec")
         assert score.value == score.parts[0].value
         if score.matrix is not None:
             assert score.matrix.shape == (len(score.codes), len(score.factors))
@@ -328,7 +337,7 @@ def test_the_document_is_strict_json(summary, tmp_path):
     summary.save(tmp_path / "x.json")
     document = json.loads((tmp_path / "x.json").read_text(encoding="utf-8"))
     assert document == json.loads(summary.to_json())
-    assert document["rows"] == ROWS
+    assert document["rows"] == SUMMARY
     assert [each["kind"] for each in document["factors"]][:2] == ["continuous", "discrete"]
     part = document["scores"]["dci"]["parts"][0]
     assert part["name"] == "disentanglement"
@@ -357,13 +366,86 @@ def test_what_was_not_computed_is_none_in_the_table_and_never_nan(known):
     assert not any(isinstance(cell, float) and math.isnan(cell) for cell in row)
 
 
+# Odd data: what few rows, ties and rare classes do to every metric
+
+
+def odd_codes(rng, rows: int) -> np.ndarray:
+    z = rng.normal(size=(rows, int(rng.integers(1, 5))))
+    kind = int(rng.integers(6))
+    if kind == 0:
+        z[:, -1] = z[:, 0]
+    elif kind == 1:
+        z[:, 0] = z[:, 0] > 0
+    elif kind == 2:
+        z[:, 0] = np.arange(rows) == 0
+    elif kind == 3:
+        z[0, 0] = 1e30
+    elif kind == 4:
+        z += 1e9
+    return z
+
+
+def odd_factor(rng, rows: int) -> np.ndarray:
+    kind = int(rng.integers(6))
+    if kind == 0:
+        return (np.arange(rows) < 2).astype(float)
+    if kind == 1:
+        return (np.arange(rows) // 2).astype(float)
+    if kind == 2:
+        return rng.choice(["a", "b", "c"], size=rows)
+    s = rng.normal(size=rows) if kind < 5 else rng.integers(3, size=rows).astype(float)
+    s[rng.random(rows) < (0.4 if kind > 3 else 0)] = np.nan
+    return s
+
+
+CHEAP = [name for name in METRICS if name not in ("dci_boosted", "beta_vae", "factor_vae")]
+
+
+@pytest.mark.parametrize("count", [25, pytest.param(1000, marks=pytest.mark.slow)])
+def test_odd_data_are_scored_or_refused_and_never_nan(count):
+    """Warnings are errors here, so that nothing overflows or divides by zero on the way."""
+    rng = np.random.default_rng(count)
+    scored = 0
+    for _ in range(count):
+        rows = int(rng.choice([2, 5, 9, 10, 11, 15, 30, 60]))
+        z = odd_codes(rng, rows)
+        frame = pd.DataFrame({f"{i}": odd_factor(rng, rows) for i in range(rng.integers(1, 4))})
+        for name in rng.choice(CHEAP if count < 100 else list(METRICS), size=4, replace=False):
+            preset = [None, "reference"][rng.integers(2)]
+            try:
+                score = METRICS[name](z, frame, preset=preset, permutations=2)
+            except InputError:
+                continue
+            json.dumps(score.to_dict(), allow_nan=False)
+            assert all(part.value <= 1 + 1e-9 for part in score.parts), (name, preset)
+            scored += 1
+    assert scored > count
+
+
 def test_the_seed_decides_everything(known):
     known = known[:100]
     noisy = known + np.random.default_rng(3).normal(size=known.shape)
-    names = ["mcc", "dci", "factor_vae", "r2_nonlinear"]
+    names = ["mcc", "dci_lasso", "factor_vae", "r2_nonlinear"]
     first, again = (disentangle(noisy, known, metrics=names, seed=4).to_json() for _ in range(2))
     assert first == again
     assert first != disentangle(noisy, known, metrics=names, seed=5).to_json()
+
+
+def test_how_many_permutations_there_were_is_said(known):
+    known = known[:60]
+    said = METRICS["r2_nonlinear"](known, known).method
+    assert "Chance: 40 permutations of rows." in said  # fewer than were asked for
+    score = METRICS["infomec"](known, known)
+    assert "15 permutations of rows (InfoM, InfoC), 10 permutations of rows (InfoE)" in score.method
+    assert score.method.endswith("; its range is all of them.")
+    assert mcc(known, known, permutations=0).method.endswith("over 5 folds.")
+
+
+def test_the_range_of_few_permutations_is_all_of_them():
+    few, many = np.arange(10.0), np.arange(1001.0)
+    assert chance_of(few).interval == (0.0, 9.0)
+    assert chance_of(many).interval == (25.0, 975.0)
+    assert chance_of(few[:0]) is None
 
 
 def test_progress_is_told(known):

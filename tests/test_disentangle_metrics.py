@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
+import identikit.disentangle as package
 from conftest import close
 from identikit.disentangle import (
     beta_vae,
@@ -106,6 +108,8 @@ def test_pure_noise_scores_what_chance_scores(name, rng):
     level |= {"explicitness": (0.42, 0.58), "beta_vae": (0.28, 0.39), "factor_vae": (0.28, 0.39)}
     low, high = level.get(name, (-0.12, 0.12))
     assert low <= score.value <= high
+    if name == "dci_lasso":
+        assert score["informativeness"].value == pytest.approx(0.0, abs=0.05)
     if name == "infomec":
         assert np.count_nonzero(score.matrix) <= 1
         assert score["InfoE"].value == pytest.approx(0.0, abs=0.1)
@@ -419,6 +423,21 @@ def test_dci_parts(rng):
     assert set(score["disentanglement"].per_code) == set(score.codes)
 
 
+def test_binned_trees_have_the_importances_of_exact_ones(rng):
+    """Gains of binned trees, which are no public part of scikit-learn, beside impurities."""
+    s = rng.normal(size=(400, 3))
+    z = np.hstack([s @ rng.normal(size=(3, 3)), rng.normal(size=(400, 1))])
+    data = prepare(z, s)
+    score = dci(data, probe="boosted", permutations=0)
+    assert score.matrix.sum(0) == pytest.approx(np.ones(3))
+    exact = np.empty((4, 3))
+    for j, factor in enumerate(data.factors):
+        model = GradientBoostingRegressor(random_state=0).fit(data.codes, factor.values)
+        exact[:, j] = model.feature_importances_
+    close(score.matrix, exact, 0.05)
+    close(score.value, disentanglement(exact)[0], 0.03)
+
+
 def test_dci_of_words(rng):
     frame = pd.DataFrame({"a": rng.choice(["x", "y"], size=300), "b": rng.normal(size=300)})
     z = np.column_stack([frame["a"] == "x", frame["b"]]).astype(float)
@@ -492,6 +511,34 @@ def test_the_gate_lets_one_matrix_in_p_through_at_chance(rng):
     assert gate(null)[0, 1, 2]
 
 
+def test_infomec_says_where_its_information_is_too_fine_to_use(rng):
+    s = lattice(rng, 1500, (4, 4, 4))
+    (said,) = infomec(s + 0.001 * np.roll(s, -1, axis=1), s, permutations=2).warnings
+    assert "nearly deterministic" in said
+    assert infomec(s, s, permutations=2).warnings == ()
+    assert infomec(s + 0.1 * rng.normal(size=s.shape), s, permutations=2).warnings == ()
+
+
+def test_infomec_as_published_says_that_codes_are_whitened(rng):
+    s = lattice(rng, 300)
+    white = np.linalg.qr(rng.normal(size=(300, 4)) - 0.5)[0]
+    white = np.linalg.qr(white - white.mean(0))[0]
+    options = {"preset": "reference", "permutations": 0}
+    (said,) = infomec(white, s, **options).warnings
+    assert "whitened" in said
+    assert infomec(white, s, weighted=True, **options).warnings == ()
+    assert infomec(white * [1, 1, 1, 3], s, **options).warnings == ()
+
+
+def test_infomec_weighted_is_without_its_gate(rng):
+    s = lattice(rng, 500)
+    data = prepare(np.hstack([s, rng.normal(size=s.shape)]), s)
+    by_name = package.infomec_weighted(data, permutations=2)
+    assert by_name.to_dict() == infomec(data, weighted=True, gated=False, permutations=2).to_dict()
+    assert (by_name.matrix[3:] > 0).any()
+    assert by_name["InfoM"].value > 0.9
+
+
 def test_infomec_calls(rng):
     s = lattice(rng, 100)
     for options, word in [
@@ -561,6 +608,23 @@ def test_codes_that_know_nothing_score_nothing_after_a_rotation(rng):
         rng.normal(size=(500, 4)), rng.normal(size=(500, 3)), rotations=40, preset="reference"
     )
     assert 0.02 < in_sample.of_codes.mean < 0.12
+
+
+def test_the_level_of_codes_is_that_of_what_they_hold_of_the_factors(rng):
+    """A rotation beside noise is no better than arbitrary axes; noisy axes are."""
+    s, noise = rng.normal(size=(2, 2000, 4))
+    turn = rotation(rng, 4)
+    whole = rotation_level(np.hstack([s @ turn, noise]), s, rotations=50)
+    close(whole.of_codes.mean, whole.of_factors.mean, 0.03)
+    # Half of the variance is noise, which costs a correlation √½.
+    for codes in (s + noise, s @ turn + noise):
+        level = rotation_level(codes, s, rotations=50)
+        close(level.of_codes.mean, np.sqrt(0.5) * level.of_factors.mean, 0.03)
+        assert level.of_codes.interval[1] < mcc(s + noise, s, permutations=0).value
+    # Two codes hold two directions of four factors.
+    few = rotation_level(s[:, :2], s, rotations=50).of_codes.mean
+    pairs = [np.abs(rotation(rng, 2)) for _ in range(500)]
+    close(few, np.mean([max(p.trace(), p[:, ::-1].trace()) / 2 for p in pairs]), 0.03)
 
 
 def test_rotations_use_the_rows_in_which_all_is_known(rng):

@@ -30,7 +30,7 @@ from identikit.disentangle import (
     r2,
     sap,
 )
-from identikit.disentangle._neighbours import neighbour_information
+from identikit.disentangle._neighbours import SortedCodes, neighbour_information
 from identikit.disentangle._nmi import normalised_information
 
 PUBLISHED = {"preset": "reference", "permutations": 0}
@@ -215,15 +215,15 @@ def test_neighbours_of_a_sorted_code_are_those_of_scikit_learn(rows, classes, ne
         ]
     )
     expected = [_compute_mi_cd(code.copy(), labels, neighbours) for code in z.T]
-    close(neighbour_information(z, labels, neighbours), expected, 1e-12)
+    close(neighbour_information(SortedCodes.of(z), labels, neighbours), expected, 1e-12)
 
 
 def test_classes_of_one_row_have_no_neighbours(rng):
     labels = np.r_[rng.permutation(np.arange(200) % 4), 4, 5]
     z = rng.normal(size=(202, 2)) + labels[:, None]
     expected = [_compute_mi_cd(code.copy(), labels, 10) for code in z.T]
-    close(neighbour_information(z, labels), expected, 1e-12)
-    assert neighbour_information(z[:4], np.arange(4)).tolist() == [0.0, 0.0]
+    close(neighbour_information(SortedCodes.of(z), labels), expected, 1e-12)
+    assert neighbour_information(SortedCodes.of(z[:4]), np.arange(4)).tolist() == [0.0, 0.0]
 
 
 def test_infomec(rng):

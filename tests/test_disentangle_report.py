@@ -80,7 +80,7 @@ def test_the_sentence_says_what_mcc_is_read_against(perfect):
     assert says.startswith("4 codes against 3 factors in 400 rows: MCC 1.000 (1.000–1.000); ")
     of_codes = f"{perfect.rotation.of_codes.mean:.2f}"
     of_factors = f"{perfect.rotation.of_factors.mean:.2f}"
-    assert f"these codes with arbitrary axes {of_codes} (" in says
+    assert f"what these codes hold on arbitrary axes {of_codes} (" in says
     assert f"an arbitrary rotation of the factors themselves {of_factors} (" in says
     assert lead(replace(perfect, scores={})) == "4 codes against 3 factors in 400 rows."
 
@@ -90,6 +90,8 @@ def test_what_was_left_out_is_said():
     s = pd.DataFrame({"a": rng.normal(size=100), "same": 1.0})
     result = disentangle(rng.normal(size=(100, 2)), s, metrics=["mcc", "modularity"])
     first, second = messages(result)
+    odd = replace(result["mcc"], warnings=("a hard case",))
+    assert "mcc: a hard case" in messages(replace(result, scores={"mcc": odd}))
     assert first == "factor 'same': one value only, 1.0"
     assert second.startswith("modularity was not computed: ")
     assert f"! {first}" in printed(result)

@@ -9,7 +9,6 @@ from typing import Any
 from identikit.disentangle._beta_vae import beta_vae
 from identikit.disentangle._data import Data, prepare
 from identikit.disentangle._dci import dci
-from identikit.disentangle._disentanglement import Disentanglement
 from identikit.disentangle._explicitness import explicitness
 from identikit.disentangle._factor_vae import factor_vae
 from identikit.disentangle._infomec import infomec
@@ -21,7 +20,7 @@ from identikit.disentangle._registry import METRICS, Metric, discover, listed, m
 from identikit.disentangle._result import Chance, Excluded, Part, Score
 from identikit.disentangle._rotation import RotationLevel, rotation_level
 from identikit.disentangle._sap import sap
-from identikit.disentangle._summary import disentangle
+from identikit.disentangle._summary import Disentanglement, disentangle
 
 __all__ = [
     "METRICS",

@@ -11,12 +11,10 @@ from identikit.disentangle._batches import BATCH, Pool, eligible, in_chunks, poo
 from identikit.disentangle._bins import Labels
 from identikit.disentangle._data import prepare
 from identikit.disentangle._factor import Kinds
-from identikit.disentangle._parts import mean_part, method
-from identikit.disentangle._permute import FOLDS, check_held_out
-from identikit.disentangle._presets import is_reference
+from identikit.disentangle._permute import FOLDS, check_held_out, is_reference
 from identikit.disentangle._probe import logistic
 from identikit.disentangle._registry import metric
-from identikit.disentangle._result import Score
+from identikit.disentangle._result import HELD_OUT, IN_SAMPLE, Score, mean_part, method
 
 BATCHES = 4_000
 TRAIN, TEST = 10_000, 5_000
@@ -85,14 +83,15 @@ def beta_vae(
     titles = tuple(factor.name for factor in scored)
     number = TRAIN + TEST if reference else share(BATCHES, K) * K * FOLDS
     words = f"Logistic regression from {number:,} batches of {BATCH} pairs."
+    scores = (mean_part("accuracy", np.array(right), without, titles, 0.0),)
     return Score(
         "beta_vae",
-        (mean_part("accuracy", np.array(right), without, titles, 0.0),),
+        scores,
         data.known_rows(scored),
         data.code_names,
         titles,
         excluded,
-        method(words, count, held_out=not reference),
+        method(words, scores, IN_SAMPLE if reference else HELD_OUT),
     )
 
 

@@ -11,11 +11,17 @@ from identikit.disentangle._data import prepare
 from identikit.disentangle._factor import Kinds
 from identikit.disentangle._importance import SETTINGS, Importances
 from identikit.disentangle._lasso import importances_of_lasso
-from identikit.disentangle._parts import chance_of, interval_of, mean_part, method, named
-from identikit.disentangle._permute import check_held_out, ratio
-from identikit.disentangle._presets import is_reference
+from identikit.disentangle._permute import check_held_out, is_reference, ratio
 from identikit.disentangle._registry import metric
-from identikit.disentangle._result import Part, Score
+from identikit.disentangle._result import (
+    Part,
+    Score,
+    chance_of,
+    interval_of,
+    mean_part,
+    method,
+    named,
+)
 from identikit.disentangle._trees import importances_of_trees
 from identikit.errors import InputError
 
@@ -47,7 +53,7 @@ PROBES = ("forest", "lasso", "boosted")
     place=32,
     reference=f"{PAPER}; Locatello et al. 2019",
     name="dci_boosted",
-    slow=True,
+    by_name=True,
     probe="boosted",
 )
 def dci(
@@ -75,9 +81,11 @@ def dci(
         Over folds, or as in disentanglement_lib (boosted), Tripod (forest) or the code of
         Carbonneau et al. (lasso; in sample).
     probe : "forest", "lasso" or "boosted"
-        Impurity importances of a random forest or of boosted trees, or absolute coefficients.
+        Importances by impurity of a random forest, by gain of boosted trees (of binned codes, which
+        is eight times as fast, and of the codes themselves for the reference), or absolute
+        coefficients.
     permutations : int, optional
-        For the chance level; fewer by default the slower the probe.
+        For the chance level; fewer by default the slower the probe, and each is fitted once.
 
     Examples
     --------
@@ -112,7 +120,7 @@ def dci(
         data.code_names,
         titles,
         excluded,
-        method(settings.words, count, held_out=not settings.in_sample),
+        method(settings.words, parts, settings.where),
         found.fits.mean(0),
         "importance",
     )

@@ -10,13 +10,20 @@ from identikit._linalg import Array
 from identikit.disentangle._bins import Labels
 from identikit.disentangle._data import Data, prepare
 from identikit.disentangle._factor import Kinds
-from identikit.disentangle._parts import mean_part, method
-from identikit.disentangle._permute import FOLDS, Rows, check_held_out, orders, pooled
-from identikit.disentangle._presets import is_reference
+from identikit.disentangle._permute import (
+    FOLDS,
+    TEST,
+    TRAIN,
+    Rows,
+    check_held_out,
+    is_reference,
+    orders,
+    pooled,
+    split,
+)
 from identikit.disentangle._probe import CLASSES, PROBED, ROWS, area, logistic, probed
 from identikit.disentangle._registry import metric
-from identikit.disentangle._result import Score
-from identikit.disentangle._sap_reference import TEST, TRAIN, split
+from identikit.disentangle._result import HELD_OUT, ONE_SPLIT, Score, mean_part, method
 
 PERMUTATIONS, REFERENCE_PERMUTATIONS = PROBED, 5
 
@@ -75,14 +82,15 @@ def explicitness(
     words = (
         f"Logistic regression {how}; {CLASSES} classes of continuous factors; {most} rows at most."
     )
+    parts = (mean_part("explicitness", values, without, titles, 0.0),)
     return Score(
         "explicitness",
-        (mean_part("explicitness", values, without, titles, 0.0),),
+        parts,
         n,
         data.code_names,
         titles,
         data.excluded,
-        method(words, count, held_out=True),
+        method(words, parts, ONE_SPLIT if reference else HELD_OUT),
     )
 
 

@@ -25,6 +25,8 @@ DISCRETE, CONTINUOUS = "discrete", "continuous"
 ROWS_A_CLASS = 10
 #: A factor with missing values must be known in this many rows, two a fold.
 LEAST_ROWS = 2 * FOLDS
+#: Largest number, and smallest range inverted, that squares and single precision can hold.
+LARGE = 1e30
 #: What pandas calls a column whose header is empty, as that of the row numbers it writes.
 UNNAMED = "Unnamed: "
 
@@ -100,7 +102,7 @@ def read_factor(
     if len(distinct) < 2:
         only = f"one value only, {distinct[0]!s}" if len(distinct) else "no value in any row"
         return None, Excluded("factor", name, only)
-    if len(there) < LEAST_ROWS < len(column):
+    if len(there) < min(LEAST_ROWS, len(column)):
         return None, Excluded("factor", name, f"known in {len(there)} of {len(column)} rows only")
     if kind is None:
         whole = numbers is None or bool(np.all(numbers == np.floor(numbers)))
@@ -131,6 +133,18 @@ def read_factor(
     )
 
 
+def check_scale(values: Array, what: str) -> None:
+    """Refuse numbers whose squares overflow or vanish."""
+    if not len(values):
+        return
+    largest, wide = float(np.abs(values).max()), float(np.ptp(values))
+    if largest > LARGE or 0 < wide < 1 / LARGE:
+        raise InputError(
+            f"{what} reaches {largest:.3g} and varies by {wide:.3g}; beyond {LARGE:g} or below "
+            f"{1 / LARGE:g} squares lose their digits: give it another unit"
+        )
+
+
 def _values(
     there: pd.Series[Any], name: str, rows: NDArray[np.intp]
 ) -> tuple[Array | None, NDArray[Any]]:
@@ -150,6 +164,7 @@ def _values(
                 f"factor {name!r} is infinite in {int(bad.sum())} rows, the first is row "
                 f"{int(rows[bad].min())}; give it a number, or leave it missing (NaN)"
             )
+        check_scale(numbers, f"factor {name!r}")
         return numbers, numbers
     if not all(isinstance(value, str) for value in there):
         raise InputError(

@@ -11,11 +11,16 @@ from identikit._linalg import Array
 from identikit.disentangle._batches import BATCH, Pool, eligible, in_chunks, pools, share
 from identikit.disentangle._data import prepare
 from identikit.disentangle._factor import Kinds
-from identikit.disentangle._parts import mean_part, method
-from identikit.disentangle._permute import FOLDS, check_held_out
-from identikit.disentangle._presets import is_reference
+from identikit.disentangle._permute import FOLDS, check_held_out, is_reference
 from identikit.disentangle._registry import metric
-from identikit.disentangle._result import Excluded, Score
+from identikit.disentangle._result import (
+    HELD_OUT,
+    IN_SAMPLE,
+    Excluded,
+    Score,
+    mean_part,
+    method,
+)
 from identikit.errors import InputError
 
 VOTES = 5_000
@@ -97,14 +102,15 @@ def factor_vae(
     number = TRAIN + TEST if reference else share(VOTES, K) * K * FOLDS
     words = f"Majority of {number:,} votes of {BATCH} rows."
     names_kept = tuple(name for name, there in zip(data.code_names, kept) if there)
+    scores = (mean_part("accuracy", np.array(right), without, titles, 0.0),)
     return Score(
         "factor_vae",
-        (mean_part("accuracy", np.array(right), without, titles, 0.0),),
+        scores,
         data.known_rows(scored),
         names_kept,
         titles,
         excluded,
-        method(words, permutations, held_out=not reference),
+        method(words, scores, IN_SAMPLE if reference else HELD_OUT),
         shown[kept],
         "share of votes",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from identikit._linalg import Array
+from identikit.disentangle._result import HELD_OUT, IN_SAMPLE, ONE_SPLIT
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Settings:
     permutations: int
     most: int
     train: float | None = None
-    in_sample: bool = False
+    where: str = HELD_OUT
     even: bool = False
     model: str = ""
 
@@ -32,20 +33,21 @@ SETTINGS = {
     ),
     ("forest", True): Settings(
         "Random forest, 100 trees of depth 10, entropy, 90 % of at most 15,000 rows.",
-        2, 15_000, 0.9, model="forest",
+        2, 15_000, 0.9, ONE_SPLIT, model="forest",
     ),
     ("boosted", False): Settings(
-        "Gradient boosting, 100 trees of depth 3, at most 5,000 rows.", 2, 5_000, model="boosted"
+        "Gradient boosting on binned codes, 100 trees of depth 3 a class, at most 5,000 rows.",
+        5, 5_000, model="binned",
     ),
     ("boosted", True): Settings(
         "Gradient boosting, 100 trees of depth 3, two thirds of at most 15,000 rows.",
-        2, 15_000, 2 / 3, model="boosted",
+        2, 15_000, 2 / 3, ONE_SPLIT, model="boosted",
     ),
     ("lasso", False): Settings("Lasso, penalty chosen on a fold of its own.", 50, 10**9),
     ("lasso", True): Settings(
         "Lasso of columns scaled to [0, 1], penalty by 10-fold cross-validation; informativeness "
         "max(1 − 12 MSE, 0).",
-        10, 10**9, in_sample=True, even=True,
+        10, 10**9, where=IN_SAMPLE, even=True,
     ),
 }  # fmt: skip
 

@@ -5,32 +5,63 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.disentangle._data import Data, prepare
 from identikit.disentangle._factor import Kinds
-from identikit.disentangle._infoe import held_out_explicitness, in_sample_explicitness
-from identikit.disentangle._nmi import Information, gate, normalised_information
-from identikit.disentangle._parts import chance_of, interval_of, mean_part, method
-from identikit.disentangle._permute import check_held_out, check_noise, check_permuted, ratio
-from identikit.disentangle._presets import is_reference
+from identikit.disentangle._nmi import (
+    CLASSES,
+    Mask,
+    compactness_of,
+    gate,
+    modularity_of,
+    normalised_information,
+)
+from identikit.disentangle._permute import (
+    check_held_out,
+    check_noise,
+    check_permuted,
+    is_reference,
+)
+from identikit.disentangle._probe import held_out_explicitness, in_sample_explicitness
 from identikit.disentangle._registry import metric
-from identikit.disentangle._result import Excluded, Part, Score
+from identikit.disentangle._result import (
+    HELD_OUT,
+    IN_SAMPLE,
+    Excluded,
+    Part,
+    Score,
+    mean_part,
+    method,
+)
 from identikit.errors import InputError
 
-Mask = NDArray[np.bool_]
-
+QUESTION = "Does a code know of one factor, is a factor in one code, and can it be read off?"
 ROWS = 10_000
+#: Covariances of whitened codes differ from the identity by less.
+WHITE = 0.1
+#: Noise that should not matter, in standard deviations, and how much it may.
+FINE, MATTERS = 0.05, 0.1
 PERMUTATIONS, REFERENCE_PERMUTATIONS = 15, 10
 
 
 @metric(
     "InfoMEC",
-    "Does a code know of one factor, is a factor in one code, and can it be read off?",
+    QUESTION,
     invariant_to="signed permutation and scale per code",
     place=50,
     reference="Hsu et al. 2023",
+)
+@metric(
+    "InfoMEC, weighted",
+    QUESTION,
+    invariant_to="signed permutation and scale per code",
+    place=51,
+    reference="Hsu et al. 2023",
+    name="infomec_weighted",
+    by_name=True,
+    weighted=True,
+    gated=False,
 )
 def infomec(
     codes: object,
@@ -66,7 +97,8 @@ def infomec(
     codes, factors, names, kinds, seed
         As `prepare` takes them; at least two factors.
     preset : None or "reference"
-        As above, or as in latent_quantization.
+        As above, or as in latent_quantization, where all factors are classes: a continuous one is
+        cut into 20 of equal frequency.
     weighted, gated : bool, optional
         Whether codes weigh what they know, and whether entries at chance count as 0; by default
         true, and false for the reference.
@@ -105,27 +137,45 @@ def infomec(
     kept = passes & active[:, None]
     titles = tuple(factor.name for factor in data.factors)
     if reference:
-        explicit = in_sample_explicitness(data, count, rows, discrete=discrete_codes)
+        explicit = in_sample_explicitness(data, count, rows, CLASSES, discrete=discrete_codes)
     else:
         explicit = held_out_explicitness(data, count)
     how = "plug-in" if discrete_codes else f"{neighbours} nearest neighbours"
     words = f"Information by {how}" + (f", noise of {noise:g} added" if noise else "")
     words += ", codes weighted by it" if weighted else ""
     words += ", entries at chance gated;" if gated else ";"
+    warnings = _whitened(data) if not weighted else ()
+    if nmi.mean[0].max() > MATTERS and not (noise or discrete_codes):
+        blurred = normalised_information(
+            data, 0, rows, neighbours, FINE, discrete=False, whole=reference
+        )
+        masks = kept[:1], active[:1]
+        warnings += _deterministic(
+            *(
+                modularity_of(each, *masks, data.code_names, weighted=weighted)
+                for each in (nmi.first, blurred)
+            )
+        )
+    parts = (
+        modularity_of(nmi, kept, active, data.code_names, weighted=weighted),
+        compactness_of(nmi, kept, active, titles),
+        mean_part("InfoE", *explicit, titles),
+    )
     return Score(
         "infomec",
-        (
-            _modularity(nmi, kept, active, data.code_names, weighted=weighted),
-            _compactness(nmi, kept, active, titles),
-            mean_part("InfoE", *explicit, titles),
-        ),
+        parts,
         nmi.rows,
         data.code_names,
         titles,
         data.excluded + _inactive(data, wide, active[0]),
-        method(f"{words} at most {rows or data.rows:,} rows.", count, held_out=not reference),
+        method(
+            f"{words} at most {rows or data.rows:,} rows.",
+            parts,
+            IN_SAMPLE if reference else HELD_OUT,
+        ),
         (nmi.mean[0] * kept[0]).T,
         "mutual information / entropy",
+        warnings,
     )
 
 
@@ -144,56 +194,24 @@ def _inactive(data: Data, wide: Mask, active: Mask) -> tuple[Excluded, ...]:
     )
 
 
-def _modularity(
-    nmi: Information, kept: Mask, active: Mask, names: Sequence[str], *, weighted: bool
-) -> Part:
-    """How much of what each code knows is of one factor."""
-    every, rest = _shares(nmi, kept, axis=-2)
-    weights = every[1] if weighted else active.astype(float)
-    ways = np.full(len(active), kept.shape[1])
-    each = _rescaled(*every, ways)
-    values = ratio((each * weights).sum(-1), weights.sum(-1))
-    some = rest[1] if weighted else np.repeat(weights[:1], len(rest[1]), 0)
-    without = ratio((_rescaled(*rest, ways[:1]) * some).sum(-1), some.sum(-1))
-    return Part(
-        "InfoM",
-        float(values[0]),
-        interval_of(float(values[0]), without),
-        chance_of(values[1:]),
-        per_code={name: float(x) for name, x, on in zip(names, each[0], active[0]) if on},
+def _deterministic(sharp: Part, blurred: Part) -> tuple[str, ...]:
+    """What is said of codes that hold information finer than any use of it."""
+    if blurred.value - sharp.value <= MATTERS:
+        return ()
+    return (
+        f"InfoM is {sharp.value:.2f}, and {blurred.value:.2f} if noise of {FINE} standard "
+        "deviations is added: the codes are nearly deterministic, and what they hold counts in "
+        "full however little it moves them; noise=… sets the resolution of interest",
     )
 
 
-def _compactness(nmi: Information, kept: Mask, active: Mask, names: Sequence[str]) -> Part:
-    """How much of what is known of each factor is in one code."""
-    every, rest = _shares(nmi, kept, axis=-1)
-    ways = active.sum(-1)
-    each = _rescaled(*every, ways)
-    return mean_part("InfoC", each, _rescaled(*rest, ways[:1]), names)
-
-
-def _shares(
-    nmi: Information, kept: Mask, axis: int
-) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Largest entry and sum along an axis: of every order, and of the true one without each fold.
-
-    Which entry is largest is decided by `train`.
-    """
-    largest, total = _largest(nmi.train * kept, nmi.test * kept, axis)
-    every = largest.sum(0), total.sum(0)
-    if nmi.rest is not None:
-        return every, _largest(nmi.rest * kept[0], nmi.rest * kept[0], axis)
-    return every, ((every[0] - largest)[:, 0], (every[1] - total)[:, 0])
-
-
-def _largest(train: Array, test: Array, axis: int) -> tuple[Array, Array]:
-    most = np.expand_dims(np.argmax(train, axis=axis), axis)
-    return np.take_along_axis(test, most, axis).squeeze(axis), test.sum(axis)
-
-
-def _rescaled(largest: Array, total: Array, ways: NDArray[np.intp]) -> Array:
-    """(share − 1/ways)/(1 − 1/ways); 0 where nothing is shared, and 1 if there is one way only."""
-    even = 1.0 / np.maximum(ways, 1)[:, None]
-    share = np.divide(largest, total, out=np.zeros_like(largest) + even, where=total > 0)
-    scaled = (share - even) / np.where(even < 1, 1 - even, 1.0)
-    return np.where((even < 1) | (total <= 0), scaled, 1.0)
+def _whitened(data: Data) -> tuple[str, ...]:
+    """What is said of codes that all have one variance and no correlation."""
+    cov = np.atleast_2d(np.cov(data.codes.T / data.codes.std()))
+    scale = float(np.diagonal(cov).mean())
+    if len(cov) < 2 or np.abs(cov / scale - np.eye(len(cov))).max() > WHITE:
+        return ()
+    return (
+        "the codes are whitened: codes of noise are as wide as any, and where all weigh the same "
+        "they pull InfoM towards what chance scores; weighted=True cures it",
+    )

@@ -9,9 +9,15 @@ import numpy as np
 from identikit._linalg import Array, eigh
 from identikit.disentangle._data import Data
 from identikit.disentangle._factor import Factor
-from identikit.disentangle._linear import column_sums, explained, gathered_each
+from identikit.disentangle._linear import (
+    Sums,
+    column_sums,
+    explained,
+    gathered_each,
+    standardised,
+    whitened,
+)
 from identikit.disentangle._permute import FOLDS
-from identikit.disentangle._sums import Sums, standardised, whitened
 
 LANDMARKS = 300
 #: Permutations are products with every landmark, for every ridge.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,9 +10,10 @@ from identikit._linalg import Array
 from identikit.disentangle._data import Data
 from identikit.disentangle._factor import Factor
 from identikit.disentangle._importance import Importances, Settings
-from identikit.disentangle._linear import explained, gathered_each, labelled_sums
+from identikit.disentangle._linear import Sums, explained, gathered_each, labelled_sums
 from identikit.disentangle._permute import FOLDS, folds, inside, orders, pooled
-from identikit.disentangle._sums import Sums
+from identikit.disentangle._probe import fitted
+from identikit.disentangle._result import IN_SAMPLE
 
 #: Those of Carbonneau et al. 2022, largest first, so that each starts from the last.
 PENALTIES = (1.0, 0.8, 0.4, 0.2, 0.1, 0.01, 0.001, 0.0001)
@@ -90,7 +90,7 @@ def importances_of_lasso(
     data: Data, scored: Sequence[Factor], settings: Settings, count: int
 ) -> Importances:
     """Absolute coefficients of columns of variance 1, and R²; in sample as published."""
-    if settings.in_sample:
+    if settings.where == IN_SAMPLE:
         return _published_lasso(data, scored, count)
     weights, over, under, rows = held_out_lasso(data, scored, count)
     scores, without = pooled(over, under)
@@ -116,13 +116,10 @@ def _published_lasso(data: Data, scored: Sequence[Factor], count: int) -> Import
 
 
 def _in_sample(z: Array, values: Array) -> tuple[Array, float]:
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LassoCV
 
     z, values = _unit_range(z), _unit_range(values)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # it is taken where it stops
-        model = LassoCV(alphas=PENALTIES, cv=min(10, len(z))).fit(z, values)
+    model = fitted(LassoCV(alphas=PENALTIES, cv=min(10, len(z))), z, values)
     error = float(np.mean((model.predict(z) - values) ** 2))
     return np.abs(model.coef_), max(1.0 - 12.0 * error, 0.0)
 

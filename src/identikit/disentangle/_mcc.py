@@ -10,14 +10,20 @@ from identikit._linalg import Array
 from identikit.disentangle import _linear as linear
 from identikit.disentangle._data import prepare
 from identikit.disentangle._factor import Kinds
-from identikit.disentangle._linear import correlations, gathered
-from identikit.disentangle._parts import chance_of, interval_of, method, named
-from identikit.disentangle._permute import check_held_out, pooled, ratio
-from identikit.disentangle._presets import is_reference
+from identikit.disentangle._linear import Sums, correlations, gathered
+from identikit.disentangle._permute import check_held_out, is_reference, pooled, ratio
 from identikit.disentangle._rdc import dependence
 from identikit.disentangle._registry import metric
-from identikit.disentangle._result import Part, Score
-from identikit.disentangle._sums import Sums
+from identikit.disentangle._result import (
+    HELD_OUT,
+    IN_SAMPLE,
+    Part,
+    Score,
+    chance_of,
+    interval_of,
+    method,
+    named,
+)
 from identikit.errors import InputError
 
 Blocks = Sequence[tuple[list[int], Sums]]
@@ -134,7 +140,7 @@ def mcc(
         data.code_names,
         tuple(factor.name for factor in scored),
         excluded,
-        method(words, permutations, held_out=not reference),
+        method(words, (part,), IN_SAMPLE if reference else HELD_OUT),
         None if after else matrix[0, :, 0],
         None if after else "correlation",
     )

@@ -9,11 +9,15 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.disentangle._data import prepare
 from identikit.disentangle._factor import Kinds
-from identikit.disentangle._parts import mean_part, method
-from identikit.disentangle._permute import check_held_out, check_noise, check_permuted, pooled
-from identikit.disentangle._presets import is_reference
+from identikit.disentangle._permute import (
+    check_held_out,
+    check_noise,
+    check_permuted,
+    is_reference,
+    pooled,
+)
 from identikit.disentangle._registry import metric
-from identikit.disentangle._result import Score
+from identikit.disentangle._result import HELD_OUT, IN_SAMPLE, Score, mean_part, method
 from identikit.disentangle._tables import default_bins, information
 
 PERMUTATIONS = 50
@@ -80,19 +84,21 @@ def mig(
     else:
         weight = found.n[:, None]
         gap, room = _gap(found.train, found.excess, found.room)
-        values, rest = pooled(weight * gap, weight * room)
+        # The adjustment of very few rows is rough, and may be too much.
+        values, rest = (np.minimum(x, 1.0) for x in pooled(weight * gap, weight * room))
         without = rest[:, 0]
     titles = tuple(factor.name for factor in data.factors)
     words = f"{bins} bins of equal {'width' if reference else 'frequency'}"
     words += f", noise of {noise:g} added." if noise else "."
+    parts = (mean_part("MIG", values, without, titles),)
     return Score(
         "mig",
-        (mean_part("MIG", values, without, titles),),
+        parts,
         int(found.n.sum(0).max()),
         data.code_names,
         titles,
         data.excluded,
-        method(words, permutations, held_out=not reference),
+        method(words, parts, IN_SAMPLE if reference else HELD_OUT),
         np.clip(found.whole[0] / found.whole_entropy[0], 0.0, 1.0),
         "mutual information / entropy",
     )

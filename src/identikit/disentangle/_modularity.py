@@ -9,11 +9,24 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.disentangle._data import prepare
 from identikit.disentangle._factor import Kinds
-from identikit.disentangle._parts import chance_of, interval_of, method, named
-from identikit.disentangle._permute import check_held_out, check_noise, check_permuted, pooled
-from identikit.disentangle._presets import is_reference
+from identikit.disentangle._permute import (
+    check_held_out,
+    check_noise,
+    check_permuted,
+    is_reference,
+    pooled,
+)
 from identikit.disentangle._registry import metric
-from identikit.disentangle._result import Part, Score
+from identikit.disentangle._result import (
+    HELD_OUT,
+    IN_SAMPLE,
+    Part,
+    Score,
+    chance_of,
+    interval_of,
+    method,
+    named,
+)
 from identikit.disentangle._tables import default_bins, information
 from identikit.errors import InputError
 
@@ -91,7 +104,7 @@ def modularity(
         data.code_names,
         tuple(factor.name for factor in data.factors),
         data.excluded,
-        method(words, permutations, held_out=not reference),
+        method(words, (part,), IN_SAMPLE if reference else HELD_OUT),
         found.whole[0],
         "mutual information",
     )

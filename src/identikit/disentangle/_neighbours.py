@@ -5,14 +5,38 @@ A code is a number, so its neighbours are those beside it when it is sorted: exa
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.disentangle._bins import Labels
 
+Places = NDArray[np.intp]
 
-def neighbour_information(codes: Array, labels: Labels, neighbours: int = 10) -> Array:
+
+@dataclass(frozen=True)
+class SortedCodes:
+    """Every code in increasing order (L, n), and its rows: sorted once for many factors."""
+
+    values: Array
+    rows: Places
+
+    @classmethod
+    def of(cls, codes: Array) -> SortedCodes:
+        """From codes (n, L)."""
+        rows = np.argsort(codes.T, axis=1)
+        return cls(np.take_along_axis(codes.T, rows, axis=1), rows)
+
+    def some(self, kept: NDArray[np.bool_]) -> SortedCodes:
+        """Of some rows only; they keep their numbers."""
+        chosen, width = kept[self.rows], len(self.rows)
+        values, rows = self.values[chosen], self.rows[chosen]
+        return SortedCodes(values.reshape(width, -1), rows.reshape(width, -1))
+
+
+def neighbour_information(codes: SortedCodes, labels: Labels, neighbours: int = 10) -> Array:
     """Ross's estimate of I(z; s) in nats, never below 0, of every code (Ross 2014).
 
     I = ψ(n) + ⟨ψ(k) − ψ(N_s) − ψ(m)⟩: m rows lie nearer to a row than the k-th neighbour of its
@@ -21,10 +45,10 @@ def neighbour_information(codes: Array, labels: Labels, neighbours: int = 10) ->
 
     Parameters
     ----------
-    codes : array (n, L)
+    codes : SortedCodes
         Without ties, or the estimate is too low: see `jittered`.
     labels : array (n,)
-        Classes.
+        Classes of the rows.
     neighbours : int
         k.
     """
@@ -32,61 +56,91 @@ def neighbour_information(codes: Array, labels: Labels, neighbours: int = 10) ->
 
     _, labels, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if (counts == 1).any():
-        kept = counts[labels] > 1
-        codes, labels = codes[kept], labels[kept]
-        labels, counts = np.unique(labels, return_inverse=True, return_counts=True)[1:]
-    rows = len(labels)
+        codes = codes.some(counts[labels] > 1)
+        labels = (np.cumsum(counts > 1) - 1)[labels]
+        counts = counts[counts > 1]
     if len(counts) < 2:
-        return np.zeros(codes.shape[1])
-    order = np.argsort(codes, axis=0)
-    ordered = np.take_along_axis(codes, order, axis=0).T
-    by_class = np.argsort(labels[order].T, axis=1, kind="stable")
-    grouped = np.take_along_axis(ordered, by_class, axis=1)
-    radius, start = np.empty_like(ordered), 0
+        return np.zeros(len(codes.rows))
+    rows = int(counts.sum())
+    # Small integers are sorted by counting them.
+    short = labels.astype(np.int16 if len(counts) < 2**15 else np.int64)
+    places = np.argsort(short[codes.rows], axis=1, kind="stable")
+    grouped = np.take_along_axis(codes.values, places, axis=1)
+    radius, end, below = (np.empty(grouped.shape, dtype) for dtype in (float, np.intp, bool))
+    start = 0
     for count in counts:
         part = slice(start, start + count)
-        radius[:, part] = _distances(grouped[:, part], min(neighbours, count - 1))
+        radius[:, part], end[:, part], below[:, part] = _kth(
+            grouped[:, part], min(neighbours, count - 1)
+        )
+        end[:, part] += start
         start += count
-    radii = np.empty_like(radius)
-    np.put_along_axis(radii, by_class, radius, axis=1)
-    inside = np.stack([_nearer(x, r) for x, r in zip(ordered, radii)])
-    weights = counts / rows
+    end = np.take_along_axis(places, end, axis=1)
+    inside = [_nearer(*each) for each in zip(codes.values, places, radius, end, below)]
     fixed = digamma(np.minimum(neighbours, counts - 1)) - digamma(counts)
-    found: Array = digamma(rows) + weights @ fixed - digamma(inside).mean(axis=1)
+    # Few distinct numbers of rows: one table serves all.
+    psi = digamma(np.arange(1, rows + 1))
+    found: Array = digamma(rows) + counts / rows @ fixed - [psi[m - 1].mean() for m in inside]
     return np.maximum(found, 0.0)
 
 
-def _distances(ordered: Array, k: int) -> Array:
-    """Distance to the k-th neighbour in each sorted row of numbers (L, m), k < m."""
+def _kth(ordered: Array, k: int) -> tuple[Array, Places, NDArray[np.bool_]]:
+    """Of sorted rows of numbers (L, m): distance to the k-th neighbour, k < m, which, if below."""
     width = ordered.shape[1]
-    found = np.full_like(ordered, np.inf)
+    radius, lower = np.full_like(ordered, np.inf), np.zeros(ordered.shape, dtype=np.int16)
     for left in range(k + 1):
         # The k nearest are consecutive: `left` of them below, the rest above.
         right = k - left
         here = ordered[:, left : width - right]
-        below = here - ordered[:, : width - k]
-        above = ordered[:, k:] - here
-        part = found[:, left : width - right]
-        np.minimum(part, np.maximum(below, above), out=part)
-    return found
+        far = np.maximum(here - ordered[:, : width - k], ordered[:, k:] - here)
+        part = radius[:, left : width - right]
+        np.copyto(lower[:, left : width - right], left, where=far < part)
+        np.minimum(part, far, out=part)
+    first = np.arange(width) - lower
+    below = ordered - np.take_along_axis(ordered, first, axis=1) == radius
+    return radius, np.where(below, first, first + k), below
 
 
-def _nearer(x: Array, radius: Array) -> NDArray[np.intp]:
-    """How many of sorted numbers differ from each by less than its radius, itself among them."""
-    radius = np.maximum(radius, np.nextafter(0.0, 1.0))  # what is equal is always nearer
-    low = np.searchsorted(x, x - radius, side="left")
-    high = np.searchsorted(x, x + radius, side="right")
-    last = len(x) - 1
-    # x ± r is rounded; what counts is the difference itself.
-    while (wrong := (low > 0) & (x - x[np.maximum(low - 1, 0)] < radius)).any():
-        low -= wrong
-    while (wrong := x - x[np.minimum(low, last)] >= radius).any():
-        low += wrong
-    while (wrong := (high <= last) & (x[np.minimum(high, last)] - x < radius)).any():
-        high += wrong
-    while (wrong := x[np.maximum(high - 1, 0)] - x >= radius).any():
-        high -= wrong
+def _nearer(
+    x: Array, place: Places, radius: Array, end: Places, below: NDArray[np.bool_]
+) -> Places:
+    """How many of sorted numbers differ from those at `place` by less than the radius.
+
+    One end of that interval is known, at `end`; the other is looked for.
+    """
+    here, bound = x[place], len(x)
+    first, past = _ties(x)
+    low, high = np.where(below, past[end], 0), np.where(below, bound, first[end])
+    apart = radius > 0
+    up, down = np.flatnonzero(below & apart), np.flatnonzero(~below & apart)
+    high[up] = _first_beyond(x, here[up], radius[up])
+    low[down] = bound - _first_beyond(-x[::-1], -here[down], radius[down])
+    # Where the k-th neighbour is equal, so are all that are nearer.
+    same = place[~apart]
+    low[~apart], high[~apart] = first[same], past[same]
     return np.asarray(high - low)
+
+
+def _ties(x: Array) -> tuple[Places, Places]:
+    """Where the run of equal numbers that each belongs to starts, and where it is over."""
+    places = np.arange(len(x))
+    new = x[1:] != x[:-1]
+    if new.all():
+        return places, places + 1
+    starts = np.flatnonzero(np.r_[True, new])
+    ends = np.r_[starts[1:], len(x)]
+    return np.repeat(starts, ends - starts), np.repeat(ends, ends - starts)
+
+
+def _first_beyond(x: Array, here: Array, radius: Array) -> Places:
+    """The first of sorted numbers that is above `here` by the radius or more."""
+    found, last = np.searchsorted(x, here + radius), len(x) - 1
+    # here + r is rounded; what counts is the difference itself.
+    while (wrong := (found <= last) & (x[np.minimum(found, last)] - here < radius)).any():
+        found += wrong
+    while (wrong := x[found - 1] - here >= radius).any():
+        found -= wrong
+    return np.asarray(found)
 
 
 def jittered(codes: Array, noise: float, seed: int) -> Array:

@@ -1,7 +1,8 @@
-"""Normalised information of every code and factor, held out or in sample, permuted or not."""
+"""Normalised information of every code and factor, and the shares of it that InfoMEC reads."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,12 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit.disentangle._bins import Labels
 from identikit.disentangle._data import Data
-from identikit.disentangle._neighbours import jittered, neighbour_information
-from identikit.disentangle._permute import FOLDS, folds, orders
+from identikit.disentangle._neighbours import SortedCodes, jittered, neighbour_information
+from identikit.disentangle._permute import FOLDS, folds, orders, ratio
+from identikit.disentangle._result import Part, chance_of, interval_of, mean_part
 from identikit.disentangle._tables import entropy, mutual_information
+
+Mask = NDArray[np.bool_]
 
 #: Classes that a continuous factor is cut into.
 CLASSES = 20
@@ -34,6 +38,11 @@ class Information:
     rows: int
 
     @property
+    def first(self) -> Information:
+        """Of the true order alone."""
+        return Information(self.train[:, :1], self.test[:, :1], self.rest, self.rows)
+
+    @property
     def mean(self) -> Array:
         """Over folds (1 + P, K, L)."""
         return np.asarray(self.test.mean(0))
@@ -49,7 +58,7 @@ def normalised_information(
     discrete: bool,
     whole: bool,
 ) -> Information:
-    """Estimate all of it.
+    """Estimate all of it; once for all that ask for the same.
 
     Parameters
     ----------
@@ -65,36 +74,58 @@ def normalised_information(
     whole : bool
         In sample, rather than fold by fold.
     """
+    key = ("nmi", count, most, neighbours, noise, discrete, whole)
+    if key not in data.shared:
+        data.shared[key] = _estimated(data, count, most, neighbours, noise, discrete, whole)
+    found: Information = data.shared[key]
+    return found
+
+
+def _estimated(
+    data: Data,
+    count: int,
+    most: int | None,
+    neighbours: int,
+    noise: float,
+    discrete: bool,
+    whole: bool,
+) -> Information:
     shape = (1 + count, len(data.factors), data.codes.shape[1])
     test = np.empty((1 if whole else FOLDS, *shape))
-    rest = np.empty((FOLDS, *shape[1:])) if whole else None
+    rest = np.empty((FOLDS, *shape[1:]))
     rows = 0
 
-    def estimate(z: NDArray[Any], labels: Labels) -> Array:
+    def estimate(codes: Any, labels: Labels) -> Array:
         if len(np.unique(labels)) < 2:
-            return np.zeros(z.shape[1])
-        found = _plug_in(z, labels) if discrete else neighbour_information(z, labels, neighbours)
+            return np.zeros(shape[2])
+        found = (
+            _plug_in(codes, labels)
+            if discrete
+            else neighbour_information(codes, labels, neighbours)
+        )
         # Sums of logarithms that should cancel leave some rounding.
         return np.where(found > ROUNDING, found / entropy(np.bincount(labels)), 0.0)
 
-    for place, factor in enumerate(data.factors):
-        ((z, used, _),) = data.blocks([factor], most)
-        labels = factor.cut(CLASSES)[used]
+    for z, used, places in data.blocks(data.factors, most):
         rows = max(rows, len(z))
-        parts = folds(len(z))
-        values: NDArray[Any] = _classes(z) if discrete else jittered(z, noise, data.seed)
-        for order, shuffled in enumerate(orders(len(z), count, data.seed)):
-            permuted = labels[shuffled]
-            for fold, part in enumerate([slice(None)] if whole else parts):
-                test[fold, order, place] = estimate(values[part], permuted[part])
-        if rest is not None:
-            for fold, part in enumerate(parts):
-                rest[fold, place] = estimate(np.delete(values, part, 0), np.delete(labels, part))
+        parts = [slice(None)] if whole else folds(len(z))
+        values: Any = _classes(z) if discrete else jittered(z, noise, data.seed)
+        arranged = (lambda part: part) if discrete else SortedCodes.of
+        every = [arranged(values[part]) for part in parts]
+        some = [arranged(np.delete(values, part, 0)) for part in folds(len(z))] if whole else []
+        for place in places:
+            labels = data.factors[place].cut(CLASSES)[used]
+            for order, shuffled in enumerate(orders(len(z), count, data.seed)):
+                permuted = labels[shuffled]
+                for fold, part in enumerate(parts):
+                    test[fold, order, place] = estimate(every[fold], permuted[part])
+            for fold, codes in enumerate(some):
+                rest[fold, place] = estimate(codes, np.delete(labels, folds(len(z))[fold]))
     train = test if whole else (test.sum(0) - test) / (FOLDS - 1)
-    return Information(train, test, rest, rows)
+    return Information(train, test, rest if whole else None, rows)
 
 
-def gate(mean: Array) -> NDArray[np.bool_]:
+def gate(mean: Array) -> Mask:
     """Which entries (1 + P, K, L) are above all those of the other permutations.
 
     Each in units of what its factor has at chance, so that one threshold holds for the matrix: at
@@ -122,3 +153,58 @@ def _plug_in(z: NDArray[Any], labels: Labels) -> Array:
         cells = np.bincount(code * classes + labels, minlength=(int(code.max()) + 1) * classes)
         found.append(mutual_information(cells.reshape(-1, classes)))
     return np.array(found)
+
+
+def modularity_of(
+    nmi: Information, kept: Mask, active: Mask, names: Sequence[str], *, weighted: bool
+) -> Part:
+    """How much of what each code knows is of one factor."""
+    every, rest = _shares(nmi, kept, axis=-2)
+    weights = every[1] if weighted else active.astype(float)
+    ways = np.full(len(active), kept.shape[1])
+    each = _rescaled(*every, ways)
+    values = ratio((each * weights).sum(-1), weights.sum(-1))
+    some = rest[1] if weighted else np.repeat(weights[:1], len(rest[1]), 0)
+    without = ratio((_rescaled(*rest, ways[:1]) * some).sum(-1), some.sum(-1))
+    return Part(
+        "InfoM",
+        float(values[0]),
+        interval_of(float(values[0]), without),
+        chance_of(values[1:]),
+        per_code={name: float(x) for name, x, on in zip(names, each[0], active[0]) if on},
+    )
+
+
+def compactness_of(nmi: Information, kept: Mask, active: Mask, names: Sequence[str]) -> Part:
+    """How much of what is known of each factor is in one code."""
+    every, rest = _shares(nmi, kept, axis=-1)
+    ways = active.sum(-1)
+    each = _rescaled(*every, ways)
+    return mean_part("InfoC", each, _rescaled(*rest, ways[:1]), names)
+
+
+def _shares(
+    nmi: Information, kept: Mask, axis: int
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Largest entry and sum along an axis: of every order, and of the true one without each fold.
+
+    Which entry is largest is decided by `train`.
+    """
+    largest, total = _largest(nmi.train * kept, nmi.test * kept, axis)
+    every = largest.sum(0), total.sum(0)
+    if nmi.rest is not None:
+        return every, _largest(nmi.rest * kept[0], nmi.rest * kept[0], axis)
+    return every, ((every[0] - largest)[:, 0], (every[1] - total)[:, 0])
+
+
+def _largest(train: Array, test: Array, axis: int) -> tuple[Array, Array]:
+    most = np.expand_dims(np.argmax(train, axis=axis), axis)
+    return np.take_along_axis(test, most, axis).squeeze(axis), test.sum(axis)
+
+
+def _rescaled(largest: Array, total: Array, ways: NDArray[np.intp]) -> Array:
+    """(share − 1/ways)/(1 − 1/ways); 0 where nothing is shared, and 1 if there is one way only."""
+    even = 1.0 / np.maximum(ways, 1)[:, None]
+    share = np.divide(largest, total, out=np.zeros_like(largest) + even, where=total > 0)
+    scaled = (share - even) / np.where(even < 1, 1 - even, 1.0)
+    return np.where((even < 1) | (total <= 0), scaled, 1.0)

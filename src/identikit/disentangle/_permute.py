@@ -15,6 +15,9 @@ Rows = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 FOLDS = 5
+#: The most rows that disentanglement_lib fits on, and scores.
+TRAIN, TEST = 10_000, 5_000
+PRESETS = (None, "reference")
 #: Numbers in the largest array that permuted factors are gathered into.
 ROOM = 4_000_000
 
@@ -27,6 +30,16 @@ def folds(rows: int, count: int = FOLDS) -> list[slice]:
     """
     ends = (np.arange(count + 1) * rows // count).tolist()
     return [slice(start, stop) for start, stop in pairwise(ends)]
+
+
+def split(rows: int) -> tuple[int, int]:
+    """How many rows to fit on and, after them, to score: two to one, at most 10,000 and 5,000.
+
+    >>> split(300), split(10**6)
+    ((200, 100), (10000, 5000))
+    """
+    train = min(TRAIN, rows * 2 // 3)
+    return train, min(TEST, rows - train)
 
 
 def inside(rows: int, part: slice) -> Mask:
@@ -93,3 +106,10 @@ def check_permuted(count: int, metric: str) -> None:
             f"{metric} takes off what permuted rows share, so it needs at least one permutation; "
             f"permutations is {count}. preset='reference' takes nothing off"
         )
+
+
+def is_reference(preset: str | None) -> bool:
+    """Whether the field's implementation shall be reproduced."""
+    if preset not in PRESETS:
+        raise InputError(f"preset is {preset!r}; expected None (held out) or 'reference'")
+    return preset == "reference"

@@ -9,13 +9,10 @@ from identikit.disentangle import _linear as linear
 from identikit.disentangle._data import prepare
 from identikit.disentangle._factor import Kinds
 from identikit.disentangle._kernel import held_out_kernel
-from identikit.disentangle._linear import gathered, gathered_each
-from identikit.disentangle._parts import mean_part, method
-from identikit.disentangle._permute import check_held_out, pooled, ratio
-from identikit.disentangle._presets import is_reference
+from identikit.disentangle._linear import Sums, gathered, gathered_each
+from identikit.disentangle._permute import check_held_out, is_reference, pooled, ratio
 from identikit.disentangle._registry import metric
-from identikit.disentangle._result import Score
-from identikit.disentangle._sums import Sums
+from identikit.disentangle._result import HELD_OUT, IN_SAMPLE, Score, mean_part, method
 from identikit.errors import InputError
 
 Blocks = Sequence[tuple[list[int], Sums]]
@@ -92,14 +89,15 @@ def r2(
         values, without = _linear(blocks, width, data.eps, reference=reference)
         words = "Least squares with intercept."
     titles = tuple(factor.name for factor in scored)
+    parts = (mean_part("R²", values, without, titles),)
     return Score(
         "r2",
-        (mean_part("R²", values, without, titles),),
+        parts,
         n,
         data.code_names,
         titles,
         excluded,
-        method(words, permutations, held_out=not reference or model == "kernel"),
+        method(words, parts, IN_SAMPLE if reference and model == "linear" else HELD_OUT),
     )
 
 

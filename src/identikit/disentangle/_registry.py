@@ -32,7 +32,7 @@ class Metric:
         Where it comes from.
     place : int
         Where it stands in tables; the same place is shared in the order of names.
-    slow : bool
+    by_name : bool
         Left out unless asked for by name.
     """
 
@@ -44,7 +44,7 @@ class Metric:
     reference: str
     options: Mapping[str, Any] = field(default_factory=dict)
     place: int = 100
-    slow: bool = False
+    by_name: bool = False
 
     def __call__(self, codes: object, factors: object = None, **options: Any) -> Score:
         """The score of codes against factors."""
@@ -64,7 +64,7 @@ def metric(
     reference: str,
     name: str | None = None,
     place: int = 100,
-    slow: bool = False,
+    by_name: bool = False,
     **options: Any,
 ) -> Callable[[F], F]:
     """Register a function of codes and factors as a metric.
@@ -78,7 +78,7 @@ def metric(
     def register(function: F) -> F:
         key = function.__name__ if name is None else name
         METRICS[key] = Metric(
-            key, function, title, question, invariant_to, reference, options, place, slow
+            key, function, title, question, invariant_to, reference, options, place, by_name
         )
         return function
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from identikit._linalg import Array
+from identikit.disentangle._permute import FOLDS
 
 Interval = tuple[float, float]
+
+#: With fewer permutations than this, their range is from the smallest to the largest.
+FEW = 40
+#: Where a score is from.
+HELD_OUT, IN_SAMPLE = f"Held out over {FOLDS} folds", "In sample"
+ONE_SPLIT = "Fitted on some rows and scored on the others"
 
 
 @dataclass(frozen=True)
 class Chance:
     """What codes that know nothing would score: the rows of the factors were permuted.
 
-    `interval` holds 95 % of the `permutations` values.
+    `interval` holds 95 % of the `permutations` values, or all if they are fewer than 40.
     """
 
     mean: float
@@ -81,7 +90,8 @@ class Score:
 
     `parts` are its numbers, and `value`, `interval`, `chance` and `per_factor` are those of the
     first. `matrix` (codes × factors, named by `codes` and `factors`) shows `matrix_of`. `n` rows
-    were scored; `excluded` names what was not. `method` says how all this came to be.
+    were scored; `excluded` names what was not. `method` says how all this came to be, and
+    `warnings` why these data are a hard case for the metric.
     """
 
     metric: str
@@ -93,6 +103,7 @@ class Score:
     method: str
     matrix: Array | None = None
     matrix_of: str | None = None
+    warnings: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Part:
         """The part of that name."""
@@ -133,4 +144,75 @@ class Score:
             "matrix_of": self.matrix_of,
             "excluded": [vars(each) for each in self.excluded],
             "method": self.method,
+            "warnings": list(self.warnings),
         }
+
+
+def mean_part(
+    name: str, values: Array, without: Array, titles: Sequence[str], least: float = -np.inf
+) -> Part:
+    """A mean over factors.
+
+    Parameters
+    ----------
+    name : str
+    values : array (1 + P, K)
+        One a factor, in the true order of rows and in permuted ones.
+    without : array (F, K)
+        In the true order, without each fold.
+    titles : sequence of str
+        The factors' names.
+    least : float
+        The least value possible.
+    """
+    mean = values.mean(-1)
+    return Part(
+        name,
+        float(mean[0]),
+        interval_of(float(mean[0]), without.mean(-1), least),
+        chance_of(mean[1:]),
+        named(titles, values[0]),
+    )
+
+
+def interval_of(value: float, without: Array, least: float = -np.inf) -> Interval | None:
+    """95 % jackknife interval from the values without each fold; None with fewer than two.
+
+    Cut off at the least value possible, and at 1.
+    """
+    from identikit.inference import jackknife_interval
+
+    if len(without) < 2:
+        return None
+    low, high = jackknife_interval(value, without, floor=least)
+    return low, max(min(high, 1.0), value)
+
+
+def chance_of(null: Array) -> Chance | None:
+    """The mean and the range of a value over permutations of the rows; None of none."""
+    if not len(null):
+        return None
+    few = len(null) < FEW
+    low, high = np.quantile(null, (0.0, 1.0) if few else (0.025, 0.975))
+    return Chance(float(null.mean()), (float(low), float(high)), len(null))
+
+
+def named(names: Sequence[str], values: Array) -> dict[str, float]:
+    """Values by name, as plain numbers."""
+    return dict(zip(names, map(float, values), strict=True))
+
+
+def method(what: str, parts: Sequence[Part], where: str) -> str:
+    """How a score, its interval and its chance level came to be, in words."""
+    counts: dict[int, list[str]] = {}
+    for part in parts:
+        if part.chance is not None:
+            counts.setdefault(part.chance.permutations, []).append(part.name)
+    each = [
+        f"{count} permutations of rows" + (f" ({', '.join(names)})" if len(counts) > 1 else "")
+        for count, names in counts.items()
+    ]
+    chance = f" Chance: {', '.join(each)}" if each else ""
+    if counts:
+        chance += "; its range is all of them." if min(counts) < FEW else "."
+    return f"{what} {where}; interval by the jackknife over {FOLDS} folds.{chance}"

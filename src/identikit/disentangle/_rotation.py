@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array
 from identikit.disentangle import _linear as linear
 from identikit.disentangle._data import prepare
 from identikit.disentangle._factor import Kinds
+from identikit.disentangle._linear import Sums, fold_sums, standardised, whitened
 from identikit.disentangle._mcc import signed
-from identikit.disentangle._permute import FOLDS, check_held_out
-from identikit.disentangle._presets import is_reference
+from identikit.disentangle._permute import FOLDS, check_held_out, is_reference
 from identikit.disentangle._result import Interval
-from identikit.disentangle._sums import fold_sums, standardised, whitened
 
 ROTATIONS = 200
 
@@ -33,8 +31,10 @@ class RotationLevel:
     """MCC of codes whose axes are arbitrary.
 
     `of_factors`: the K factors themselves (variance 1) after a rotation, which hold all and
-    disentangle nothing; None for a single factor. `of_codes`: these codes, whitened and rotated. If
-    MCC is not above the second, the axes of the codes mean no more than others would.
+    disentangle nothing; None for a single factor. `of_codes`: what these codes hold, the K fits of
+    the factors by least squares from all codes, whitened and rotated (of a single factor, the codes
+    themselves). If MCC is not above the second, the axes of the codes mean no more than others
+    would.
     """
 
     of_factors: Level | None
@@ -86,23 +86,41 @@ def rotation_level(
         columns.append(whole[rows])
     s = standardised(np.column_stack(columns))
     rng = np.random.default_rng(data.seed)
+    both = (s, whitened(data.codes[rows], data.eps))
+    factors, codes = (_parts(fold_sums(z, s, FOLDS), whole=reference) for z in both)
+    several = len(scored) > 1
     return RotationLevel(
-        _level(s, s, rotations, rng, whole=reference) if len(scored) > 1 else None,
-        _level(whitened(data.codes[rows], data.eps), s, rotations, rng, whole=reference),
+        _level(*factors, rotations, rng) if several else None,
+        _level(*(_fits(*codes, data.eps) if several else codes), rotations, rng),
         len(scored),
         rotations,
     )
 
 
-def _level(z: Array, s: Array, rotations: int, rng: np.random.Generator, *, whole: bool) -> Level:
-    sums = fold_sums(z, s, FOLDS)
-    width, values = z.shape[1], []
+def _parts(sums: Sums, *, whole: bool) -> tuple[Sums, Sums]:
+    """Rows to match on and rows to score."""
+    return (sums.total(), sums.total()) if whole else (sums.without_each(), sums)
+
+
+def _fits(train: Sums, test: Sums, eps: float) -> tuple[Sums, Sums]:
+    """The fits of all factors in place of the codes, whitened, both by the train rows."""
+    whole = test.total()
+    values, vectors = np.linalg.eigh(whole.mapped(linear.coefficients(whole, eps)[0]).cov_zz[0])
+    # Fewer codes than factors have fewer fits that are independent.
+    by = linear.coefficients(train, eps) @ vectors[:, values > 1e-8 * values[-1]]
+    values, vectors = np.linalg.eigh(train.mapped(by).cov_zz)
+    scale = 1 / np.sqrt(np.maximum(values, 1e-12 * values[:, -1:]))
+    # Back to the axes before: so one rotation is the same in every fold.
+    by = by @ (vectors * scale[:, None]) @ vectors.swapaxes(1, 2)
+    return train.mapped(by), test.mapped(by)
+
+
+def _level(train: Sums, test: Sums, rotations: int, rng: np.random.Generator) -> Level:
+    width, values = train.z.shape[1], []
     for _ in range(rotations):
         turn, upper = np.linalg.qr(rng.normal(size=(width, width)))
-        # The signs make it uniform over all rotations and reflections.
-        turned = sums.mapped(turn * np.sign(np.diagonal(upper)))
-        train, test = (turned.total(),) * 2 if whole else (turned.without_each(), turned)
-        pairs = [linear.correlations(each)[:, :, None] for each in (train, test)]
-        values.append(signed(*pairs).sum(-1).mean() / min(s.shape[1], width))
+        turn *= np.sign(np.diagonal(upper))  # uniform over all rotations and reflections
+        pairs = [linear.correlations(each.mapped(turn))[:, :, None] for each in (train, test)]
+        values.append(signed(*pairs).sum(-1).mean() / min(train.s.shape[1], width))
     low, high = np.quantile(values, (0.025, 0.975))
     return Level(float(np.mean(values)), (float(low), float(high)))

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from identikit._linalg import Array, inverse_or_zero
 from identikit.disentangle import _linear as linear
 from identikit.disentangle._data import Data, prepare
 from identikit.disentangle._factor import DISCRETE, Factor, Kinds
-from identikit.disentangle._parts import mean_part, method
-from identikit.disentangle._permute import check_held_out, check_noise, pooled
-from identikit.disentangle._presets import is_reference
+from identikit.disentangle._permute import (
+    FOLDS,
+    check_held_out,
+    check_noise,
+    is_reference,
+    orders,
+    pooled,
+    ratio,
+    split,
+)
+from identikit.disentangle._probe import fitted
 from identikit.disentangle._registry import metric
-from identikit.disentangle._result import Score
-from identikit.disentangle._sap_reference import reference_scores
+from identikit.disentangle._result import HELD_OUT, ONE_SPLIT, Score, mean_part, method
 from identikit.disentangle._tables import Counts, default_bins, tables
 
 PERMUTATIONS, REFERENCE_PERMUTATIONS = 50, 5
@@ -75,7 +84,7 @@ def sap(
     check_held_out(data.rows, "SAP")
     titles = tuple(factor.name for factor in data.factors)
     if reference:
-        matrices, rest, n = reference_scores(data, count)
+        matrices, rest, n = _reference(data, count)
         values, without, matrix = gaps(matrices), gaps(rest), matrices[0]
         words = "LinearSVC, one code at a time; squared correlation of continuous factors."
     else:
@@ -85,14 +94,15 @@ def sap(
             f"Lines, and classes in {bins} bins of equal frequency.",
             data.known_rows(data.factors),
         )
+    parts = (mean_part("SAP", values, without, titles),)
     return Score(
         "sap",
-        (mean_part("SAP", values, without, titles),),
+        parts,
         n,
         data.code_names,
         titles,
         data.excluded,
-        method(words, count, held_out=not reference),
+        method(words, parts, ONE_SPLIT if reference else HELD_OUT),
         matrix,
         "score of one code",
     )
@@ -120,7 +130,8 @@ def _held_out(data: Data, bins: int, count: int, noise: float) -> tuple[Array, A
         places = [data.factors.index(factor) for factor in some]
         best = np.argsort(-train, axis=-2, kind="stable")
         top = np.take_along_axis(over, best, axis=-2)
-        gap = top[..., 0, :] - (top[..., 1, :] if top.shape[-2] > 1 else 0.0)
+        # A line that does worse than the mean does as well as none.
+        gap = top[..., 0, :] - (np.maximum(top[..., 1, :], 0.0) if top.shape[-2] > 1 else 0.0)
         values[:, places], rest = pooled(gap, under)
         without[:, places] = rest[:, 0]
         matrix[:, places] = pooled(over[:, 0], under[:, 0, None])[0]
@@ -171,3 +182,42 @@ def _by_lines(data: Data, others: Sequence[Factor], count: int) -> tuple[Array, 
     fits, over, under = linear.gathered_each(parts, len(others))
     # Codes come before permutations in the sums, after them here.
     return fits.swapaxes(1, 2), over.swapaxes(1, 2), under
+
+
+def _reference(data: Data, count: int) -> tuple[Array, Array, int]:
+    """Scores (1 + P, L, K) of the published code, without each fold (F, L, K), and rows."""
+    shape = (1 + count, data.codes.shape[1], len(data.factors))
+    scores, rest = np.empty(shape), np.empty((FOLDS, *shape[1:]))
+    most = 0
+    for place, factor in enumerate(data.factors):
+        ((z, _, _),) = data.blocks([factor])
+        train, test = split(len(z))
+        most = max(most, train + test)
+        values = factor.values if factor.labels is None else factor.labels
+        for order, rows in enumerate(orders(len(z), count, data.seed)):
+            used = values[rows][: train + test]
+            scores[order, :, place] = _column(z[: train + test], used, train, factor, data.seed)
+        kept = np.arange(train + test)
+        for fold in range(FOLDS):
+            some = kept[kept % FOLDS != fold]
+            part = int(np.count_nonzero(some < train))
+            rest[fold, :, place] = _column(z[some], values[some], part, factor, data.seed)
+    return scores, rest, most
+
+
+def _column(z: Array, values: NDArray[Any], train: int, factor: Factor, seed: int) -> Array:
+    """The score of every code for one factor."""
+    from sklearn.svm import LinearSVC
+
+    if factor.labels is None:
+        centred = z[:train] - z[:train].mean(0)
+        target = values[:train] - values[:train].mean()
+        return ratio((target @ centred) ** 2, (centred**2).sum(0) * (target @ target))
+    if len(np.unique(values[:train])) < 2:  # rows of one class only: nothing to learn
+        return np.full(z.shape[1], float(np.mean(values[train:] == values[0])))
+    found = []
+    for code in z.T:
+        machine = LinearSVC(C=0.01, class_weight="balanced", random_state=seed)
+        fitted(machine, code[:train, None], values[:train])
+        found.append(np.mean(machine.predict(code[train:, None]) == values[train:]))
+    return np.array(found)

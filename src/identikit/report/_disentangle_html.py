@@ -12,7 +12,7 @@ from identikit.report._svg import inline
 
 FIGURE_LABEL = (
     "One panel a metric: a matrix of codes, from top to bottom, and factors, from left to right. "
-    "Darker cells are larger. The numbers are in the JSON document."
+    "Stronger colours are larger. The numbers are in the JSON document."
 )
 
 

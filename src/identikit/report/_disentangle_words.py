@@ -40,7 +40,7 @@ def lead(found: Disentanglement) -> str:
         says += f"; chance scores {number(score.chance.mean, 2)}"
     if level is not None:
         own, others = level.of_codes, level.of_factors
-        says += f", these codes with arbitrary axes {_with(own.mean, own.interval)}"
+        says += f", what these codes hold on arbitrary axes {_with(own.mean, own.interval)}"
         if others is not None:
             turned = _with(others.mean, others.interval)
             says += f", an arbitrary rotation of the factors themselves {turned}"
@@ -65,6 +65,8 @@ def _with(value: float, interval: Interval) -> str:
 
 
 def messages(found: Disentanglement) -> list[str]:
-    """What was left out, and why."""
+    """What was left out and why, and what makes a hard case."""
     said = [f"{each.what} {each.name!r}: {each.reason}" for each in found.excluded]
+    for name, score in found.scores.items():
+        said += [f"{name}: {warning}" for warning in score.warnings]
     return said + [f"{name} was not computed: {reason}" for name, reason in found.absent.items()]

@@ -1,0 +1,262 @@
+"""Wells and cells in batches: what nelson-batches reads, and wells whose answers are known.
+
+A set is rows of features, the batch of each row, and what was done to it (or what it is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+from identikit.errors import InputError, require
+from identikit.studies._data import Data, Need
+
+Strings = NDArray[np.str_]
+CONTROL = "control"
+
+RAW = Need(
+    "cell_microscopy/bbbc021_per_well_raw.parquet",
+    "BBBC021: plate, week, well, compound, concentration, moa, then features",
+)
+NORMALISED = Need(
+    "cell_microscopy/bbbc021_normalized_fs.parquet",
+    "BBBC021 by plate: Metadata_Plate, _Well, _Compound, _Concentration, _moa, then features",
+)
+LINES = Need("singlecell/cell_lines.npz", "pcs (n, 20), dataset and cell_type (n,)")
+PBMC = Need("singlecell/pbmc_3500.npz", "pcs and pcs_harmonized (n, 30), donor (n,)")
+RXRX3 = Need(
+    "rxrx3_core/OpenPhenom_rxrx3_core_embeddings.parquet",
+    "RxRx3-core: well_id and 384 features of OpenPhenom a well",
+)
+RXRX3_WELLS = Need(
+    "rxrx3_core/metadata_rxrx3_core.csv",
+    "RxRx3-core: well_id, experiment_name, gene, treatment, perturbation_type",
+)
+# The genes that the paper's table is known to have, and probably has.
+GENES = ("EIF3H", "CYP11B1", "PLK1", "HCK", "MTOR", "SRC")
+
+
+@dataclass(frozen=True, eq=False)
+class Wells:
+    """Rows of features in batches.
+
+    Attributes
+    ----------
+    name : str
+        Of the set.
+    x : array (n, d)
+    batch, label : arrays (n,) of str
+        Where the row is from; what was done to it, `CONTROL` if nothing was. One label for all
+        rows: nothing is known of them.
+    units : bool
+        Whether features have units of their own, and are scaled one by one; principal components
+        are not.
+    """
+
+    name: str
+    x: Array
+    batch: Strings
+    label: Strings
+    units: bool
+
+    @property
+    def control(self) -> NDArray[np.bool_]:
+        """Which rows are controls."""
+        return np.asarray(self.label == CONTROL)
+
+
+def read(name: str, data: Data) -> Wells:
+    """A set by its name; a process reads it once.
+
+    Parameters
+    ----------
+    name : str
+        One of `SETS`.
+    data : Data
+        The folder; "planted" needs none.
+    """
+    if name not in SETS:
+        raise InputError(f"there is no set {name!r}; there are {', '.join(SETS)}")
+    return _read(name, data)
+
+
+@lru_cache(maxsize=8)
+def _read(name: str, data: Data) -> Wells:
+    return SETS[name](name, data)
+
+
+def planted(
+    seed: int = 0,
+    batches: int = 6,
+    controls: int = 80,
+    treated: int = 3,
+    batch_effect: float = 2.0,
+    effect: float = 2.0,
+) -> tuple[Wells, Array]:
+    """Wells of 40 features, mixed from 16 independent axes and little noise, and the axes.
+
+    Axes are Laplace noise of unit variance. To the first three each batch adds a shift of its own,
+    and to the next six one treatment each adds `effect`; seven are neither. What ICA presupposes
+    holds, and few wells of many axes are what a sparse learner is for.
+
+    Parameters
+    ----------
+    seed : int
+        Of everything.
+    batches, controls, treated : int
+        Batches; controls in each; wells of each of the six treatments in each.
+    batch_effect : float
+        Standard deviation of a batch's shifts.
+    effect : float
+        What a treatment adds to its axis.
+
+    Returns
+    -------
+    Wells, array (n, 16)
+    """
+    rng = np.random.default_rng(seed)
+    one = np.repeat([CONTROL, *"abcdef"], [controls, *6 * [treated]])
+    label, batch = np.tile(one, batches), np.repeat(np.arange(batches), len(one))
+    axes = rng.laplace(scale=0.5**0.5, size=(len(label), 16))
+    axes[:, :3] += batch_effect * rng.normal(size=(batches, 3))[batch]
+    for place, name in enumerate("abcdef", 3):
+        axes[label == name, place] += effect
+    # Not orthogonal: else the principal components would be the axes.
+    x = axes @ rng.normal(size=(16, 40)) + 0.05 * rng.normal(size=(len(label), 40))
+    names = np.array([f"batch {number + 1}" for number in range(batches)])
+    return Wells("planted", x, names[batch], label, units=False), axes
+
+
+def _planted(_name: str, _data: Data) -> Wells:
+    return planted()[0]
+
+
+def _bbbc021(name: str, data: Data) -> Wells:
+    need, names = RAW, ["plate", "compound", "moa", "concentration"]
+    if name == "bbbc021_normalised":
+        need, names = (
+            NORMALISED,
+            [f"Metadata_{key}" for key in ("Plate", "Compound", "moa", "Concentration")],
+        )
+    table = _table(_path(data, need), need)
+    plate, compound, moa, _ = _columns(table, names, need)
+    # A plate is named after its week: "Week10_40111".
+    week = np.array([text.split("_")[0] for text in plate])
+    label = np.where(moa == "DMSO", CONTROL, moa)
+    for each in np.unique(compound[label != CONTROL]):
+        weeks = np.unique(week[compound == each])
+        if len(weeks) > 1:
+            raise InputError(
+                f"{need.file}: {str(each)!r} is in {', '.join(weeks)}; a compound must be in one "
+                "week, so that a week that is held out has compounds that no other week has"
+            )
+    features = _features(table.drop(columns=names), need)
+    return Wells(name, features, week, label, units=True)
+
+
+def _rxrx3_core(name: str, data: Data) -> Wells:
+    import pandas as pd
+
+    path = _path(data, RXRX3_WELLS)
+    try:
+        wells = pd.read_csv(path, low_memory=False)
+    except (OSError, ValueError) as error:
+        raise _damaged(path, RXRX3_WELLS, error) from error
+    kind, gene, treatment, _ = _columns(
+        wells, ["perturbation_type", "gene", "treatment", "experiment_name"], RXRX3_WELLS
+    )
+    wells = wells.assign(label=np.where(treatment == "EMPTY_control", CONTROL, gene))
+    wells = wells[(kind == "CRISPR") & np.isin(wells["label"], (CONTROL, *GENES))]
+    table = _table(_path(data, RXRX3), RXRX3)
+    _columns(table, ["well_id"], RXRX3)
+    joined = wells[["well_id", "experiment_name", "label"]].merge(table, on="well_id")
+    if not set(GENES) & set(joined["label"]) or CONTROL not in set(joined["label"]):
+        raise InputError(
+            f"{RXRX3_WELLS.file} and {RXRX3.file} have no well in common of {', '.join(GENES)} or "
+            "of EMPTY_control; give those of RxRx3-core"
+        )
+    batch, label = _columns(joined, ["experiment_name", "label"], RXRX3)
+    features = joined.drop(columns=["well_id", "experiment_name", "label"])
+    return Wells(name, _features(features, RXRX3), batch, label, units=True)
+
+
+def _cell_lines(name: str, data: Data) -> Wells:
+    x, batch, label = _archive(_path(data, LINES), LINES, "pcs", "dataset", "cell_type")
+    return Wells(name, x, batch, label, units=False)
+
+
+def _pbmc(name: str, data: Data) -> Wells:
+    pcs = "pcs_harmonized" if name == "pbmc_harmony" else "pcs"
+    x, donor = _archive(_path(data, PBMC), PBMC, pcs, "donor")
+    return Wells(name, x, donor, np.full(len(x), "cell"), units=False)
+
+
+SETS: dict[str, Callable[[str, Data], Wells]] = {
+    "planted": _planted,
+    "bbbc021_raw": _bbbc021,
+    "bbbc021_normalised": _bbbc021,
+    "cell_lines": _cell_lines,
+    "pbmc": _pbmc,
+    "pbmc_harmony": _pbmc,
+    "rxrx3_core": _rxrx3_core,
+}
+
+
+def _path(data: Data, need: Need) -> Path:
+    path = data.locate(need)
+    assert path is not None  # nothing stands in for these
+    return path
+
+
+def _damaged(path: Path, need: Need, error: object) -> InputError:
+    return InputError(f"{path} is damaged or of another kind ({error}); expected {need.contains}")
+
+
+def _table(path: Path, need: Need) -> Any:
+    import pandas as pd
+
+    require("pyarrow", "io", f"reading {need.file}")
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+        raise _damaged(path, need, error) from error
+
+
+def _columns(table: Any, names: list[str], need: Need) -> list[Strings]:
+    missing = [column for column in names if column not in table]
+    if missing:
+        raise InputError(
+            f"{need.file} has no column {', '.join(missing)}; expected {need.contains}"
+        )
+    return [table[column].to_numpy().astype(str) for column in names]
+
+
+def _features(table: Any, need: Need) -> Array:
+    """All columns of numbers."""
+    x: Array = table.select_dtypes("number").to_numpy(np.float64)
+    return _finite(x, need)
+
+
+def _archive(path: Path, need: Need, pcs: str, *names: str) -> tuple[Any, ...]:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            x, *columns = (archive[name] for name in (pcs, *names))
+    except (KeyError, ValueError, OSError, EOFError, BadZipFile) as error:
+        raise _damaged(path, need, error) from error
+    return _finite(x.astype(np.float64), need), *(column.astype(str) for column in columns)
+
+
+def _finite(x: Array, need: Need) -> Array:
+    rows = np.flatnonzero(~np.isfinite(x).all(axis=1))
+    if x.size == 0 or len(rows):
+        found = f"{len(rows)} rows with NaN or infinity (first: {rows[0]})" if x.size else "nothing"
+        raise InputError(f"the features in {need.file} hold {found}; expected {need.contains}")
+    return x

@@ -1,0 +1,251 @@
+"""Networks of which several seeds are compared: autoencoders, orthogonal or not, and a classifier.
+
+Needs PyTorch; studies import it inside their functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from identikit.learn import MLP, Lookup, ResNet, Run, SoftmaxNet, shuffled, supervised, train
+from identikit.learn._run import rows
+from identikit.studies import _text_models
+from identikit.studies._data import Data
+from identikit.studies._store import Record
+from identikit.studies._study import Settings
+
+
+class Orthogonal(nn.Module):
+    """A linear layer with a bias, whose matrix has orthonormal rows or columns, whichever fit.
+
+    They are the Gram–Schmidt basis of the stored weight: any step of any optimiser leaves the layer
+    orthogonal, and many seeds can be trained as one stack.
+
+    Parameters
+    ----------
+    width, out : int
+        Entries of an input and of an output.
+    """
+
+    def __init__(self, width: int, out: int) -> None:
+        super().__init__()
+        tall = torch.empty(max(width, out), min(width, out))
+        self.weight = nn.Parameter(nn.init.orthogonal_(tall))
+        self.bias = nn.Parameter(torch.zeros(out))
+        self.narrows = out < width
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of (n, width) to (n, out)."""
+        q, r = torch.linalg.qr(self.weight)
+        # Signs as of Gram–Schmidt, so that a small step of the weight is a small step of the basis.
+        q = q * torch.diagonal(r).sign()
+        out: Tensor = x @ (q if self.narrows else q.mT) + self.bias
+        return out
+
+
+def orthogonal_autoencoder(sizes: Sequence[int], leak: float) -> SoftmaxNet:
+    """Encoder f and decoder g of orthogonal layers, each but the latent one with a LeakyReLU.
+
+    With K layers in the decoder its singular values lie from leak^K to 1 everywhere.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Widths, from the input's to the latents'; the decoder has them in reverse.
+    leak : float
+        Slope of the LeakyReLU for negative inputs.
+    """
+    f, g = nn.Sequential(), nn.Sequential()
+    for side, widths in ((f, sizes), (g, sizes[::-1])):
+        for width, out in pairwise(widths):
+            side.extend([Orthogonal(width, out), nn.LeakyReLU(leak)])
+    return SoftmaxNet(f[:-1], g)
+
+
+def autoencoder(sizes: Sequence[int]) -> SoftmaxNet:
+    """Encoder f and decoder g of plain layers with LeakyReLU between.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        As for `orthogonal_autoencoder`.
+    """
+    return SoftmaxNet(MLP(sizes, "leaky_relu"), MLP(sizes[::-1], "leaky_relu"))
+
+
+def reconstruction(net: SoftmaxNet, x: Tensor) -> Tensor:
+    """E‖x − g(f(x))‖²: an objective.
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        An autoencoder.
+    x : Tensor (n, ...)
+        Inputs, which are flattened to rows.
+    """
+    x = x.flatten(1)
+    loss: Tensor = (net.g(net.f(x)) - x).square().sum(-1).mean()
+    return loss
+
+
+@torch.no_grad()
+def unexplained(net: SoftmaxNet, x: Tensor) -> float:
+    """E‖x − g(f(x))‖² over E‖x − Ex‖².
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        An autoencoder.
+    x : Tensor (n, ...)
+        Inputs.
+    """
+    x = x.flatten(1)
+    return float(reconstruction(net, x) / (x - x.mean(0)).square().sum(-1).mean())
+
+
+@torch.no_grad()
+def inside(net: SoftmaxNet, x: Tensor) -> NDArray[np.float32]:
+    """What enters the last block of a classifier, averaged over the image: (n, channels).
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        Of which f is a `ResNet`.
+    x : Tensor (n, 3, H, W)
+        Images.
+    """
+    assert isinstance(net.f, ResNet)
+    return rows(nn.Sequential(net.f.stages[:-1], nn.AdaptiveAvgPool2d(1), nn.Flatten()), x)
+
+
+def pixels(images: NDArray[np.uint8], side: int) -> Tensor:
+    """Images as (n, 3, side, side), from −1 to 1; with a smaller side, means of squares."""
+    x = torch.from_numpy(images).permute(0, 3, 1, 2) / 127.5 - 1
+    return nn.functional.avg_pool2d(x, 32 // side)
+
+
+def learn_autoencoder(seed: int, folder: Path, data: Data, settings: Settings) -> Record:
+    """An autoencoder without any other loss: a unit of work.
+
+    Parameters
+    ----------
+    seed : int
+        Of the initialisation, and of the order of the data.
+    folder : Path
+        For checkpoints.
+    data : Data
+        Of the images.
+    settings : Settings
+        `side`, `widths`, `batch`, `autoencoder_steps` and `lr`.
+
+    Returns
+    -------
+    Record
+        A row of how well it does what it was trained for; what its layer gives for test images,
+        by stage.
+    """
+    s, images = settings, data.images()
+    x, test = (pixels(part, s.side) for part in (images.x_train, images.x_test))
+    run = train(
+        partial(autoencoder, [x[0].numel(), *s.widths]), reconstruction, shuffled((x,), s.batch),
+        s.autoencoder_steps, seeds=[seed], lr=s.lr, snapshots=[0], folder=folder,
+    )  # fmt: skip
+    views = {stage: run.embed(test, step)[f"seed {seed}"] for stage, step in _stages(run)}
+    left = unexplained(run.net(seed), test)
+    return _record("autoencoder", seed, "variance unexplained", left, views)
+
+
+def learn_classifier(seed: int, folder: Path, data: Data, settings: Settings) -> Record:
+    """A residual network with a vector a class, and what enters its last block: a unit of work.
+
+    Parameters
+    ----------
+    seed, folder, data
+        As for `learn_autoencoder`.
+    settings : Settings
+        `side`, `channels`, `blocks`, `batch`, `classifier_steps` and `lr`.
+    """
+    s, images = settings, data.images()
+    x, test = (pixels(part, s.side) for part in (images.x_train, images.x_test))
+    run = train(
+        partial(classifier, s.channels, s.blocks, len(images.names)), supervised,
+        shuffled((x, torch.from_numpy(images.y_train)), s.batch), s.classifier_steps, seeds=[seed],
+        lr=s.lr, snapshots=[0], folder=folder,
+    )  # fmt: skip
+    views = {stage: inside(run.net(seed, step), test) for stage, step in _stages(run)}
+    likeliest = run.model(seed, test).log_prob().argmax(axis=1)
+    return _record("classifier", seed, "accuracy", np.mean(likeliest == images.y_test), views)
+
+
+def classifier(channels: int, blocks: Sequence[int], classes: int) -> SoftmaxNet:
+    """f is a residual network with as many entries as first channels, g a vector a class."""
+    return SoftmaxNet(ResNet(channels, channels, blocks), Lookup(classes, channels))
+
+
+def _of_gpt2(settings: Settings) -> Settings:
+    """The settings that begin with gpt2_, under the names that the study of GPT-2s has."""
+    return Settings(
+        {k.removeprefix("gpt2_"): v for k, v in settings.items() if k.startswith("gpt2_")}
+    )
+
+
+def text_for_gpt2(data: Data, settings: Settings) -> Record:
+    """Rows of tokens: a unit of work.
+
+    Parameters
+    ----------
+    data : Data
+        The text.
+    settings : Settings
+        Those that begin with gpt2_.
+    """
+    return _text_models.tokens(_of_gpt2(settings), data)
+
+
+def learn_gpt2(seed: int, folder: Path, text: Record, settings: Settings) -> Record:
+    """A GPT-2 as of the study roeder-gpt2, and the states of test tokens: a unit of work.
+
+    Parameters
+    ----------
+    seed, folder
+        As for `learn_autoencoder`.
+    text : Record
+        Of `text_for_gpt2`.
+    settings : Settings
+        Those that begin with gpt2_; `gpt2_back` layers before the last is the layer.
+    """
+    s, vocabulary = _of_gpt2(settings), text.rows[0]["vocabulary"]
+    record = _text_models.learn(s.width, seed, folder, text.arrays, vocabulary, s)
+    run = _text_models.restored((s.width, seed, record), vocabulary, s)
+    test = text.arrays["test"][:, :-1]
+    views = {stage: _text_models.states(run, step, s.back, test) for stage, step in _stages(run)}
+    return _record("gpt2", seed, "loss (nats)", record.rows[-1]["validation"], views)
+
+
+def _stages(run: Run) -> Iterable[tuple[str, int]]:
+    """Names and steps of the first and the last snapshot."""
+    return zip(("untrained", "trained"), run.snapshots, strict=True)
+
+
+def _record(
+    model: str, seed: int, measure: str, fit: Any, views: dict[str, NDArray[np.float32]]
+) -> Record:
+    return Record(
+        [{"model": model, "seed": seed, "measure": measure, "fit": float(fit)}], {**views}
+    )
+
+
+LEARN: dict[str, Callable[..., Record]] = {
+    "autoencoder": learn_autoencoder,
+    "classifier": learn_classifier,
+    "gpt2": learn_gpt2,
+}

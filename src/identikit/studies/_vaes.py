@@ -1,0 +1,136 @@
+"""A small autoencoder of images, plain and variational, as networks that `learn.train` takes.
+
+`f` of a plain network gives the latents z; of a variational one, mean μ and log-variance l side by
+side. `g` gives the logits of the pixels. Losses are nats an image of 64×64 pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from identikit.learn import SoftmaxNet
+
+# Images are 32×32 means over squares of four pixels; each mean counts as four, so that a β means
+# the same as for whole images.
+SIDE, FOUR = 32, 4
+
+
+def build(latents: int, hidden: Sequence[int], variational: bool) -> SoftmaxNet:
+    """Fully connected layers, and the same backwards.
+
+    Parameters
+    ----------
+    latents : int
+        Width of the code.
+    hidden : sequence of int
+        Widths of the layers between image and code.
+    variational : bool
+        Whether f gives a log-variance beside each mean.
+    """
+    from identikit.learn import MLP, SoftmaxNet
+
+    encoder = MLP([SIDE**2, *hidden, latents * (2 if variational else 1)])
+    return SoftmaxNet(encoder, MLP([latents, *reversed(hidden), SIDE**2]))
+
+
+def reconstruction(net: SoftmaxNet, z: Tensor, x: Tensor) -> Tensor:
+    """−log p(x|z), summed over pixels, the mean over images."""
+    from torch.nn.functional import binary_cross_entropy_with_logits
+
+    total = binary_cross_entropy_with_logits(net.g(z), x, reduction="sum")
+    return FOUR * total / len(x)
+
+
+def autoencoder(net: SoftmaxNet, x: Tensor) -> Tensor:
+    """Reconstruction only: −log p(x|f(x)).
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        A plain network.
+    x : Tensor (n, 32²)
+        Images from 0 to 1.
+    """
+    return reconstruction(net, net.f(x), x)
+
+
+def beta_vae(net: SoftmaxNet, x: Tensor, beta: float) -> Tensor:
+    """−log p(x|z) + β KL(q(z|x) ‖ N(0, I)), of Higgins et al. 2017.
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        A variational network.
+    x : Tensor (n, 32²)
+        Images from 0 to 1.
+    beta : float
+        Weight of the divergence.
+    """
+    mean, log_variance = net.f(x).chunk(2, dim=1)
+    divergence = 0.5 * (log_variance.exp() + mean**2 - 1 - log_variance).sum(1).mean()
+    loss: Tensor = reconstruction(net, sample(mean, log_variance), x) + beta * divergence
+    return loss
+
+
+def beta_tcvae(net: SoftmaxNet, x: Tensor, beta: float, rows: int) -> Tensor:
+    """−log p(x|z) + I(x; z) + β TC(z) + Σ_j KL(q(z_j) ‖ N(0, 1)), of Chen et al. 2018.
+
+    The three are estimated in the batch, with the densities of `log_densities`.
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        A variational network.
+    x : Tensor (n, 32²)
+        Images from 0 to 1.
+    beta : float
+        Weight of the total correlation.
+    rows : int
+        Of the whole training set.
+    """
+    mean, log_variance = net.f(x).chunk(2, dim=1)
+    z = sample(mean, log_variance)
+    own = log_normal(z, mean, log_variance).sum(1)
+    prior = log_normal(z, 0 * z, 0 * z).sum(1)
+    joint, product = log_densities(z, mean, log_variance, rows)
+    penalty = (own - joint) + beta * (joint - product) + (product - prior)
+    return reconstruction(net, z, x) + penalty.mean()
+
+
+def sample(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """z = μ + σ ε."""
+    import torch
+
+    return mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
+
+
+def log_normal(z: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
+    """Entry by entry, log N(z; μ, σ²)."""
+    return -0.5 * (math.log(2 * math.pi) + log_variance + (z - mean) ** 2 * (-log_variance).exp())
+
+
+def log_densities(
+    z: Tensor, mean: Tensor, log_variance: Tensor, rows: int
+) -> tuple[Tensor, Tensor]:
+    """log q(z) and Σ_j log q(z_j), each q a mixture over the batch by stratified weights.
+
+    An image's own component has the weight 1/N, N = `rows`; of the n − 1 others, one has
+    (N − n + 1)/(N (n − 1)) and each of the rest 1/(n − 1), so that together they have 1 − 1/N.
+    """
+    import torch
+
+    n = len(z)
+    each = log_normal(z[:, None], mean[None], log_variance[None])
+    weights = torch.full((n, n), 1 / (n - 1))
+    weights.fill_diagonal_(1 / rows)
+    places = torch.arange(n)
+    weights[places, (places + 1) % n] = (rows - n + 1) / (rows * (n - 1))
+    logs = weights.log()
+    joint = torch.logsumexp(each.sum(2) + logs, dim=1)
+    product = torch.logsumexp(each + logs[:, :, None], dim=1).sum(1)
+    return joint, product

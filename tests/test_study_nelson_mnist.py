@@ -1,0 +1,314 @@
+"""nelson-mnist: orthogonal layers, both laws, the images, the claims, and that they can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+
+from conftest import close
+from identikit.errors import InputError
+from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Data, Result, Settings, Tables, run
+from identikit.studies import nelson_mnist as study
+
+torch = pytest.importorskip("torch")
+
+from identikit.learn import bilipschitz  # noqa: E402
+from identikit.studies._pairs import (  # noqa: E402
+    Orthogonal,
+    orthogonal_autoencoder,
+    reconstruction,
+    unexplained,
+)
+
+CHECKS = {claim.key: claim.check for claim in study.STUDY.claims}
+TINY: dict[str, Any] = {"alphas": [0.2, 1.0], "seeds": 3, "steps": 150}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _here_and_without_data() -> Iterator[None]:
+    """In this process: starting others takes longer than all that they would do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("identikit.moments.engines._pool.cores", lambda: 1)
+        patch.delenv("IDENTIKIT_DATA", raising=False)
+        yield
+
+
+@pytest.mark.parametrize(("width", "out"), [(7, 4), (4, 7), (5, 5)])
+def test_a_layer_is_the_gram_schmidt_basis_of_any_weight(
+    width: int, out: int, rng: np.random.Generator
+) -> None:
+    layer = Orthogonal(width, out).double()
+    tall = rng.normal(size=(max(width, out), min(width, out)))
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(tall))
+        matrix = layer(torch.eye(width, dtype=torch.float64)).numpy()
+    basis: list[np.ndarray] = []
+    for column in tall.T:
+        rest = column - sum((b * (b @ column) for b in basis), np.zeros(len(column)))
+        basis.append(rest / np.linalg.norm(rest))
+    expected = np.stack(basis, axis=1)
+    close(matrix, expected if out < width else expected.T, 1e-10)
+
+
+@pytest.mark.parametrize("leak", [0.1, 0.5, 1.0])
+def test_singular_values_of_the_decoder_lie_between_the_cube_of_the_leak_and_one(
+    leak: float, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    decoder = orthogonal_autoencoder([20, 12, 8, 4], leak).double().g
+    found = bilipschitz(decoder, 5 * torch.randn(300, 4, dtype=torch.float64))
+    assert leak**3 * (1 - 1e-9) <= found.smallest <= found.largest <= 1 + 1e-9
+    # Something of the range is used, or the bound would be tested by nothing.
+    assert leak == 1 or found.largest / found.smallest > 1.2
+
+
+def test_with_leak_one_the_decoder_is_an_isometry(seed: int) -> None:
+    torch.manual_seed(seed)
+    decoder = orthogonal_autoencoder([20, 12, 8, 4], 1.0).double().g
+    z = torch.randn(50, 4, dtype=torch.float64)
+    with torch.no_grad():
+        close(torch.pdist(decoder(z)).numpy(), torch.pdist(z).numpy(), 1e-9)
+
+
+def test_the_law_has_the_published_example() -> None:
+    """α = 0.5 gives L = 7 and about 7.9 diameters; L = 0.03 gives 0.25."""
+    close(study.law(0.5**-3 - 1), np.sqrt(63), 1e-12)
+    close(study.law(0.03), 0.25, 0.005)
+    assert study.law(0.0) == 0
+
+
+def test_unexplained_variance_of_known_autoencoders(rng: np.random.Generator) -> None:
+    x = torch.from_numpy(rng.normal(size=(200, 6)) * [3, 2, 1, 1, 1, 1] + 5)
+    net = orthogonal_autoencoder([6, 6, 6, 6], 1.0).double()
+    with torch.no_grad():
+        for part in (net.f, net.g):
+            for layer in part:
+                if isinstance(layer, Orthogonal):
+                    layer.weight.copy_(torch.eye(6))
+        close(float(reconstruction(net, x)), 0.0, 1e-12)
+        net.g[-2].bias.fill_(2.0)
+        close(float(reconstruction(net, x)), 24.0, 1e-9)
+    total = float((x - x.mean(0)).square().sum(-1).mean())
+    close(unexplained(net, x), 24.0 / total, 1e-9)
+
+
+def save_mnist(path: Path, rng: np.random.Generator) -> None:
+    parts = {
+        name: rng.integers(256, size=(n, 28, 28)) for name, n in (("train", 300), ("test", 90))
+    }
+    arrays = {f"x_{name}": part.astype(np.uint8) for name, part in parts.items()}
+    labels = {f"y_{name}": np.zeros(len(part), np.uint8) for name, part in parts.items()}
+    np.savez(path, **arrays, **labels)
+
+
+def test_mnist_is_read_if_the_folder_has_it(tmp_path: Path, rng: np.random.Generator) -> None:
+    assert study.mnist(Data(tmp_path)) is None
+    assert study.mnist(Data("digits")) is None
+    save_mnist(tmp_path / "mnist.npz", rng)
+    path = study.mnist(Data(tmp_path))
+    train, test = study.images(path)
+    with np.load(tmp_path / "mnist.npz") as archive:
+        close(train, archive["x_train"].reshape(300, 784) / 255, 1e-6)
+        close(test, archive["x_test"].reshape(90, 784) / 255, 1e-6)
+
+
+def test_other_files_of_that_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mnist.npz"
+    path.write_bytes(b"not an archive")
+    with pytest.raises(InputError, match="damaged or of another kind"):
+        study.images(path)
+    np.savez(path, x_train=np.zeros((5, 28, 28), np.uint8))
+    with pytest.raises(InputError, match="x_test"):
+        study.images(path)
+    np.savez(path, x_train=np.zeros((5, 28, 28)), x_test=np.zeros((5, 784), np.uint8))
+    with pytest.raises(InputError, match=r"float64 \(5, 28, 28\) and uint8 \(5, 784\)"):
+        study.images(path)
+
+
+def test_digits_that_are_compared_on_are_not_learned_from() -> None:
+    train, test = study.images(None)
+    assert (train.shape, test.shape) == ((1198, 64), (599, 64))
+    assert train.min() == 0
+    assert train.max() == 1
+    known = {row.tobytes() for row in train}
+    assert sum(row.tobytes() in known for row in test) < 3
+
+
+def planted(
+    rng: np.random.Generator, seeds: int = 5, noise: float = 0.02, sign: float = 1.0
+) -> Tables:
+    """Tables in which the error is 0.01 √(2L+L²) with L measured, or falls with it."""
+    rows, models = [], []
+    for stage in study.STAGES:
+        for alpha in (0.1, 0.3, 0.6, 1.0):
+            bound = float(study.law(alpha**-3 - 1))
+            for seed in range(seeds):
+                models.append(
+                    {"alpha": alpha, "stage": stage, "seed": seed, "unexplained": 0.3,
+                     "sigma_max": 1.0, "sigma_min": alpha**2, "one_plus_L_bound": alpha**-3,
+                     "one_plus_L_measured": 1 / alpha}
+                )  # fmt: skip
+            for a, b in combinations(range(seeds), 2):
+                measured = np.sqrt(bound) * (1 + noise * rng.normal())
+                error = 0.01 * (sign * measured + (1 - sign) * 20)
+                error = 0.5 if stage == "untrained" else error
+                rows.append(
+                    {"alpha": alpha, "stage": stage, "a": a, "b": b, "law_bound": bound,
+                     "law_measured": measured, "unexplained": 0.3 + 0.01 * rng.uniform(),
+                     "shuffled": 0.6, "affine": error, "mean": error * (1 + noise * rng.normal()),
+                     "median": error, "q95": error, "largest": error}
+                )  # fmt: skip
+    pairs = pd.DataFrame(rows)
+    return {"pairs": pairs, "summary": study.summary(pairs), "models": pd.DataFrame(models)}
+
+
+def test_the_rank_correlation_is_spearmans_with_a_jackknife_over_seeds(
+    rng: np.random.Generator,
+) -> None:
+    from scipy.stats import t
+
+    pairs = study.at_stage(planted(rng, noise=0.5), "trained")
+    value, interval = study.rank_correlation(pairs, "law_measured")
+    close(value, spearmanr(pairs["law_measured"], pairs["mean"]).statistic, 1e-12)
+    rest = np.array(
+        [
+            spearmanr(own["law_measured"], own["mean"]).statistic
+            for own in (pairs[(pairs["a"] != seed) & (pairs["b"] != seed)] for seed in range(5))
+        ]
+    )
+    half = t.ppf(0.975, 4) * np.sqrt(4 / 5 * np.sum((rest - rest.mean()) ** 2))
+    close(interval, [max(value - half, -1), min(value + half, 1)], 1e-12)
+    few = pairs[(pairs["a"] < 3) & (pairs["b"] < 3)]
+    assert study.rank_correlation(few, "law_measured")[1] is None
+
+
+def test_a_planted_law_is_found(rng: np.random.Generator) -> None:
+    found = {key: check(planted(rng)) for key, check in CHECKS.items()}
+    assert {key: finding.verdict for key, finding in found.items()} == dict.fromkeys(
+        CHECKS, REPRODUCED
+    )
+
+
+@pytest.mark.parametrize(
+    "key", ["falls", "every-step", "bound", "measured", "imperfect", "early", "training"]
+)
+def test_every_check_can_fail(key: str, rng: np.random.Generator) -> None:
+    """An error that falls where the law rises; and untrained pairs that are better."""
+    tables = planted(rng, sign=-1.0)
+    if key == "training":
+        tables["pairs"].loc[tables["pairs"]["stage"] == "untrained", "mean"] = 1e-3
+    assert CHECKS[key](tables).verdict == NOT
+
+
+def test_a_decoder_outside_its_range_is_seen(rng: np.random.Generator) -> None:
+    tables = planted(rng)
+    tables["models"].loc[3, "sigma_min"] = 1e-4
+    assert CHECKS["isometry"](tables).verdict == NOT
+
+
+def test_a_perfect_reconstruction_does_not_test_the_imperfect_one(
+    rng: np.random.Generator,
+) -> None:
+    tables = planted(rng)
+    tables["pairs"].loc[tables["pairs"]["alpha"] == 1.0, "unexplained"] = 0.01
+    assert CHECKS["imperfect"](tables).verdict == INCONCLUSIVE
+
+
+def test_a_law_that_does_not_vary_predicts_nothing(rng: np.random.Generator) -> None:
+    tables = planted(rng)
+    tables["pairs"]["law_measured"] = 1.0
+    assert (CHECKS["measured"](tables).value, CHECKS["measured"](tables).verdict) == (
+        None, INCONCLUSIVE,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    return run("nelson-mnist", "smoke", tmp_path_factory.mktemp("study") / "out", settings=TINY)
+
+
+@pytest.mark.slow(sample=True)
+def test_a_run_has_the_promised_tables(small: Result) -> None:
+    tables = small.tables
+    assert len(tables["pairs"]) == 2 * 3 * 3
+    assert len(tables["models"]) == 2 * 3 * 3
+    for name in ("mean", "median", "q95", "largest", "shuffled", "law_bound", "law_measured"):
+        assert np.isfinite(tables["pairs"][name]).all(), name
+    for name in ("low", "high", "untrained", "early", "unexplained"):
+        assert np.isfinite(tables["summary"][name].astype(float)).all(), name
+    pairs = tables["pairs"]
+    assert (pairs["median"] <= pairs["q95"]).all()
+    assert (pairs["q95"] <= pairs["largest"]).all()
+    linear = tables["models"][tables["models"]["alpha"] == 1.0]
+    close(linear["one_plus_L_measured"], np.ones(len(linear)), 1e-5)
+    assert set(small.findings) == set(CHECKS)
+    assert small.findings["isometry"].verdict == REPRODUCED
+    # Pairs are told from chance, and trained ones from untrained.
+    means = pairs.groupby("stage")["mean"].mean()
+    assert means["trained"] < means["untrained"] < pairs["shuffled"].mean()
+
+
+@pytest.mark.slow(sample=True)
+def test_a_resumed_run_equals_a_whole_one(small: Result) -> None:
+    units = small.folder / "units"
+    for name in ("models,digits,alpha=1.0", "pairs,digits,alpha=1.0"):
+        (units / f"{name}.safetensors").unlink()
+    again = run("nelson-mnist", "smoke", small.folder, settings=TINY)
+    assert again.resumed == 2
+    for name in ("models", "pairs", "summary"):
+        numbers = [result.tables[name].select_dtypes("number") for result in (small, again)]
+        close(numbers[1].to_numpy(), numbers[0].to_numpy(), 1e-12)
+
+
+@pytest.mark.slow(sample=True)
+def test_the_figure_calls_the_law_a_law(small: Result) -> None:
+    figure = study.figure(small.tables, Settings(study.STUDY.presets["smoke"]))
+    above, by_bound, by_jacobian, _ = figure.axes
+    labels = [text.get_text() for text in above.get_legend().get_texts()]
+    assert {"untrained, mean", "rows shuffled, mean"} <= set(labels)
+    for ax in (by_bound, by_jacobian):
+        assert any("a scaling law, no bound" in text.get_text() for text in ax.get_legend().texts)
+
+
+@pytest.mark.slow(sample=True)
+def test_mnist_comes_before_the_digits(
+    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_mnist(tmp_path / "mnist.npz", rng)
+    monkeypatch.setenv("IDENTIKIT_DATA", str(tmp_path))
+    few = {"seeds": 2, "alphas": [0.5, 1.0], "steps": 10, "widths": [16, 8, 4], "needs_mnist": True}
+    result = run("nelson-mnist", "smoke", tmp_path / "out", settings=few)
+    units = sorted(path.name.split(",")[1] for path in (tmp_path / "out" / "units").iterdir())
+    assert units == ["mnist"] * 4
+    assert {found.verdict for found in result.findings.values()} <= {INCONCLUSIVE, REPRODUCED, NOT}
+    # One pair an α has no interval, so nothing that needs one is concluded.
+    assert result.findings["falls"].verdict == INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"seeds": 1}, "two seeds or more"),
+        ({"alphas": [0.5]}, "two leaks"),
+        ({"alphas": [0.0, 1.0]}, "above 0 and 1 at most"),
+        ({"widths": [16, 8]}, "widths is"),
+        ({"needs_mnist": True}, "learns from MNIST"),
+    ],
+)
+def test_settings_that_will_not_do(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=words):
+        run("nelson-mnist", "smoke", tmp_path / "out", settings=settings)
+
+
+@pytest.mark.slow
+def test_the_smoke_preset(tmp_path: Path) -> None:
+    found = run("nelson-mnist", "smoke", tmp_path / "out").findings
+    for key in ("falls", "bound", "isometry", "training"):
+        assert found[key].verdict == REPRODUCED, key
