@@ -932,3 +932,17 @@ def test_studies_are_listed(monkeypatch: Any):
     document = json.loads(CliRunner().invoke(app, ["study", "list", "--json"]).stdout)
     assert document["studies"][0]["needs"][0]["stand_in"] == "digits"
     assert document["studies"][0]["claims"][0]["published"] == 0.5
+
+
+def test_a_file_that_a_study_can_do_without_is_recorded_and_not_asked_for(
+    tmp_path: Path, monkeypatch: Any
+):
+    monkeypatch.delenv("IDENTIKIT_DATA", raising=False)
+    need = Need("some.npz", "numbers", optional=True)
+    for given in (None, "digits", tmp_path):
+        assert Data(given).find(need) is None
+    assert Data(tmp_path).check([need]) == {"some.npz": "absent"}
+    (tmp_path / "some.npz").write_bytes(b"12345")
+    assert Data(tmp_path).find(need) == tmp_path / "some.npz"
+    assert Data(tmp_path).check([need]) == {"some.npz": "some.npz, 5 bytes"}
+    assert Data("digits").check([need]) == {"some.npz": "absent"}

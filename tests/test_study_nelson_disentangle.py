@@ -16,6 +16,7 @@ from conftest import close
 from identikit.errors import InputError
 from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Record, Settings, run
 from identikit.studies import nelson_disentangle as study
+from identikit.studies._data import Data
 from identikit.studies._dsprites import render
 
 torch = pytest.importorskip("torch")
@@ -140,21 +141,21 @@ def test_weight_decay_is_chosen_by_reconstruction() -> None:
 
 
 def test_published_latents(data_dir: Path, tmp_path: Path) -> None:
-    found = study.published(data_dir)
+    found = study.published(data_dir / study.FILE)
     assert set(found) == set(study.PUBLISHED)
     for codes, classes in found.values():
         assert codes.shape == (6000, 10)
         assert classes.shape == (6000, 5)
-    assert study.published(None) == study.published(tmp_path) == {}
+    assert study.published(Data(tmp_path).find(study.LATENTS)) == {}
 
 
 def test_published_latents_that_are_damaged(tmp_path: Path) -> None:
     np.savez(tmp_path / study.FILE, factors=np.zeros((3, 5)))
     with pytest.raises(InputError, match=r"VAE_mu.*expected factors and VAE_mu, betaH_mu"):
-        study.published(tmp_path)
+        study.published(tmp_path / study.FILE)
     (tmp_path / study.FILE).write_bytes(b"nothing")
     with pytest.raises(InputError, match="is damaged or of another kind"):
-        study.published(tmp_path)
+        study.published(tmp_path / study.FILE)
 
 
 def planted(form: str, part: str, **values: list[float]) -> dict[str, pd.DataFrame]:

@@ -109,10 +109,10 @@ def save_mnist(path: Path, rng: np.random.Generator) -> None:
 
 
 def test_mnist_is_read_if_the_folder_has_it(tmp_path: Path, rng: np.random.Generator) -> None:
-    assert study.mnist(Data(tmp_path)) is None
-    assert study.mnist(Data("digits")) is None
+    assert Data(tmp_path).find(study.MNIST) is None
+    assert Data("digits").find(study.MNIST) is None
     save_mnist(tmp_path / "mnist.npz", rng)
-    path = study.mnist(Data(tmp_path))
+    path = Data(tmp_path).find(study.MNIST)
     train, test = study.images(path)
     with np.load(tmp_path / "mnist.npz") as archive:
         close(train, archive["x_train"].reshape(300, 784) / 255, 1e-6)

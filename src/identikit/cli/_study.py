@@ -45,8 +45,9 @@ def list_(json: options.Json = False) -> None:
     for title in ("name", "what", "data"):
         table.add_column(title, no_wrap=title == "name")
     for study in known:
-        needs = "\n".join(need.file for need in study.needs) or "none"
-        instead = {need.stand_in for need in study.needs if need.stand_in}
+        files = [f"{need.file}{' (or without)' if need.optional else ''}" for need in study.needs]
+        needs = "\n".join(files) or "none"
+        instead = {need.stand_in for need in study.needs if need.stand_in and not need.optional}
         needs += "".join(f"\nor --data {name}" for name in sorted(instead))
         table.add_row(study.name, Text(study.title).append(f"\n{study.paper}", "dim"), needs)
     output = options.console()

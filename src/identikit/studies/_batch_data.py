@@ -6,7 +6,7 @@ A set is rows of features, the batch of each row, and what was done to it (or wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,9 @@ RXRX3 = Need(
 RXRX3_WELLS = Need(
     "rxrx3_core/metadata_rxrx3_core.csv",
     "RxRx3-core: well_id, experiment_name, gene, treatment, perturbation_type",
+)
+NEEDS = tuple(
+    replace(need, optional=True) for need in (RAW, NORMALISED, LINES, PBMC, RXRX3, RXRX3_WELLS)
 )
 # The genes that the paper's table is known to have, and probably has.
 GENES = ("EIF3H", "CYP11B1", "PLK1", "HCK", "MTOR", "SRC")

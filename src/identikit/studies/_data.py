@@ -31,7 +31,7 @@ STAND_INS = {
 
 @dataclass(frozen=True)
 class Need:
-    """A file (or folder) that the data folder must hold.
+    """A file (or folder) that the data folder holds.
 
     Attributes
     ----------
@@ -41,11 +41,14 @@ class Need:
         What it should contain, in words.
     stand_in : str or None
         The name of what serves instead, if anything does: "digits" or "grammar".
+    optional : bool
+        Without it the study does something else, or less, and says so.
     """
 
     file: str
     contains: str
     stand_in: str | None = None
+    optional: bool = False
 
 
 CIFAR10 = Need(
@@ -130,6 +133,19 @@ class Data:
             "nothing is downloaded"
         )
 
+    def find(self, need: Need) -> Path | None:
+        """The path of a file in the data folder, if there is one that has it.
+
+        Parameters
+        ----------
+        need : Need
+            What is looked for.
+        """
+        if self.given is None or self.stand_in is not None:
+            return None
+        path = Path(self.given) / need.file
+        return path if path.exists() else None
+
     def check(self, needs: Sequence[Need]) -> dict[str, str]:
         """What serves as each file that is needed, by name and size; an error if nothing does.
 
@@ -140,8 +156,10 @@ class Data:
         """
         found = {}
         for need in needs:
-            path = self.locate(need)
-            if path is None:
+            path = self.find(need) if need.optional else self.locate(need)
+            if path is None and need.optional:
+                found[need.file] = "absent"
+            elif path is None:
                 found[need.file] = f"stand-in {self.stand_in}"
             else:
                 files = [path] if path.is_file() else [*path.rglob("*")]

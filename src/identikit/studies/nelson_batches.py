@@ -36,7 +36,7 @@ from identikit._linalg import one_thread
 from identikit.errors import InputError
 from identikit.report._drawing import absent, dots, sheet
 from identikit.report._style import PALETTE
-from identikit.studies._batch_data import CONTROL, Strings, Wells, read
+from identikit.studies._batch_data import CONTROL, NEEDS, Strings, Wells, read
 from identikit.studies._batch_tables import (
     AXES,
     EACH,
@@ -506,6 +506,7 @@ STUDY = Study(
         "measured: it cannot be what its name says."
     ),
     presets=PRESETS,
+    needs=NEEDS,
     run=run,
     claims=_claims(),
     figure=figure,

@@ -37,6 +37,7 @@ from identikit.errors import InputError
 from identikit.report._drawing import BELOW, sheet
 from identikit.report._style import PALETTE
 from identikit.studies import _vaes
+from identikit.studies._data import Need
 from identikit.studies._dsprites import FACTORS, SIZES, classes_of, images, truth
 from identikit.studies._store import Record
 from identikit.studies._study import (
@@ -63,6 +64,7 @@ NAMES = {
 }  # fmt: skip
 # Of YannDubs/disentangling-vae (MIT), by the name of their objective in the file.
 FILE = "dsprites_vae_latents.npz"
+LATENTS = Need(FILE, "factors and the means of five trained VAEs", optional=True)
 PUBLISHED = {
     "VAE": "VAE", "betaH": "β-VAE", "betaB": "β-VAE with capacity", "factor": "FactorVAE",
     "btcvae": "β-TCVAE",
@@ -240,16 +242,15 @@ def score(
     return Record(rows)
 
 
-def published(given: object) -> dict[str, tuple[Array, NDArray[Any]]]:
+def published(path: Path | None) -> dict[str, tuple[Array, NDArray[Any]]]:
     """Means and classes of five published VAEs by name; nothing if there is no such file.
 
     Parameters
     ----------
-    given : path or None
-        The data folder.
+    path : Path or None
+        The file.
     """
-    path = Path(str(given)) / FILE
-    if given is None or not path.is_file():
+    if path is None:
         return {}
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -289,7 +290,7 @@ def run(work: Work) -> Tables:
         items += [(method, row["seed"], *latents, classes) for method in methods]
     empty = np.zeros((len(classes), s.latents))
     items += [(NOISE, seed, empty, empty, classes) for seed in range(s.seeds)]
-    found = published(work.data.given)
+    found = published(work.data.find(LATENTS))
     for name, (codes, known) in found.items():
         rows = slice(s.test)
         items.append((f"published-{name}", 0, codes[rows], codes[rows], known[rows]))
@@ -519,6 +520,7 @@ STUDY = Study(
         "paper. Intervals are over seeds."
     ),
     presets=PRESETS,
+    needs=(LATENTS,),
     run=run,
     claims=_claims(),
     figure=figure,

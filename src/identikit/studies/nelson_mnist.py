@@ -11,7 +11,7 @@ Seeds are compared for each α by the distance that the best rigid map leaves, o
 images that neither the networks nor the map have seen. L is taken from α, and measured: from the
 singular values on these images, with the scale removed.
 
-On MNIST if the data folder (IDENTIKIT_DATA) has an mnist.npz, else on scikit-learn's digits.
+On MNIST if the data folder has an mnist.npz, else on scikit-learn's digits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 from identikit.report._drawing import BELOW, sheet
 from identikit.report._style import PALETTE
-from identikit.studies._data import Data
+from identikit.studies._data import Need
 from identikit.studies._store import Record
 from identikit.studies._study import (
     INCONCLUSIVE,
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MNIST = "mnist.npz"
 CONTAINS = "x_train and x_test (n, 28, 28) uint8"
+MNIST = Need("mnist.npz", CONTAINS, optional=True)
 LAYERS = 3
 STAGES = ("untrained", "early", "trained")
 #: A rank correlation from which on a law is said to predict the order of errors.
@@ -63,14 +63,6 @@ PREDICTS = 0.5
 IMPERFECT = 0.05
 BOUND, MEASURED = "law_bound", "law_measured"
 Images = NDArray[np.float32]
-
-
-def mnist(data: Data) -> Path | None:
-    """The file of MNIST in the data folder, if it has one."""
-    if data.given is None or data.stand_in is not None:
-        return None
-    path = Path(data.given) / MNIST
-    return path if path.is_file() else None
 
 
 def images(path: Path | None) -> tuple[Images, Images]:
@@ -204,10 +196,10 @@ def run(work: Work) -> Tables:
             f"widths is {s.widths}; give {LAYERS}, one for each layer of the encoder, the last of "
             "them that of the latents"
         )
-    path = mnist(work.data)
+    path = work.data.find(MNIST)
     if path is None and s.needs_mnist:
         raise InputError(
-            f"this preset learns from MNIST: set IDENTIKIT_DATA to a folder with {MNIST} "
+            f"this preset learns from MNIST: give a folder that has {MNIST.file} with --data DIR "
             f"({CONTAINS}), or take the preset laptop, which does with scikit-learn's digits"
         )
     # The file is not in the settings, so units are named after what it weighs.
@@ -519,6 +511,7 @@ STUDY = Study(
         "that nothing was fitted on; intervals are over seeds."
     ),
     presets=PRESETS,
+    needs=(MNIST,),
     run=run,
     claims=CLAIMS,
     figure=figure,

@@ -12,7 +12,7 @@ paper does not say whether all of its columns are after whitening. Its rigid err
 times the linear ones, which whitening would have made nearly equal; so raw coordinates are taken
 for the claims, and whitened ones stand in a table of their own.
 
-Images are CIFAR-10 and text is Wikipedia if the data folder (IDENTIKIT_DATA) has them, else small
+Images are CIFAR-10 and text is Wikipedia if the data folder has them, else small
 stand-ins. With --set a=FOLDER --set b=FOLDER, two folders of `identikit extract` are compared
 instead, at every layer that both have.
 """
@@ -20,6 +20,7 @@ instead, at every layer that both have.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, cycle
 from pathlib import Path
@@ -91,8 +92,7 @@ Groups = NDArray[Any] | None
 
 def source(data: Data, need: Need) -> Data:
     """The data folder if it has what is needed, else the stand-in for it."""
-    folder = None if data.given is None or data.stand_in else Path(data.given)
-    return data if folder is not None and (folder / need.file).exists() else Data(need.stand_in)
+    return data if data.find(need) is not None else Data(need.stand_in)
 
 
 def compare(model: str, stage: str, a: Any, b: Any, views: Sequence[Any], groups: Groups) -> Record:
@@ -515,6 +515,7 @@ STUDY = Study(
         "Intervals are over seeds."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    needs=tuple(replace(need, optional=True) for need in (CIFAR10, CORPORA["enwik8"])),
     run=run,
     claims=_claims(),
     figure=figure,
