@@ -648,7 +648,7 @@ def test_settings_that_cannot_be(tmp_path: Path) -> None:
         run(study.STUDY, folder=tmp_path / "a", settings={"penalties": [1.0, 0.1]})
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_smoke(tmp_path: Path) -> None:
     result = run("nelson-batches", folder=tmp_path)
     assert set(result.tables) == {"mean", "scores", "axes", "carried", "published"}

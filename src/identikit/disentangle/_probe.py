@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import Array
+from identikit._linalg import Array, one_thread
 from identikit.disentangle import _linear as linear
 from identikit.disentangle._bins import Labels, ranks
 from identikit.disentangle._data import Data
@@ -74,7 +74,8 @@ def fitted(model: Any, z: Array, values: NDArray[Any]) -> Any:
     """A model after its fit: where it stops is where it stops, and classes may be many."""
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings():
+    # Its steps are small products, for which a second BLAS thread is in the way.
+    with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", "The number of unique classes|Using the fractional")
         return model.fit(z, values)
