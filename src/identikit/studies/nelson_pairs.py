@@ -350,7 +350,7 @@ def _errors(ax: Axes, table: pd.DataFrame, title: str) -> None:
                     label=row["model"])  # fmt: skip
         ax.axhline(row["shuffled"], color=PALETTE[colour], lw=0.6, ls=dash)
     ax.plot([], [], color=PALETTE["line"], lw=0.8, label="rigid, rows shuffled (level)")
-    ax.set_xticks(range(len(SHOWN)), list(SHOWN.values()))
+    ax.set_xticks(range(len(SHOWN)), list(SHOWN.values()), fontsize="small")
     ax.set_ylim(bottom=0)
     ax.set_ylabel("mean distance / diameter")
     ax.legend(**BELOW | {"bbox_to_anchor": (0.5, -0.26)})
@@ -382,7 +382,7 @@ def _efficiencies(ax: Axes, tables: Tables) -> None:
             ax.plot(at_right, of.efficiency, "+", color=PALETTE["ink"], ms=6, label=label)
     for level in (0, 1):
         ax.axhline(level, color=PALETTE["muted"], lw=0.8, ls=(0, (4, 2)))
-    ax.set_xticks(range(len(names)), names)
+    ax.set_xticks(range(len(names)), names, fontsize="small")
     ax.set_xlim(-0.5, len(names) - 0.4)
     ax.set_ylabel("part of the gap closed")
     ax.legend(**BELOW)
