@@ -378,7 +378,7 @@ def figure(tables: Tables, _settings: Settings) -> Figure:
         [
             partial(_marks, mean=mean, form=REFERENCE, marks=infos, title="InfoMEC, reference"),
             partial(_marks, mean=mean, form=GATED, marks=infos, title="InfoMEC, weighted, gated"),
-            partial(_marks, mean=mean, form=GATED, marks=more, title="Other metrics, held out"),
+            partial(_marks, mean=mean, form=GATED, marks=more, title="Others, held out"),
         ]
     )
 
@@ -405,7 +405,7 @@ def _marks(ax: Axes, mean: pd.DataFrame, form: str, marks: Any, title: str) -> N
         ax.plot(own["chance"], at, marker="|", ms=4, alpha=0.7, **look)
     ax.plot([], [], marker="|", ms=4, ls="none", color=PALETTE["muted"], label="rows permuted")
     ax.set_xlim(-0.05, 1.05)
-    ax.set_xlabel("mean and 95 % interval over seeds")
+    ax.set_xlabel("mean, 95 % over seeds")
     ax.legend(**BELOW)
 
 
