@@ -311,10 +311,10 @@ def test_jackknife_of_a_mean_is_the_t_interval() -> None:
 @pytest.mark.parametrize(
     ("n", "d", "error", "noise"),
     [
-        (500, 2, 0.3, "normal"),
-        (1000, 5, 0.1, "normal"),
-        (2000, 10, 0.7, "normal"),
         (1000, 3, 0.5, "laplace"),
+        pytest.param(500, 2, 0.3, "normal", marks=pytest.mark.slow),
+        pytest.param(1000, 5, 0.1, "normal", marks=pytest.mark.slow),
+        pytest.param(2000, 10, 0.7, "normal", marks=pytest.mark.slow),
     ],
 )
 def test_intervals_of_the_affine_error_cover(n: int, d: int, error: float, noise: str) -> None:

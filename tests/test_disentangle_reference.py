@@ -126,6 +126,7 @@ def test_explicitness(rng):
     close(list(explicitness(z, s, **PUBLISHED).per_factor.values()), expected, 2e-3)
 
 
+@pytest.mark.slow
 def test_dci_of_boosted_trees(rng):
     z, s = example(rng, 90)
     a, b = in_order(z, s)

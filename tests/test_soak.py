@@ -68,7 +68,7 @@ def soak(folder, *leak: str):
     return json.loads(ended.stdout)
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_two_hundred_audits_leave_nothing_behind(tmp_path):
     before, after = soak(tmp_path)
     assert after["bytes"] - before["bytes"] < 20e6

@@ -668,7 +668,7 @@ def test_smoke(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_stopped_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(what: str, done: int, of: int) -> None:
         if any((tmp_path / "stopped" / "units").iterdir()):
