@@ -195,7 +195,9 @@ def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(
+    "setting", ["stack", "alone", pytest.param("spread", marks=pytest.mark.slow)]
+)
 def test_stopped_it_goes_on_and_ends_the_same(
     setting: str, tmp_path: Path, seed: int, processes: list[int]
 ) -> None:

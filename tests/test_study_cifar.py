@@ -215,7 +215,7 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return run("nielsen-cifar", folder=tmp_path_factory.mktemp("cifar") / "out", data="digits")
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_run_compares_all_pairs_of_every_dimension(smoke: Result):
     pairs, models = smoke.tables["pairs"], smoke.tables["models"]
     assert pairs.groupby("M").size().to_dict() == {2: 3, 3: 3, 5: 3}
@@ -234,7 +234,7 @@ def test_a_run_compares_all_pairs_of_every_dimension(smoke: Result):
     assert shown["class"].nunique() == 10
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_the_summary_is_of_the_tables(smoke: Result):
     """Spearman's correlation by SciPy."""
     from scipy.stats import spearmanr
@@ -246,14 +246,14 @@ def test_the_summary_is_of_the_tables(smoke: Result):
         close(summary.loc[M, "cca"], own["cca"].mean(), 1e-12)
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_every_claim_has_a_verdict_and_the_page_a_figure(smoke: Result):
     assert [claim.key for claim in study.STUDY.claims] == list(smoke.findings)
     assert smoke.findings["bound"].verdict == REPRODUCED
     assert (smoke.folder / "figure.svg").stat().st_size > 5000
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_run_that_was_interrupted_ends_the_same(smoke: Result):
     """A unit is lost; computed again, here and not in a process, it is what it was."""
     (smoke.folder / "units" / "M=3,seed=1.safetensors").unlink()

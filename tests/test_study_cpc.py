@@ -255,7 +255,7 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return run("roeder-cpc", folder=tmp_path_factory.mktemp("cpc") / "out", data="digits")
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_run_compares_all_pairs_at_all_places(smoke: Result):
     pairs, history = smoke.tables["pairs"], smoke.tables["history"]
     places = pairs.groupby("panel")["x"].agg(lambda x: sorted(set(x))).to_dict()
@@ -273,14 +273,14 @@ def test_a_run_compares_all_pairs_at_all_places(smoke: Result):
     assert ((summary["low"] < summary["held_out"]) & (summary["held_out"] < summary["high"])).all()
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_every_claim_has_a_verdict_and_the_page_a_figure(smoke: Result):
     assert list(smoke.findings) == [f"{p}-{s}" for p in ("training", "data", "width") for s in "fg"]
     assert (smoke.folder / "figure.svg").stat().st_size > 5000
     assert "untrained" in (smoke.folder / "report.html").read_text()
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_untrained_pairs_are_the_same_in_every_panel(smoke: Result):
     """They see nothing of the data, and width 64 has the same seeds everywhere."""
     pairs = smoke.tables["pairs"]
@@ -289,7 +289,7 @@ def test_untrained_pairs_are_the_same_in_every_panel(smoke: Result):
     assert len(before) == (1 + 2 + 1) * 2 * 3
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_run_that_was_interrupted_ends_the_same(smoke: Result):
     """A unit is lost; computed again, here and not in a process, it is what it was."""
     (smoke.folder / "units" / "width=16,share=1.0,steps=100,seed=1.safetensors").unlink()

@@ -209,7 +209,7 @@ def compared(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
     return run(study.STUDY, "paper", out, folder, settings=SMALL)
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_checkpoints_are_compared_as_in_the_notebook(folder: Path, compared: Result) -> None:
     summary = compared.tables["summary"].set_index(["back", "k"])
     s, m, large, xl = WIDTHS
@@ -231,7 +231,7 @@ def test_checkpoints_are_compared_as_in_the_notebook(folder: Path, compared: Res
                 close(own.loc[pair, "svcca"], value, tolerance)
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_corrected_numbers_are_of_every_pair_once_on_held_out_sentences(compared: Result) -> None:
     pairs, summary = compared.tables["pairs"], compared.tables["summary"]
     assert set(zip(pairs["a"], pairs["b"])) == set(combinations(WIDTHS, 2))
@@ -247,7 +247,7 @@ def test_corrected_numbers_are_of_every_pair_once_on_held_out_sentences(compared
     assert not any((compared.folder / "working").rglob("*.npy"))
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_claims_of_checkpoints_say_what_they_lack(compared: Result) -> None:
     findings = compared.findings
     assert set(findings) == {claim.key for claim in study.STUDY.claims}
@@ -258,7 +258,7 @@ def test_claims_of_checkpoints_say_what_they_lack(compared: Result) -> None:
     assert (compared.folder / "figure.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_subset_of_checkpoints_on_another_text(folder: Path, tmp_path: Path) -> None:
     for name in ("gpt2", "gpt2-xl"):
         shutil.copytree(folder / name, tmp_path / "data" / name)
@@ -308,7 +308,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return run(study.STUDY, "smoke", out, "grammar", settings=TINY)
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_small_models_give_the_same_tables_and_seeds_beside(trained: Result) -> None:
     tables = trained.tables
     assert set(tables) == {"summary", "pairs", "full", "curves", "models", "trainings"}
@@ -329,7 +329,7 @@ def test_small_models_give_the_same_tables_and_seeds_beside(trained: Result) -> 
     assert (trained.folder / "figure.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_run_that_lost_units_ends_with_the_same_tables(trained: Result) -> None:
     before = {name: table.to_csv() for name, table in trained.tables.items()}
     lost = ["width=16,seed=1", "step=20,layer=last-1", "models,width=32"]

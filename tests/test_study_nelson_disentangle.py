@@ -196,7 +196,7 @@ def test_claims_on_planted_scores() -> None:
     assert claim("infoe-tc", planted("reference", "InfoE", **values)).verdict == NOT
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_stopped_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("IDENTIKIT_DATA", raising=False)
     monkeypatch.setattr("identikit.moments.engines._pool.cores", lambda: 1)

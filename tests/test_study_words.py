@@ -206,7 +206,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return run(STUDY, "smoke", folder, "grammar", settings=TINY)
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_the_study_gives_its_tables_claims_and_figure(result: Result) -> None:
     assert set(result.tables) == {"summary", "pairs", "trainings", "words"}
     pairs = result.tables["pairs"]
@@ -222,7 +222,7 @@ def test_the_study_gives_its_tables_claims_and_figure(result: Result) -> None:
         assert (result.folder / name).stat().st_size > 1000
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_every_objective_learns_the_distribution_of_words(result: Result) -> None:
     s = Settings(STUDY.presets["smoke"] | TINY)
     text = read(Data("grammar"), s)
@@ -235,7 +235,7 @@ def test_every_objective_learns_the_distribution_of_words(result: Result) -> Non
     assert (losses < 0.95 * of_no_context).all(), losses
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_run_that_lost_units_ends_with_the_same_tables(result: Result) -> None:
     units = sorted((result.folder / "units").iterdir())
     for unit in [units[0], units[-1]]:
