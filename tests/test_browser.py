@@ -17,6 +17,7 @@ import pytest
 
 from fake_audit import five_views, many_views, two_views
 from identikit.auditing import Audit, ModelsAudit, audit_models
+from identikit.disentangle import Disentanglement, disentangle
 from identikit.family import SoftmaxModel
 from test_models import counter_rotated, few_labels
 
@@ -58,7 +59,13 @@ def compared(make: Callable[..., Any]) -> ModelsAudit:
     return audit_models(make(np.random.default_rng(0)))
 
 
-PAGES: dict[str, Callable[[], Audit | ModelsAudit]] = {
+def factors() -> Disentanglement:
+    """Codes that are the factors, of which some have hostile names."""
+    s = np.random.default_rng(0).normal(size=(400, len(NAMES)))
+    return disentangle(s, s, NAMES, metrics=["mcc", "mig"])
+
+
+PAGES: dict[str, Callable[[], Audit | Disentanglement | ModelsAudit]] = {
     "audit": two_views,
     "audit-five": five_views,
     "audit-names": lambda: many_views(5, names=NAMES),
@@ -66,6 +73,7 @@ PAGES: dict[str, Callable[[], Audit | ModelsAudit]] = {
     "models-few-labels": lambda: compared(few_labels),
     "models-candidates": lambda: compared(over_candidates),
     "models-names": lambda: compared(hostile_models),
+    "disentangle-names": factors,
 }
 
 
@@ -136,6 +144,7 @@ VERDICTS = {
     "models": "but not by one map (κ = 1.4): the distributions differ",
     "models-few-labels": "K = 6 labels leave 11 of 16 dimensions of f free",
     "models-candidates": "so the same embedding up to a linear map: κ < 1e-06.",
+    "disentangle-names": "5 codes against 5 factors in 400 rows: MCC 1",
 }
 
 
@@ -153,7 +162,7 @@ def test_page_opens_and_leads_with_the_verdict(browser, written, page):
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 50
 
 
-@pytest.mark.parametrize("page", ["audit-five", "models-names"])
+@pytest.mark.parametrize("page", ["audit-five", "models-names", "disentangle-names"])
 def test_page_requests_nothing_but_itself(browser, written, page):
     file = written(page)
     browser.get_log("performance")
@@ -182,6 +191,19 @@ def test_hostile_names_are_shown_and_not_run(browser, written, page, shortened):
     assert browser.execute_script(counts) == 0
     titles = f"return [...document.querySelectorAll('{shortened}')].map(e => e.title)"
     assert set(NAMES[:3]) <= set(browser.execute_script(titles))
+
+
+def test_hostile_names_of_factors_are_shown_and_not_run(browser, written):
+    from selenium.common.exceptions import NoAlertPresentException
+
+    show(browser, written("disentangle-names"), width=400, theme="dark")
+    with pytest.raises(NoAlertPresentException):
+        _ = browser.switch_to.alert.text
+    counts = "return document.scripts.length + document.images.length"
+    assert browser.execute_script(counts) == 0
+    assert NAMES[0] in browser.find_element("tag name", "body").text
+    wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert browser.execute_script(wide) <= 0
 
 
 def contrast(colours: list[str]) -> float:
