@@ -2,7 +2,8 @@
 
 python docs/studies.py DIR [DIR ...]
 
-Every number on the page is read from a folder's claims.json; nothing is typed by hand.
+Every measured number is read from a folder's claims.json. Typed by hand are only the words at the
+top, with what the processors spent on runs whose own times mean little.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from conftest import close
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate, assign_folds
 from identikit.moments._sample import row_keys
+from identikit.moments._scan import squared_norms
 from identikit.similarity import cca
 
 EXACT = 1e-10
@@ -505,3 +506,12 @@ def test_a_million_rows_cost_little_memory(tmp_path):
         check=True,
     )
     assert float(run.stdout) < 150
+
+
+def test_norms_are_the_same_where_numpy_has_no_function_for_them(monkeypatch):
+    """NumPy 1 has no vecdot."""
+    rows, found = np.random.default_rng(0).normal(size=(50, 7)), np.zeros((50, 3))
+    monkeypatch.delattr(np, "vecdot", raising=False)
+    squared_norms(rows, found[:, 1])
+    close(found[:, 1], (rows**2).sum(axis=1), 1e-14)
+    assert not found[:, [0, 2]].any()

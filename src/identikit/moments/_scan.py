@@ -37,7 +37,6 @@ CACHE_BYTES = 2**19
 #: sums narrow rows as well in small pieces, and finds those in the cache.
 PIECE_BYTES = 5 * 2**19
 
-
 #: Squared norms of rows stay below this, so that no sum of their products overflows.
 LARGEST = 2.0**490
 
@@ -199,7 +198,8 @@ class Scan:
         segment = self.segments.get(fold)
         pivot = self._pivot(views) if segment is None else segment.pivot
         rows = self.augmented(views, pivot)
-        peaks = self.peaks(rows[:, self.layout.width : self.layout.width + len(views)])
+        norms = rows[:, self.layout.width : self.layout.width + len(views)]
+        peaks = self.peaks(norms)
         if segment is not None and segment.is_near(peaks):
             segment.add(rows)
             return
@@ -217,7 +217,6 @@ class Scan:
                 self._add_piece(fold, self.take(views, np.flatnonzero(whole)))
             return
         if segment is None:
-            norms = rows[:, self.layout.width : self.layout.width + len(views)]
             segment = self.segments[fold] = self.segment(pivot, norms)
         elif segment.is_far(self._few(views, 64)):
             self._flush(fold)
@@ -309,7 +308,7 @@ def piece_rows(layout: Layout, step: int) -> int:
     if layout.width > NARROW:
         return step
     room = PIECE_BYTES // (8 * augmented_width(layout))
-    return next((rows for rows in PIECE_ROWS if rows <= room), PIECE_ROWS[-1])
+    return min(step, next((rows for rows in PIECE_ROWS if rows <= room), PIECE_ROWS[-1]))
 
 
 def finite(views: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
@@ -322,14 +321,13 @@ def finite(views: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
 
 def _blocks(sources: Sequence[Source], reading: Reading, start: int, stop: int) -> Blocks:
     """First row, views and digests of every block; the next may be read while one is being used."""
-
     starts = range(start, stop, reading.step)
     waits = any(source.waits(start) for source in sources if hasattr(source, "waits"))
     alone = len(starts) < 2 or not (reading.ahead or waits)
     # A block is done with before the next but one is read, or before the next.
-    memory = {"calls": 1 if alone else 3}
+    calls = 1 if alone else 3
     readers = [
-        partial(source.borrow, **memory) if hasattr(source, "borrow") else source.read
+        partial(source.borrow, calls=calls) if hasattr(source, "borrow") else source.read
         for source in sources
     ]
 
