@@ -120,8 +120,8 @@ class Data:
             path = Path(self.given)
             if path.is_file() and need.stand_in == TEXT:
                 return path
-            if (path / need.file).exists():
-                return path / need.file
+            if (found := self.find(need)) is not None:
+                return found
             why = f"{path} does not have it" if path.is_dir() else f"{path} is no folder"
         remedies = ["name the folder that has it with --data DIR"]
         if need.stand_in == TEXT:

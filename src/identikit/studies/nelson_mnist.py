@@ -202,8 +202,7 @@ def run(work: Work) -> Tables:
             f"this preset learns from MNIST: give a folder that has {MNIST.file} with --data DIR "
             f"({CONTAINS}), or take the preset laptop, which does with scikit-learn's digits"
         )
-    # The file is not in the settings, so units are named after what it weighs.
-    name = "digits" if path is None else f"mnist,{path.stat().st_size}"
+    name = "digits" if path is None else "mnist"
     key = f"models,{name},alpha={{0}}"
     items = [(alpha, str(work.folder_of(key.format(alpha)))) for alpha in s.alphas]
     learned = work.each(key, learn, items, processes=True, path=path, settings=s)
