@@ -58,14 +58,16 @@ def fit_rows(group: str, X: Array, Y: Array) -> tuple[Array, Array]:
         W = np.linalg.lstsq(A, B, rcond=None)[0]
     elif group in ("rigid", "similarity"):
         W, scale = orthogonal_procrustes(A, B)
-        W = W * (scale / sse(A)) if group == "similarity" else W
+        W = W[:, :q]  # what the map returns: the target's own columns
+        W = W * (scale / sse(A @ W)) if group == "similarity" else W
     else:
         cross = A.T @ B
         slopes = cross / (A**2).sum(axis=0)[:, None] if group == "monomial" else np.sign(cross)
         rows, columns = linear_sum_assignment(-cross * slopes)
         W = np.zeros((p, q))
         W[rows, columns] = slopes[rows, columns]
-    return W[:p, :q], (Y.mean(axis=0) - X.mean(axis=0) @ W)[:q]
+    W = W[:p]
+    return W, Y.mean(axis=0)[:q] - X.mean(axis=0)[:p] @ W
 
 
 def held_out_rows(group: str, X: Array, Y: Array, fold_of_row: Array) -> float:
@@ -76,16 +78,7 @@ def held_out_rows(group: str, X: Array, Y: Array, fold_of_row: Array) -> float:
         W, b = fit_rows(group, X[~test], Y[~test])
         predicted = X[test] @ W + b
         residual += sse(Y[test] - predicted)
-        if group in ("rigid", "similarity") and X.shape[1] > Y.shape[1]:
-            residual += padding_error(group, X, Y, test)
     return float(np.sqrt(residual / sse(centred(Y))))
-
-
-def padding_error(group: str, X: Array, Y: Array, test: NDArray[np.bool_]) -> float:
-    """What a rotation of the wider source leaves in the target's columns of zeros."""
-    wide = np.pad(Y, ((0, 0), (0, X.shape[1] - Y.shape[1])))
-    W, b = fit_rows(group, X[~test], wide[~test])
-    return sse((X[test] @ W + b)[:, Y.shape[1] :])
 
 
 # Every fit is optimal.
@@ -179,7 +172,7 @@ def test_held_out_error_from_rows(group: str, grouped: bool) -> None:
     forward, backward = ladder(moments, 0, 1)[group]
     assert forward.error == pytest.approx(held_out_rows(group, X, Y, fold_of_row), abs=1e-8)
     assert backward.error == pytest.approx(held_out_rows(group, Y, X, fold_of_row), abs=1e-8)
-    assert ik.align(X, Y, group, groups=labels).error == pytest.approx(forward.error, abs=1e-12)
+    assert ik.align(X, Y, group, groups=labels).held_out == pytest.approx(forward.error, abs=1e-12)
 
 
 @pytest.mark.parametrize(("p", "q"), [(3, 6), (6, 3)])
@@ -498,7 +491,78 @@ def test_clone_and_parameters() -> None:
     X, Y = planted("rigid")
     t = AlignmentMap("rigid", folds=7).fit(X, Y)
     twin = clone(t)
-    assert twin.get_params() == {"group": "rigid", "folds": 7}
+    assert twin.get_params() == {"group": "rigid", "folds": 7, "ridge": "auto"}
     assert not hasattr(twin, "weights_")
     assert twin.set_params(group="affine").fit(X, Y).group == "affine"
     np.testing.assert_allclose(twin.transform(X), Y, atol=1e-9)
+
+
+def test_stated_error_is_that_of_the_map_that_is_returned() -> None:
+    """Between unequal widths too: 100 columns to 50, applied to rows that it has not seen."""
+    rng = np.random.default_rng(0)
+    signal, mix = rng.normal(size=(6000, 50)), rng.normal(size=(50, 100)) / 10
+    X = signal @ mix + 0.1 * rng.normal(size=(6000, 100))
+    Y = signal + 0.2 * rng.normal(size=signal.shape)
+    for A, B in ((X, Y), (Y, X)):
+        for group in ("rigid", "similarity", "linear", "affine"):
+            t = ik.align(A[:1000], B[:1000], group)
+            missed = sse(B[1000:] - t.transform(A[1000:])) / sse(centred(B[1000:]))
+            assert t.error == pytest.approx(np.sqrt(missed), rel=0.03)
+
+
+@pytest.mark.parametrize(("n", "d"), [(200, 64), (1000, 64), (200, 8)])
+def test_interval_covers_the_error_of_the_map_that_one_gets(n: int, d: int) -> None:
+    covered = 0
+    for seed in range(20):
+        rng = np.random.default_rng([seed, n, d])
+        A = rng.normal(size=(d, d)) / np.sqrt(d)
+        X = rng.normal(size=(n + 4000, d))
+        Y = X @ A + 0.5 * rng.normal(size=X.shape)
+        t = ik.align(X[:n], Y[:n])
+        missed = np.sqrt(sse(Y[n:] - t.transform(X[n:])) / sse(centred(Y[n:])))
+        low, high = t.interval
+        covered += low <= missed <= high
+    assert covered >= 16
+
+
+def test_ridge_needs_no_rows_to_be_left_out_and_helps_where_rows_are_few() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(60, 60)) / 8
+    X = rng.normal(size=(5000, 60)) / np.arange(1, 61)
+    Y = X @ A + 0.1 * rng.normal(size=X.shape)
+    free, ridged = (ik.align(X[:80], Y[:80], ridge=how) for how in (None, "auto"))
+    assert free.strength_ == 0.0 < ridged.strength_
+    missed = [
+        np.sqrt(sse(Y[80:] - t.transform(X[80:])) / sse(centred(Y[80:]))) for t in (free, ridged)
+    ]
+    assert missed[1] < 0.8 * missed[0]
+    assert ik.align(X, Y).strength_ == 0.0  # many rows: plain least squares
+
+
+def test_ridge_is_that_of_scikit_learn() -> None:
+    from sklearn.linear_model import Ridge
+
+    X, Y = pair(3)
+    strength = 0.3
+    penalty = strength * sse(centred(X)) / X.shape[1]
+    reference = Ridge(alpha=penalty).fit(X, Y)
+    t = ik.align(X, Y, ridge=strength)
+    np.testing.assert_allclose(t.weights_, reference.coef_.T, atol=1e-10)
+    np.testing.assert_allclose(t.shift_, reference.intercept_, atol=1e-10)
+    uncentred = ik.align(X, Y, "linear", ridge=strength)
+    penalty = strength * sse(X) / X.shape[1]
+    reference = Ridge(alpha=penalty, fit_intercept=False).fit(X, Y)
+    np.testing.assert_allclose(uncentred.weights_, reference.coef_.T, atol=1e-10)
+
+
+@pytest.mark.parametrize("ridge", ["much", -1, float("nan"), True])
+def test_ridge_must_be_a_strength(ridge: object) -> None:
+    X, Y = pair(3)
+    with pytest.raises(ik.errors.InputError, match="ridge is"):
+        ik.align(X, Y, ridge=ridge)
+
+
+def test_a_rotation_has_no_ridge() -> None:
+    X, Y = planted("rigid")
+    with pytest.raises(ik.errors.InputError, match="only linear and affine maps have"):
+        ik.align(X, Y, "rigid", ridge=0.5)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from identikit.alignment._groups import GROUPS, Group
 from identikit.alignment._ladder import HeldOut, ladder
+from identikit.alignment._noise import Denoised
 
 if TYPE_CHECKING:
     from identikit.alignment._ica import ICA
@@ -29,6 +30,7 @@ __all__ = [
     "GROUPS",
     "ICA",
     "AlignmentMap",
+    "Denoised",
     "Group",
     "HeldOut",
     "NearIdentifiability",

@@ -33,10 +33,10 @@ class Group:
         inclusion: a scale per axis is no rotation, and a linear map has no shift.)
     equal_widths : bool
         Whether the group has no maps between views of different widths.
-    padded : bool
-        Whether the narrower view is filled up with zeros.
     whitened : bool
-        Whether `fit` wants the source in whitened coordinates.
+        Whether `fit` wants the source in whitened coordinates; few rows then ask for a ridge.
+    shift : bool
+        Whether the maps move the mean freely.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Group:
     means: str
     inside: tuple[str, ...]
     equal_widths: bool = False
-    padded: bool = False
     whitened: bool = False
+    shift: bool = True
 
 
 #: From the strictest to the loosest.
@@ -57,14 +57,14 @@ def group(
     inside: str = "",
     *,
     equal_widths: bool = False,
-    padded: bool = False,
     whitened: bool = False,
+    shift: bool = True,
 ) -> Callable[[Fit], Fit]:
     """Add a fit to the ladder, above those before it."""
 
     def register(fit: Fit) -> Fit:
         name, looser = fit.__name__, tuple(inside.split())
-        GROUPS[name] = Group(name, fit, means, looser, equal_widths, padded, whitened)
+        GROUPS[name] = Group(name, fit, means, looser, equal_widths, whitened, shift)
         return fit
 
     return register
@@ -76,7 +76,12 @@ def join(first: str, second: str) -> str:
     return next(name for name in GROUPS if name in both[0] & both[1])
 
 
-@group("no change at all", "permutation monomial rigid similarity linear affine", equal_widths=True)
+@group(
+    "no change at all",
+    "permutation monomial rigid similarity linear affine",
+    equal_widths=True,
+    shift=False,
+)
 def identity(s: PairStats) -> tuple[Array, Array]:
     """y = x."""
     return np.eye(len(s.x_mean)), np.zeros(len(s.y_mean))
@@ -107,21 +112,25 @@ def monomial(s: PairStats) -> tuple[Array, Array]:
     return weights, s.y_mean - s.x_mean @ weights
 
 
-@group("a rotation or reflection, and a shift", "similarity affine", padded=True)
+@group("a rotation or reflection, and a shift", "similarity affine")
 def rigid(s: PairStats) -> tuple[Array, Array]:
-    """Orthogonal Procrustes: W = UVᵀ of S_xy = UΣVᵀ (Schönemann 1966)."""
+    """Orthogonal Procrustes: W = UVᵀ of S_xy = UΣVᵀ (Schönemann 1966).
+
+    Between p and q columns the narrower view counts as filled up with zeros, which gives the same
+    W; errors are over the target's own columns, which are all that the map returns.
+    """
     return s.polar, s.y_mean - s.x_mean @ s.polar
 
 
-@group("a rotation or reflection, one common scale, and a shift", "affine", padded=True)
+@group("a rotation or reflection, one common scale, and a shift", "affine")
 def similarity(s: PairStats) -> tuple[Array, Array]:
-    """Procrustes with one scale: tr Σ / tr S_xx times the rotation."""
-    size = float(np.trace(s.sxx))
+    """Procrustes with one scale: tr WᵀS_xy / tr WᵀS_xxW times the rotation W."""
+    size = float(np.vdot(s.polar, s.sxx @ s.polar))
     weights = s.polar * (np.vdot(s.polar, s.sxy) / size if size > 0 else 0.0)
     return weights, s.y_mean - s.x_mean @ weights
 
 
-@group("an invertible linear map", "affine", whitened=True)
+@group("an invertible linear map", "affine", whitened=True, shift=False)
 def linear(s: PairStats) -> tuple[Array, Array]:
     """Least squares without a shift.
 

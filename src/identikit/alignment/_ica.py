@@ -213,13 +213,13 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         """`transform` as a map that the ladder's maps compose with and that can be saved."""
         self._fitted()
         shift = -self.mean_ @ self.components_.T
-        return _made("affine", self.components_.T.copy(), shift, self.name_, self._target, None)
+        return _made("affine", self.components_.T.copy(), shift, self.name_, self._target)
 
     @property
     def inverse_map_(self) -> AlignmentMap:
         """`inverse_transform` as such a map."""
         self._fitted()
-        return _made("affine", self.mixing_, self.mean_, self._target, self.name_, None)
+        return _made("affine", self.mixing_, self.mean_, self._target, self.name_)
 
     @property
     def _target(self) -> str:

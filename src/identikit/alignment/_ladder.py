@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from identikit._linalg import Array
 from identikit.alignment._groups import GROUPS, Group
+from identikit.alignment._ridge import choose_strength, ridge
 from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
 from identikit.errors import InputError
 from identikit.moments import Moments
@@ -18,11 +20,14 @@ class HeldOut:
     """Held-out squared error of a group's best map, fold by fold, in one direction.
 
     `residual[f]` is Σ ‖y − h(x)‖² over fold f with h fitted on the other folds, `total[f]` is
-    Σ ‖y − E y‖².
+    Σ ‖y − E y‖². Where few rows asked for a ridge, `strength` is its strength (the median over
+    folds, see `ridge`), and `unridged` are the residuals without it.
     """
 
     residual: Array
     total: Array
+    strength: float = 0.0
+    unridged: Array | None = None
 
     @property
     def error(self) -> float:
@@ -34,6 +39,11 @@ class HeldOut:
         residual, total = self.residual.sum() - self.residual, self.total.sum() - self.total
         errors: Array = np.sqrt(np.maximum(residual, 0.0) / total)
         return errors
+
+    @property
+    def without_ridge(self) -> float | None:
+        """The error of plain least squares; None if nothing else was done."""
+        return None if self.unridged is None else replace(self, residual=self.unridged).error
 
 
 def ladder(
@@ -63,17 +73,26 @@ def ladder(
                 f"view {moments.names[view]!r} is constant: all its rows are the same, so there is "
                 "nothing to explain; leave it out"
             )
-    residuals = {rung.name: np.zeros((2, len(folds))) for rung in rungs}
-    for position, fold in enumerate(folds):
+    found: dict[str, list[list[Scored]]] = {rung.name: [[], []] for rung in rungs}
+    for fold in folds:
         train, test = pair_stats(moments, i, j, without=fold), pair_stats(moments, i, j, only=fold)
         forward = _fold_errors(rungs, train, test, moments, i, j, fold)
         backward = _fold_errors(rungs, train.reversed(), test.reversed(), moments, j, i, fold)
         for rung in rungs:
-            residuals[rung.name][:, position] = forward[rung.name], backward[rung.name]
+            found[rung.name][0].append(forward[rung.name])
+            found[rung.name][1].append(backward[rung.name])
     return {
-        name: (HeldOut(both[0], totals[0]), HeldOut(both[1], totals[1]))
-        for name, both in residuals.items()
+        name: (_held_out(both[0], totals[0]), _held_out(both[1], totals[1]))
+        for name, both in found.items()
     }
+
+
+def _held_out(folds: list[Scored], total: Array) -> HeldOut:
+    residual = np.array([fold.residual for fold in folds])
+    unridged = np.array([fold.unridged for fold in folds])
+    strength = float(np.median([fold.strength for fold in folds]))
+    ridged = any(fold.strength for fold in folds)
+    return HeldOut(residual, total, strength, unridged if ridged else None)
 
 
 def applicable(p: int, q: int, names: tuple[str, ...] | None = None) -> list[Group]:
@@ -98,6 +117,14 @@ def _totals(moments: Moments, view: int, folds: list[int]) -> Array:
     return np.array(totals)
 
 
+class Scored(NamedTuple):
+    """Squared error on one fold of a map fitted on the others, with and without its ridge."""
+
+    residual: float
+    strength: float
+    unridged: float
+
+
 def _fold_errors(
     rungs: list[Group],
     train: PairStats,
@@ -106,12 +133,17 @@ def _fold_errors(
     i: int,
     j: int,
     fold: int,
-) -> dict[str, float]:
+) -> dict[str, Scored]:
     """Squared error on one fold of the maps fitted on the others."""
-    own = {False: (train, test), True: (train.padded(), test.padded())}
-    white = whitened_stats(moments, i, j, fold) if any(r.whitened for r in rungs) else own[False]
+    own = train, test
+    white = whitened_stats(moments, i, j, fold) if any(r.whitened for r in rungs) else own
     errors = {}
     for rung in rungs:
-        fitted_on, scored_on = white if rung.whitened else own[rung.padded]
-        errors[rung.name] = scored_on.squared_error(*rung.fit(fitted_on))
+        fitted_on, scored_on = white if rung.whitened else own
+        plain = scored_on.squared_error(*rung.fit(fitted_on))
+        strength = choose_strength(train, shift=rung.shift) if rung.whitened else 0.0
+        error = plain
+        if strength:
+            error = test.squared_error(*ridge(train, strength, shift=rung.shift))
+        errors[rung.name] = Scored(error, strength, plain)
     return errors

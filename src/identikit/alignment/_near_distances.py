@@ -42,12 +42,7 @@ def after_groups(sides: Sequence[Coordinates], split: Split) -> dict[str, BothWa
     rows = [side.rows for side in sides]
     widths = [side.shape[1] for side in rows]
     groups = applicable(widths[0], widths[1], NEAR_GROUPS)
-    if widths[0] == widths[1]:
-        return _after(rows, split, groups)
-    # A rotation between views of different widths lives in the wider one's space.
-    wide = [np.pad(side, ((0, 0), (0, max(widths) - width))) for side, width in zip(rows, widths)]
-    found = _after(wide, split, [group for group in groups if group.padded])
-    return found | _after(rows, split, [group for group in groups if not group.padded])
+    return _after(rows, split, groups)
 
 
 def after_matching(

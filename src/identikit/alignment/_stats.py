@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from identikit._linalg import Array, svd
+from identikit._linalg import Array, eigh, svd
 from identikit.moments import Moments
 
 #: A residual below this share of what it is the difference of is rounding.
@@ -35,10 +35,20 @@ class PairStats:
 
     @cached_property
     def polar(self) -> Array:
-        """Orthogonal factor of the cross-scatter: the rotation that solves Procrustes' problem."""
+        """UVᵀ of the cross-scatter UΣVᵀ: the rotation that solves Procrustes' problem.
+
+        Between unequal widths it has orthonormal columns or rows: a rotation that then drops the
+        directions that the target has no columns for, or leaves the target's other columns at
+        their mean.
+        """
         left, _, right = svd(self.sxy)
         factor: Array = left @ right
         return factor
+
+    @cached_property
+    def spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues of the source's scatter, largest first, and its principal axes in columns."""
+        return eigh(self.sxx)
 
     def reversed(self) -> PairStats:
         """The same pair with source and target exchanged."""
@@ -46,21 +56,6 @@ class PairStats:
         if "polar" in self.__dict__:
             swapped.__dict__["polar"] = self.polar.T
         return swapped
-
-    def padded(self) -> PairStats:
-        """Both views at the wider one's width, the narrower filled up with columns of zeros."""
-        p, q = self.sxy.shape
-        if p == q:
-            return self
-        x, y = max(q - p, 0), max(p - q, 0)
-        return replace(
-            self,
-            x_mean=np.pad(self.x_mean, (0, x)),
-            y_mean=np.pad(self.y_mean, (0, y)),
-            sxx=np.pad(self.sxx, (0, x)),
-            syy=np.pad(self.syy, (0, y)),
-            sxy=np.pad(self.sxy, ((0, x), (0, y))),
-        )
 
     def squared_error(self, weights: Array, shift: Array) -> float:
         """Σ ‖y − (x W + b)‖² over these rows, from their moments."""

@@ -92,8 +92,18 @@ def rung(name: str, forward: HeldOut, backward: HeldOut) -> Rung:
     """The errors of both directions, and the worse one, with their intervals."""
     ends = [jackknife_interval(h.error, h.leave_one_out(), floor=0.0) for h in (forward, backward)]
     worse = 0 if forward.error >= backward.error else 1
-    errors = forward.error, backward.error
-    return Rung(name, errors[worse], ends[worse], errors[0], ends[0], errors[1], ends[1])
+    errors, side = (forward.error, backward.error), (forward, backward)[worse]
+    return Rung(
+        name,
+        errors[worse],
+        ends[worse],
+        errors[0],
+        ends[0],
+        errors[1],
+        ends[1],
+        side.strength,
+        side.without_ridge,
+    )
 
 
 def _own(ica: Components) -> OwnAxes:

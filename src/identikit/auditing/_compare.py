@@ -10,7 +10,7 @@ from identikit.auditing._axes import rung
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._plan import AXIS_FREE, OF_COLUMNS
 from identikit.auditing._result import CCASummary, CKASummary, Pair, SharedAxes, View
-from identikit.auditing._verdict import UNRELATED, choose_group, unshrunk_errors
+from identikit.auditing._verdict import UNRELATED, beyond_chance, choose_group
 from identikit.auditing._windows import Window
 from identikit.auditing.checks import run_checks
 from identikit.inference import (
@@ -71,7 +71,13 @@ def compare(
     """
     found = ladder(moments, i, j, None if axes else AXIS_FREE)
     rungs = tuple(rung(name, *both) for name, both in found.items())
-    group, chosen = choose_group(rungs, unshrunk_errors(moments, i, j))
+    by_name = {rung.group: rung for rung in rungs}
+    if any(beyond_chance(rung) for rung in rungs):
+        answer = choose_group(moments, i, j, found)
+        group, candidates, chosen = answer.group, answer.candidates, by_name[answer.group]
+    else:
+        group, candidates = UNRELATED, (UNRELATED,)
+        chosen = min(rungs, key=lambda rung: rung.error)
     spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
     n = moments.rows
     chance = cca_chance(n, p, q)
@@ -85,6 +91,7 @@ def compare(
         a=moments.names[i],
         b=moments.names[j],
         group=group,
+        candidates=candidates,
         error=chosen.error,
         interval=chosen.interval,
         within_tolerance=group != UNRELATED and chosen.error <= tolerance,

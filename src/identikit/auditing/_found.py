@@ -86,6 +86,7 @@ class Found:
         loosest = max((pair.group for pair in comparisons), key=_looseness)
         verdict = Verdict(
             worst.group,
+            worst.candidates,
             worst.error,
             worst.interval,
             worst.within_tolerance,

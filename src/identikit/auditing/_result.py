@@ -30,7 +30,9 @@ class Rung:
     """One rung of the ladder: the held-out error of the best map in a group.
 
     `error` is the worse of the two directions `forward` (a to b) and `backward` (b to a), and
-    `interval` is that direction's.
+    `interval` is that direction's. Where few rows asked for a ridge, `ridge` is its strength in
+    that direction, as a share of the source's mean eigenvalue, and `without_ridge` the error of
+    plain least squares.
     """
 
     group: str
@@ -40,6 +42,8 @@ class Rung:
     forward_interval: Interval
     backward: float
     backward_interval: Interval
+    ridge: float = 0.0
+    without_ridge: float | None = None
 
 
 @dataclass(frozen=True)
@@ -133,14 +137,16 @@ class View:
 class Pair:
     """All that an audit says of two views.
 
-    `correlations` is the canonical spectrum, `chance_edge` the largest correlation that independent
-    views would show; `points` (rows, 2 views, 2 axes) are the first canonical variates of a row
-    sample. `ica` is there if it was asked for and could be had.
+    `candidates` are the rungs that the data do not tell apart, `group` among them; there is just
+    one as a rule. `correlations` is the canonical spectrum, `chance_edge` the largest correlation
+    that independent views would show; `points` (rows, 2 views, 2 axes) are the first canonical
+    variates of a row sample. `ica` is there if it was asked for and could be had.
     """
 
     a: str
     b: str
     group: str
+    candidates: tuple[str, ...]
     error: float
     interval: Interval
     within_tolerance: bool
@@ -165,6 +171,7 @@ class Pair:
             "a": self.a,
             "b": self.b,
             "group": self.group,
+            "candidates": list(self.candidates),
             "error": self.error,
             "interval": list(self.interval),
             "within_tolerance": self.within_tolerance,
@@ -182,10 +189,12 @@ class Pair:
 class Verdict:
     """The verdict on the worst pair, `a` and `b`: the one with the largest error.
 
-    `loosest` is the loosest group that any pair needs.
+    `candidates` are the rungs that the data do not tell apart for it, `loosest` is the loosest
+    group that any pair needs.
     """
 
     group: str
+    candidates: tuple[str, ...]
     error: float
     interval: Interval
     within_tolerance: bool

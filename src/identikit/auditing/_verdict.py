@@ -3,81 +3,84 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
+from identikit._linalg import Array
+from identikit.alignment import GROUPS, Denoised, HeldOut
 from identikit.auditing._result import Rung
 from identikit.moments import Moments
 
-#: How much worse a stricter rung may be: its error may exceed the best rung's error e by SLACK
-#: times the variance that the best rung explains, e_H ≤ e + SLACK (1 − e²).
-#:
-#: Why on errors and not on explained variance: where views agree exactly, an allowance of 0.03 of
-#: the variance would call a rotation by 10° a permutation with an error of 0.17; on errors it calls
-#: one by 1.7° so, with an error of 0.03. Where little is explained, the allowance shrinks with it.
-#: Planted pairs of every group, with 0, 5 and 20 % noise and 2 to 64 dimensions, are told apart for
-#: any value from 0.02 to 0.05 (tests/test_verdict.py).
+#: How much worse a stricter rung may be once noise has been allowed for: of what the best rung
+#: explains it may miss the share SLACK². Where views agree exactly, that calls a rotation by 1.7°
+#: none, with an error of 0.03. Any value from 0.02 to 0.05 tells planted pairs apart as well.
 SLACK = 0.03
+
+#: A rung that explains less than this share of what the best one does is not taken, whatever noise
+#: might excuse.
+LEAST = 0.5
+
+#: Standard errors within which an excess says nothing: for the rung that is named, and for those
+#: that are named beside it.
+LENIENT, STRICT = 1.0, 2.0
 
 UNRELATED = "unrelated"
 
+#: What a pair is called that neighbours or kernels relate, but no map that the rows could fit.
+RELATED = "related"
 
-def choose_group(
-    ladder: Sequence[Rung],
-    unshrunk: tuple[float, float],
-    slack: float = SLACK,
-) -> tuple[str, Rung]:
-    """The strictest rung that explains almost as much as the best one does, and its name.
+Ladder = Mapping[str, tuple[HeldOut, HeldOut]]
 
-    The best rung is the loosest one as long as there are rows enough to fit it; with few rows a
-    loose map overfits, and a stricter one predicts better. If no rung explains anything beyond
-    chance, in either direction (no 95 % interval stays below 1), the pair is `unrelated`.
 
-    A rung must be near the best (`SLACK`) in one direction. In the other it may also have the error
-    of a map that may not shrink: if y = h(x) + noise, then h⁻¹ misses x by the noise, an error of
-    σ, while a free fit shrinks towards the mean and misses it by e = σ/√(1 + σ²), without being any
-    truer; so σ = e/√(1 − e²) is allowed, as long as half of what the best rung explains is left.
-    For a linear map, which lacks but the shift, that cost is known direction by direction
-    (`unshrunk_errors`), and may be much larger.
+@dataclass(frozen=True)
+class Chosen:
+    """The strictest rung that explains what can be explained, and those that may as well be it.
+
+    `candidates` are the rungs that the data do not tell apart, from the strictest that is not
+    refuted to the strictest that certainly holds; if there is just one, it is `group`.
+    """
+
+    group: str
+    candidates: tuple[str, ...]
+
+
+def choose_group(moments: Moments, i: int, j: int, ladder: Ladder) -> Chosen:
+    """Name the strictest rung that explains almost as much as the best one does.
+
+    A rung is compared with the best by what it predicts if all that it misses is noise (see
+    `identikit.alignment.Denoised`), in both directions: the errors of its maps as they are would
+    count noise against it that a free regression shrinks away. The best rung is the loosest as long
+    as there are rows enough to fit it. An excess over the best counts if it is beyond its own
+    standard error (jackknife over folds); rungs whose excess may as well be on the other side of
+    the limit, within two standard errors, are the candidates.
 
     Parameters
     ----------
-    ladder : sequence of Rung
-        From the strictest to the loosest.
-    unshrunk : tuple of float
-        The errors of an unshrunk linear map, forward and backward.
-    slack : float
-        See `SLACK`.
+    moments : Moments
+    i, j : int
+        The two views.
+    ladder : mapping
+        Held-out errors of the rungs, both ways, from the strictest to the loosest.
     """
-    best = min(ladder, key=lambda rung: rung.error)
-    if not any(beyond_chance(rung) for rung in ladder):
-        return UNRELATED, best
-    least = min(rung.forward for rung in ladder), min(rung.backward for rung in ladder)
-    for rung in ladder:
-        errors = rung.forward, rung.backward
-        allowed = unshrunk if rung.group == "linear" else [_isotropic(error) for error in least]
-        near = [_near(e, b, b, slack) for e, b in zip(errors, least)]
-        fair = [_near(e, b, a, slack) for e, b, a in zip(errors, least, allowed)]
-        if (near[0] and fair[1]) or (near[1] and fair[0]):
-            return rung.group, rung
-    return best.group, best
-
-
-def unshrunk_errors(moments: Moments, i: int, j: int) -> tuple[float, float]:
-    """Errors of maps that undo no noise, from view i to view j and back.
-
-    Along a canonical direction of correlation r a free fit misses 1 − r² of the variance, and a map
-    at full scale (1 − r²)/r²; weighted by the target's variance along each direction.
-    """
-    left, r, right = moments.canonical(i, j)
-    missed = (1 - r**2) / np.maximum(r**2, 1e-6)
-    errors = []
-    for view, turn in ((j, right.T), (i, left)):
-        along = turn.T @ moments.loadings(view)
-        weights = np.einsum("ij,ij->i", along, along) / np.trace(moments.block(view, view))
-        errors.append(math.sqrt(max(float(weights @ missed + 1 - weights.sum()), 0.0)))
-    return errors[0], errors[1]
+    excess = _excesses(moments, i, j, ladder)
+    loosest = min(ladder, key=lambda name: max(side.error for side in ladder[name]))
+    group, candidates = None, []
+    for name in ladder:
+        found = excess(name)
+        if found is None:
+            continue
+        if group is None and found.low(LENIENT) <= 0:
+            group = name
+        if found.low(STRICT) <= 0:
+            candidates.append(name)
+        if group is not None and found.high(STRICT) <= 0:
+            break
+    group = group or loosest
+    if group not in candidates:
+        candidates = [group]
+    return Chosen(group, tuple(candidates))
 
 
 def beyond_chance(rung: Rung) -> bool:
@@ -85,12 +88,61 @@ def beyond_chance(rung: Rung) -> bool:
     return min(rung.forward_interval[1], rung.backward_interval[1]) < 1.0
 
 
-def _isotropic(best: float) -> float:
-    return best / math.sqrt(1 - best**2) if best < 1 else math.inf
+@dataclass(frozen=True)
+class Excess:
+    """How far a rung's squared error is above what is allowed, and its standard error."""
+
+    value: float
+    error: float
+
+    def low(self, times: float) -> float:
+        """The least that it may be."""
+        return self.value - times * self.error
+
+    def high(self, times: float) -> float:
+        """The most that it may be."""
+        return self.value + times * self.error
 
 
-def _near(error: float, best: float, allowed: float, slack: float) -> bool:
-    """Whether an error is near an allowed one, and explains half of what the best one does."""
-    explained = max(1 - best**2, 0.0)
-    almost = error <= max(best, allowed) + slack * explained and error**2 <= 1 - explained / 2
-    return error <= best or almost
+def _excesses(moments: Moments, i: int, j: int, ladder: Ladder) -> Callable[[str], Excess | None]:
+    """The excess of a rung in its worse direction; None if it is out of the question."""
+    denoised = Denoised(moments, i, j)
+    least = [min((ladder[name][side] for name in ladder), key=_size) for side in (0, 1)]
+
+    def of(name: str) -> Excess | None:
+        own = ladder[name]
+        if not all(_explains_enough(one, best) for one, best in zip(own, least)):
+            return None
+        if all(one.residual is best.residual for one, best in zip(own, least)):
+            return Excess(-1.0, 0.0)
+        if all(_excess(one, best).high(STRICT) <= 0 for one, best in zip(own, least)):
+            return Excess(-1.0, 0.0)  # noise need not be asked
+        found = denoised.errors(GROUPS[name], own)
+        sides = [_excess(one, best) for one, best in zip(found, least)]
+        return max(sides, key=lambda side: side.value)
+
+    return of
+
+
+def _size(side: HeldOut) -> float:
+    return float(side.residual.sum())
+
+
+def _explains_enough(one: HeldOut, best: HeldOut) -> bool:
+    """Whether a rung explains half of what the best one does, or nearly as much anyway."""
+    explained = max(1 - best.error**2, 0.0)
+    return one.error**2 <= 1 - LEAST * explained
+
+
+def _excess(one: HeldOut, best: HeldOut) -> Excess:
+    """Excess of a rung's squared error over what is allowed beside the best, with its error."""
+
+    def value(residual: Array, least: Array, total: Array) -> Array:
+        return np.asarray((residual - least - SLACK**2 * np.maximum(total - least, 0.0)) / total)
+
+    sums = [np.asarray(part.sum()) for part in (one.residual, best.residual, one.total)]
+    rest = [part.sum() - part for part in (one.residual, best.residual, one.total)]
+    apart = value(*rest)
+    folds = len(apart)
+    error = math.sqrt((folds - 1) / folds * float(np.square(apart - apart.mean()).sum()))
+    return Excess(float(value(*sums)), error)

@@ -25,6 +25,13 @@ def command(
         str,
         typer.Option(help="identity, permutation, monomial, rigid, similarity, linear or affine."),
     ] = "affine",
+    ridge: Annotated[
+        str,
+        typer.Option(
+            help="Of a linear or affine map: the strength of a ridge, as a share of the source's "
+            "mean eigenvalue; auto chooses it, none leaves it out."
+        ),
+    ] = "auto",
     groups: options.Groups = None,
     names: options.Names = None,
     folds: options.Folds = 5,
@@ -45,6 +52,7 @@ def command(
             group,
             folds=folds,
             groups=options.read_groups(groups),
+            ridge=_ridge(ridge),
             names=options.split_names(names),
             drop_nonfinite=drop_nonfinite,
             progress=lambda done, rows: progress("reading", done, rows),
@@ -56,17 +64,34 @@ def command(
             "identikit": __version__,
             "group": fitted.group,
             "error": fitted.error,
+            "interval": None if fitted.interval is None else list(fitted.interval),
+            "held_out": fitted.held_out,
+            "ridge": fitted.strength_,
             "source": {"name": fitted.source_, "dims": widths[0]},
             "target": {"name": fitted.target_, "dims": widths[1]},
             "map": str(output),
         }
         print_json(document)
         return
+    low, high = fitted.interval or (0.0, 0.0)
     typer.echo(
         f"The best {fitted.group} map from {fitted.source_} ({widths[0]} columns) to "
-        f"{fitted.target_} ({widths[1]} columns)\nhas a held-out error of {fitted.error:.3g} "
-        "(0 is exact, 1 is no better than the mean)."
+        f"{fitted.target_} ({widths[1]} columns)\nhas an error of {fitted.error:.3g} on new rows "
+        f"(95% interval {low:.3g} to {high:.3g};\n0 is exact, 1 is no better than the mean). "
+        f"Maps fitted without a fold of the rows: {fitted.held_out:.3g}."
     )
+    if fitted.strength_:
+        typer.echo(f"As rows are few for the columns, it has a ridge of {fitted.strength_:.3g}.")
     if not quiet:
         apply = shlex.join(["identikit", "apply", str(output), source, "-o", "mapped.npy"])
         typer.echo(f"wrote {output}; to use it:\n  {apply}", err=True)
+
+
+def _ridge(text: str) -> float | str | None:
+    """The strength of a ridge as a user writes it."""
+    if text in ("auto", "none"):
+        return "auto" if text == "auto" else None
+    try:
+        return float(text)
+    except ValueError:
+        return text  # `align` says what is wrong with it

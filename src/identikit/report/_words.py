@@ -114,7 +114,10 @@ def compose(
         else:
             start = f"All {views} views are the same {GROUPS[verdict.loosest].up_to}"
             who = f"even {worst} is predicted"
-        return f"{start}: {over}, {who} with {error}, within the tolerance of {tolerance:g}{doubt}."
+        return (
+            f"{start}: {over}, {who} with {error}, within the tolerance of {tolerance:g}{doubt}."
+            f"{untold(verdict.candidates)}"
+        )
     doubt = ", though the interval reaches below it" if verdict.interval[0] < tolerance else ""
     if views == 2:
         start, who = f"The views {a} and {b} are not the same", "they agree best"
@@ -122,8 +125,14 @@ def compose(
         start, who = f"Not all {views} views are the same", f"{worst} agrees best"
     return (
         f"{start} within the tolerance of {tolerance:g}: {over}, {who} {up_to}, with {error}, "
-        f"above the tolerance{doubt}."
+        f"above the tolerance{doubt}.{untold(verdict.candidates)}"
     )
+
+
+def untold(candidates: Sequence[str]) -> str:
+    """A sentence for rungs that the data do not tell apart; nothing if there is just one."""
+    names = " or ".join(candidates)
+    return f" Which rung it is, {names}: the data do not tell." if len(candidates) > 1 else ""
 
 
 def reductions(views: Sequence[View], show: Callable[[str], str]) -> list[str]:

@@ -14,6 +14,6 @@ def check(evidence: Evidence, threshold: float = 1.0) -> Check:
         threshold,
         p == q,
         f"the views have {max(p, q)} and {min(p, q)} columns: identity, permutation and monomial "
-        "make no sense and are absent, and rigid and similarity fill the narrower view up with "
-        "zeros.",
+        "make no sense and are absent; rigid and similarity turn the narrower view into a subspace "
+        "of the wider one, and of that the directions outside count as missed.",
     )

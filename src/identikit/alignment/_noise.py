@@ -1,0 +1,281 @@
+"""What a rung predicts if all that it misses is noise: errors in variables, from moments alone.
+
+A map h is *true* of a pair if x = z + ε and y = h(z) + δ for some signal z and some noises ε, δ
+that are uncorrelated with it and with each other. Nobody knows the noise, and for h itself the
+error E‖y − h(x)‖² counts all of it, while a free regression shrinks towards the mean and counts
+less. So rungs are not compared by the errors of their maps, but by what their maps predict once
+they may shrink as far as noise can explain: with S the scatter of z and W the matrix of h,
+
+    S_xy = S W,   0 ≤ S ≤ S_xx,   0 ≤ Wᵀ S W ≤ S_yy                                        (1)
+
+in the order of positive semi-definite matrices, and the best prediction of y is about its mean
+x S_xx⁻¹ S W, that of x is y S_yy⁻¹ Wᵀ S. If h is true then S W = S_xy, and no regression predicts
+better; if it is not, no S makes up for it: a rotation of the axes makes S_xy W⁻¹ asymmetric, and a
+stretch breaks one of the two bounds, whatever the noise. (With arbitrary noise on both sides, this
+is also all that second moments can tell: two maps that both fulfil (1) are both true.)
+
+Held out, S has to be estimated too. Four models of the noise are tried, from few parameters to
+many, and the one that predicts best is taken, for each direction:
+
+- scaled: noise with the view's own spectrum, S = κ S_xx, and its limit κ = 1, no noise;
+- isotropic: S = S_xx − σ² I;
+- by axis, for rungs whose maps have axes: each axis has its own noise;
+- any: S = the symmetric part of S_xy W⁻¹, its eigenvalues in whitened coordinates cut off at 0 and
+  at 1, give or take sampling error.
+
+The scale of a map cannot be had by regression either (it shrinks); (1) leaves it between that of
+the regression of y on x and that of the inverse of the other one. Both and their geometric mean are
+tried. Of a linear map without a shift the noise leaves open how far it carries the mean of x; see
+`_mean_gap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from identikit._linalg import Array, inverse_or_zero, one_thread, svd
+from identikit.alignment._groups import Group
+from identikit.alignment._ladder import HeldOut
+from identikit.alignment._ridge import choose_strength, ridge
+from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
+from identikit.moments import Moments
+
+#: Where the spectrum of a symmetric matrix of noise ends, in units of √d: √2, and a little more.
+EDGE = 1.5
+
+#: Sampling errors that a mean may be off.
+MEANS = 2.5
+
+Side = tuple[Array, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Denoised:
+    """Held-out errors of a pair's rungs if what they miss is noise; a fold's work is kept."""
+
+    moments: Moments
+    i: int
+    j: int
+
+    @cached_property
+    def _rows(self) -> list[tuple[_Rows, PairStats]]:
+        m, i, j = self.moments, self.i, self.j
+        return [
+            (_Rows(pair_stats(m, i, j, without=fold)), pair_stats(m, i, j, only=fold))
+            for fold, part in enumerate(m.parts)
+            if part.count
+        ]
+
+    def errors(self, rung: Group, own: tuple[HeldOut, HeldOut]) -> tuple[HeldOut, HeldOut]:
+        """The least held-out error that noise can explain, from view i to view j and back.
+
+        Parameters
+        ----------
+        rung : Group
+        own : tuple of HeldOut
+            The errors of its maps as they are.
+        """
+        if rung.whitened and rung.shift:
+            return own  # regression is what the others are compared with
+        found = self._about_reachable_means() if rung.whitened else self._shrunk(rung)
+        best = [
+            HeldOut(min([held_out.residual, *models], key=np.sum), held_out.total)
+            for held_out, models in zip(own, found)
+        ]
+        return best[0], best[1]
+
+    def _shrunk(self, rung: Group) -> tuple[Array, Array]:
+        """Squared error of every prediction (models × folds), both ways."""
+        sides: tuple[list[list[float]], list[list[float]]] = [], []
+        for rows, test in self._rows:
+            for side, scored_on, predictions in zip(
+                sides, (test, test.reversed()), rows.predictions(rung)
+            ):
+                side.append([scored_on.squared_error(*one) for one in predictions])
+        # A fold whose map has one scale only has fewer predictions.
+        few = min(len(fold) for fold in sides[0])
+        return np.array([f[:few] for f in sides[0]]).T, np.array([f[:few] for f in sides[1]]).T
+
+    def _about_reachable_means(self) -> tuple[Array, Array]:
+        """The same of regression about a mean that a linear map can reach."""
+        m, i, j = self.moments, self.i, self.j
+        sides: tuple[list[list[float]], list[list[float]]] = [], []
+        for fold, part in enumerate(m.parts):
+            if not part.count:
+                continue
+            left, r, right = svd(m.coherence(i, j, without=fold))
+            root = np.sqrt(m.n(fold))
+            a = root * (m.centre(i, fold) @ m.whitening_map(i, fold)) @ left
+            b = root * (m.centre(j, fold) @ m.whitening_map(j, fold)) @ right.T
+            for side, (x, y), means, turn in (
+                (sides[0], (i, j), (b, a), right),
+                (sides[1], (j, i), (a, b), left.T),
+            ):
+                back = turn @ m.loadings(y, fold) / root
+                gaps = [gap @ back for gap in _mean_gaps(*means, r, m.n(fold))]
+                side.append(_about(m, x, y, fold, gaps))
+        return np.array(sides[0]).T, np.array(sides[1]).T
+
+
+class _Rows:
+    """The rows that predictions are fitted on."""
+
+    def __init__(self, stats: PairStats) -> None:
+        self.stats, self.back = stats, stats.reversed()
+
+    @cached_property
+    def _white(self) -> tuple[_White, _White]:
+        return _White(*self.stats.spectrum), _White(*self.back.spectrum)
+
+    @cached_property
+    def _noise(self) -> tuple[Array, Array]:
+        """Scatter of what regression misses of x, and of y."""
+        s, (x, y) = self.stats, self._white
+        return s.sxx - s.sxy @ y.inverse @ s.sxy.T, s.syy - s.sxy.T @ x.inverse @ s.sxy
+
+    def predictions(self, rung: Group) -> tuple[list[Side], list[Side]]:
+        """Weights and shifts of the predictions of y from x, and of x from y."""
+        s = self.stats
+        means = (s.y_mean, s.x_mean) if rung.shift else (s.x_mean, s.y_mean)
+        sides: tuple[list[Side], list[Side]] = [], []
+        for there, back in self._maps(rung):
+            for weights in self._shrunk(there, back, axes=rung.equal_widths):
+                for side, stats, mean, w in zip(sides, (s, self.back), means, weights):
+                    side.append((w, mean - stats.x_mean @ w))
+        return sides
+
+    def _maps(self, rung: Group) -> Iterator[tuple[Array, Array]]:
+        """Maps of the rung and their inverses: at the scale of either regression, and between."""
+        there, back = rung.fit(self.stats)[0], rung.fit(self.back)[0]
+        other = _inverse(back)
+        yield there, _inverse(there)
+        if np.allclose(there, other, rtol=1e-9, atol=1e-12 * np.abs(there).max()):
+            return
+        yield other, back
+        middle = np.sign(there) * np.sqrt(np.abs(there * other))
+        if np.array_equal(middle != 0, there != 0):
+            yield middle, _inverse(middle)
+
+    def _shrunk(self, there: Array, back: Array, *, axes: bool) -> Iterator[tuple[Array, Array]]:
+        s, (x, y), (noise_x, noise_y) = self.stats, self._white, self._noise
+        signal = _symmetric(s.sxy @ back)
+        image = _symmetric(there.T @ signal @ there)
+        shares = []
+        for own, part in ((s.sxx, signal), (s.syy, image)):
+            size = float(np.trace(own))
+            shares.append(min(max(float(np.trace(part)) / size, 0.0), 1.0) if size > 0 else 0.0)
+        yield there, back
+        yield shares[0] * there, shares[1] * back
+        yield x.less(1 - shares[0]) @ there, y.less(1 - shares[1]) @ back
+        if axes:
+            of_x, of_y = _share_by_axis(signal, s.sxx), _share_by_axis(image, s.syy)
+            yield of_x[:, None] * there, of_y[:, None] * back
+        signal = x.bounded(signal, back, noise_y, s.n)
+        image = y.bounded(_symmetric(there.T @ signal @ there), there, noise_x, s.n)
+        signal = _symmetric(back.T @ image @ back)
+        yield x.inverse @ signal @ there, y.inverse @ image @ back
+
+
+class _White:
+    """A view's scatter by its eigenvalues: its inverse, roots, and what lies below it."""
+
+    def __init__(self, values: Array, axes: Array) -> None:
+        self.width = len(values)
+        kept = values > 1e-12 * max(values[0], 1e-300)
+        self.values, self.axes = values[kept], axes[:, kept]
+
+    @cached_property
+    def map(self) -> Array:
+        """W with ``X @ W`` orthonormal."""
+        return np.asarray(self.axes / np.sqrt(self.values))
+
+    @cached_property
+    def root(self) -> Array:
+        """From whitened coordinates back."""
+        return np.asarray((self.axes * np.sqrt(self.values)).T)
+
+    @cached_property
+    def inverse(self) -> Array:
+        """Of the scatter, on its range."""
+        return np.asarray((self.axes / self.values) @ self.axes.T)
+
+    def less(self, share: float) -> Array:
+        """S_xx⁻¹ (S_xx − σ² I), with σ² so that the noise holds this share of the variance."""
+        noise = share * self.values.sum() / self.width
+        kept = np.maximum(1 - noise / self.values, 0.0)
+        return np.asarray((self.axes * kept) @ self.axes.T)
+
+    def bounded(self, signal: Array, back: Array, noise: Array, rows: int) -> Array:
+        """The signal's scatter between 0 and the view's own, give or take sampling error.
+
+        The signal is known from the other view, and so but for that view's noise N carried back:
+        in whitened coordinates it is off by a symmetric matrix of noise, with the covariance
+        P = (B map)ᵀ N (B map)/n of its rows, of which no direction shows more than √(2d P). So the
+        upper bound is not I but I + EDGE √(d P).
+        """
+        carried = back @ self.map
+        with one_thread(len(self.values)):
+            values, axes = np.linalg.eigh(carried.T @ noise @ carried / rows)
+            room = 1 + EDGE * np.sqrt(len(values) * np.maximum(values, 0.0))
+            wide = axes * np.sqrt(room)
+            narrow = self.map @ (axes / np.sqrt(room))
+            values, axes = np.linalg.eigh(narrow.T @ signal @ narrow)
+        outer = self.root.T @ wide @ axes
+        return np.asarray((outer * np.clip(values, 0.0, 1.0)) @ outer.T)
+
+
+def _inverse(matrix: Array) -> Array:
+    return np.asarray(np.linalg.pinv(matrix), dtype=np.float64)
+
+
+def _symmetric(matrix: Array) -> Array:
+    return np.asarray((matrix + matrix.T) / 2)
+
+
+def _share_by_axis(signal: Array, own: Array) -> Array:
+    share = np.diagonal(signal) * inverse_or_zero(np.diagonal(own).copy())
+    return np.asarray(np.clip(share, 0.0, 1.0))
+
+
+def _about(m: Moments, i: int, j: int, fold: int, gaps: list[Array]) -> list[float]:
+    """Squared errors on a fold of regressions about means that are off by these gaps."""
+    own = pair_stats(m, i, j, without=fold)
+    strength = choose_strength(own, shift=True)
+    if strength:
+        test, (weights, shift) = pair_stats(m, i, j, only=fold), ridge(own, strength, shift=True)
+    else:
+        train, test = whitened_stats(m, i, j, fold)
+        weights, shift = train.sxy, train.y_mean - train.x_mean @ train.sxy
+    return [test.squared_error(weights, shift - gap) for gap in gaps]
+
+
+def _mean_gaps(a: Array, b: Array, r: Array, rows: int) -> tuple[Array, Array]:
+    """How far the mean a of one view is from any that a linear map can have, given the other's b.
+
+    In canonical coordinates of unit variance the signal's scatter S lies between diag r² and I,
+    and a linear map that fulfils (1) carries the means if S q = a with q = b/r. If S is diagonal
+    too, a lies between r b and b/r, axis by axis. In general, S = r² + √(1−r²) E √(1−r²) with
+    0 ≤ E ≤ I, and the vectors E v fill the ball that has v as its diameter. Either way an intercept
+    is off by √((1 − r²)(1 + ‖means‖²)/n) from sampling alone.
+
+    Returns
+    -------
+    tuple of array
+        The gap for a diagonal S, and for any.
+    """
+    rest = np.maximum(1 - r**2, 1e-12)
+    error = np.sqrt((1 + max(float(a @ a), float(b @ b))) / rows)
+    r = np.maximum(r, 1e-6)
+    ends = np.sort([r * b, b / r], axis=0)
+    width = MEANS * error * np.sqrt(rest) / r
+    diagonal = a - np.clip(a, ends[0] - width, ends[1] + width)
+    # Directions that are mostly noise may not lend their means to the others.
+    centre = np.sqrt(rest) * b / np.maximum(r, 0.3) / 2
+    off = (a - r * b) / np.sqrt(rest) - centre
+    radius = np.linalg.norm(centre) + (np.sqrt(len(r)) + MEANS) * error
+    outside = max(0.0, 1 - radius / max(float(np.linalg.norm(off)), 1e-300))
+    return diagonal, np.sqrt(rest) * off * outside

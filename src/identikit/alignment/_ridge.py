@@ -1,0 +1,85 @@
+"""Least squares with a ridge, its strength chosen on the rows that it is fitted on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.alignment._stats import PairStats
+
+#: With this many rows a column, least squares needs no help: a ridge could gain d/n of the noise.
+ROWS_A_COLUMN = 10
+
+#: Strengths that are tried, as shares of the source's mean eigenvalue.
+STRENGTHS = np.logspace(-4, 4, 65)
+
+#: What a ridge must gain in predicted squared error, or least squares is kept as it is.
+GAIN = 0.01
+
+
+def ridge(stats: PairStats, strength: float, *, shift: bool) -> tuple[Array, Array]:
+    """The map y ≈ x W + b of least Σ‖y − xW − b‖² + λ‖W‖²; without a shift b is 0.
+
+    W = V (Λ + λ)⁻¹ Vᵀ S_xy with S_xx = V Λ Vᵀ, about the means, or about 0 without a shift.
+
+    Parameters
+    ----------
+    stats : PairStats
+        In the views' own coordinates.
+    strength : float
+        λ over the mean eigenvalue of the source's scatter.
+    shift : bool
+        Whether the map has a shift.
+    """
+    about = stats if shift else _about_zero(stats)
+    values, axes = about.spectrum
+    weights: Array = (axes / (values + strength * values.mean())) @ (axes.T @ about.sxy)
+    return weights, stats.y_mean - stats.x_mean @ weights if shift else np.zeros(len(stats.y_mean))
+
+
+def choose_strength(stats: PairStats, *, shift: bool) -> float:
+    """The strength of least generalised cross-validation error; 0 where it would gain nothing.
+
+    GCV(λ) = RSS(λ)/(n − 1 − df)², df = Σ Λ/(Λ + λ) (Golub, Heath and Wahba 1979), all of it known
+    from the eigenvalues Λ of the source's scatter and the squared rows of VᵀS_xy.
+
+    Parameters
+    ----------
+    stats : PairStats
+        In the views' own coordinates, of the rows that the map is fitted on.
+    shift : bool
+        Whether the map has a shift.
+    """
+    if stats.n >= ROWS_A_COLUMN * len(stats.x_mean):
+        return 0.0
+    about = stats if shift else _about_zero(stats)
+    values, axes = about.spectrum
+    kept = values > 1e-12 * values[0]
+    along = np.square(axes.T @ about.sxy).sum(axis=1)[kept]
+    values, free = values[kept], stats.n - (1 if shift else 0)
+    added = np.append(STRENGTHS, 0.0)[:, None] * (values.sum() / len(stats.x_mean))
+    total = float(np.trace(about.syy))
+    left = total - (along * (values + 2 * added) / np.square(values + added)).sum(axis=1)
+    room = free - (values / (values + added)).sum(axis=1)
+    if left[-1] <= 1e-12 * total and room[-1] >= 1:
+        return 0.0  # an exact fit
+    scores = np.maximum(left, 0.0) / np.square(np.maximum(room, 1e-6))
+    if room[-1] < 1:  # as many columns as rows: least squares says nothing
+        scores[-1] = np.inf
+    best = int(np.argmin(scores[:-1]))
+    return 0.0 if scores[-1] <= (1 + GAIN) * scores[best] else float(STRENGTHS[best])
+
+
+def _about_zero(stats: PairStats) -> PairStats:
+    """The same rows with their sums of products about zero."""
+    x, y, n = stats.x_mean, stats.y_mean, stats.n
+    return replace(
+        stats,
+        x_mean=np.zeros_like(x),
+        y_mean=np.zeros_like(y),
+        sxx=stats.sxx + n * np.outer(x, x),
+        sxy=stats.sxy + n * np.outer(x, y),
+        syy=stats.syy + n * np.outer(y, y),
+    )
