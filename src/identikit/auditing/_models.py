@@ -120,16 +120,16 @@ def _check(models: Sequence[SoftmaxModel], tolerance: float) -> None:
 
 def _projected(model: SoftmaxModel, *, affine: bool) -> Array:
     """The identified part of f, in the model's own axes, so that all rungs keep their meaning."""
-    basis = model.identified(affine=affine)
-    if not basis.shape[1]:
+    seen = model.identified(affine=affine)
+    if not seen.rank:
         raise InputError(
             f"model {model.name!r}: its logits f(x)ᵀg(y) tell no two labels apart (all g are "
             "equal, or f is zero where they differ), so there is nothing to compare; check its "
             "arrays"
         )
-    if basis.shape[1] == model.M:
+    if seen.rank == model.M:
         return model.f
-    projected: Array = model.f.astype(np.float64) @ basis @ basis.T
+    projected: Array = model.f.astype(np.float64) @ seen.to_f @ seen.axes.T
     return projected
 
 

@@ -68,6 +68,11 @@ def sentence(
             f"the same distribution up to relative logit gap {gap} (total variation "
             f"{_short(apart.tv)}), so the same embedding up to {kind} map{where}: {kappa}"
         )
+        if embedding.error > tolerance:
+            says += (
+                f"; f still has directions that hardly move the logits, and there the models "
+                f"differ (held-out error of f {error})"
+            )
     elif finding == BLOCKS:
         says = (
             f"the same distribution over every candidate set, up to relative logit gap {gap} "

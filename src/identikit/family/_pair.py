@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from identikit._linalg import Array, one_thread, singular_values, triangle
 from identikit.errors import InputError
 from identikit.family import _model
+from identikit.family._identified import rounding_norm
 from identikit.family._model import SoftmaxModel, pieces
 
 Ints = NDArray[np.intp]
@@ -72,13 +73,12 @@ class Pair:
     def _rank(self, model: SoftmaxModel) -> int:
         if model.table is None:
             f, g = model.f, model.g[self.labels]
-            size = float(np.linalg.norm(f) * np.linalg.norm(g))
+            size = _norm(f) * _norm(g)
         else:
             size = float(np.linalg.norm(model.table[:, self.labels].astype(np.float64)))
         values = singular_values(self._input_triangle(model) @ self._label_triangle(model).T)
-        # Singular values of a table of rounding errors: √n + √K times the size of one.
-        rounding = _spacing(model) * size / (self.n * self.K) ** 0.5
-        return int(np.count_nonzero(values > 8 * rounding * (self.n**0.5 + self.K**0.5)))
+        least = rounding_norm(size, self.n, self.K, _spacing(model))
+        return int(np.count_nonzero(values > least))
 
     def _input_triangle(self, model: SoftmaxModel) -> Array:
         """R of f centred over inputs; from the factors of the pair where it has them."""
@@ -311,7 +311,12 @@ def same_candidates(a: SoftmaxModel, b: SoftmaxModel) -> bool:
 
 def _spacing(model: SoftmaxModel) -> float:
     """Relative rounding of the log-probabilities: f and g are exact, whatever their type."""
-    return 2.0**-52 if model.table is None else float(np.finfo(model.table.dtype).eps)
+    return 2.0**-52 if model.table is None else model.eps_table
+
+
+def _norm(rows: Array) -> float:
+    """Frobenius norm in float64, whatever the type: float16 ends at 65,504."""
+    return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64) ** 0.5)
 
 
 def _with_one(f: Array, model: SoftmaxModel) -> Array:
