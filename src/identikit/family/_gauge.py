@@ -119,7 +119,7 @@ def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
     inputs = accumulate([fa, fb], FOLDS, sample=0)
     labels = accumulate([ga, gb], min(FOLDS, pair.K), sample=0)
     group = "affine" if pair.affine else "linear"
-    gap_norm, spread = pair.logit_norms
+    gap_norm, spread, _ = pair.logit_norms
     with one_thread(max(a.M, b.M)):
         A_f = _fit(inputs, group).T
         B = _fit(labels, "affine")  # of rows: G_b = G_a B, so B estimates A⁻¹
