@@ -156,6 +156,17 @@ def test_directions_that_hardly_move_the_logits_are_told(rng):
     assert "f still has directions that hardly move the logits" in pair.sentence
 
 
+def test_falling_spectra_in_float32_are_all_identified(rng):
+    """f and g fall as 1/j, so the logits fall as 1/j²: 6e-5 at the end, and far above rounding."""
+    M = 128
+    f, g = (rng.normal(size=(rows, M)) / np.arange(1, M + 1) for rows in (1000, 500))
+    Q, A = np.linalg.qr(rng.normal(size=(M, M)))[0], rng.normal(size=(M, M))
+    both = (f @ Q, g @ Q), (f @ Q @ A.T, g @ Q @ np.linalg.inv(A))
+    found = gauge(*(SoftmaxModel(*(side.astype("f4") for side in model)) for model in both))
+    assert (found.identified, found.free) == (M, (0, 0))
+    assert max(found.kappa, found.logit_gap) < 1e-5
+
+
 def test_a_deficient_f_keeps_its_own_axes(rng):
     """f of rank 2 in 4 axes under a rotation stays rigid, whatever g is where f does not reach."""
     f = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 4))

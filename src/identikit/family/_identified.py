@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from identikit._linalg import Array, rank_tolerance, svd
+from identikit._linalg import Array, svd
 
 #: Directions that move the logits by a smaller share of what the largest does count for nothing,
 #: whatever the type: no probability tells them from rounding.
@@ -32,7 +32,7 @@ class Identified(NamedTuple):
         return int(self.axes.shape[1])
 
 
-def identify(f: Array, g: Array, rows: int, labels: int, eps: float, rounding: float) -> Identified:
+def identify(f: Array, g: Array, rounding: float) -> Identified:
     """The identified directions of a model, from the spectrum of its centred logits.
 
     With F G_cᵀ = U Σ Vᵀ, cut at the r singular values that count, F G_cᵀ V Σ⁻¹ = U: so
@@ -47,17 +47,14 @@ def identify(f: Array, g: Array, rows: int, labels: int, eps: float, rounding: f
         bias takes up what is constant.
     g : array (k, M)
         R of the label-centred G.
-    rows, labels : int
-        How many rows F and G themselves have, for the rank tolerance.
-    eps : float
-        Spacing of the type in which they were stored.
     rounding : float
-        Norm of the logits' rounding errors, below which no singular value means anything.
+        Norm of the logits' rounding errors, below which no singular value means anything. (A share
+        of the largest value, as in the rank rule of one matrix, would cost true directions: the
+        spectrum of a product falls as the product of two.)
     """
     width = f.shape[1]
     left, values, right = svd(f @ g.T)
-    least = max(rank_tolerance(rows, labels, eps), LEAST) * values[0]
-    least = max(least, rounding)
+    least = max(LEAST * values[0], rounding)
     r = int(np.count_nonzero(values > least))
     if r == width:
         whole = np.eye(width)

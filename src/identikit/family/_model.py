@@ -268,8 +268,7 @@ class SoftmaxModel:
         # Where g is constant, or f under a bias, rounding is that of the constant.
         whole_g = np.hypot(of_g, self.K**0.5 * self.mean_g)
         errors = self.eps_f * of_f * of_g, self.eps_g * np.linalg.norm(f, axis=0) * whole_g
-        eps = max(self.eps_f, self.eps_g)
-        return identify(f, g, self.n, self.K, eps, 4 * float(np.linalg.norm(errors)))
+        return identify(f, g, 8 * float(np.linalg.norm(errors)))
 
 
 def log_softmax(logits: Array) -> Array:
