@@ -85,6 +85,18 @@ def unrelated(rng: np.random.Generator) -> Models:
     return SoftmaxModel(*a, name="a"), SoftmaxModel(*b, name="b")
 
 
+def relabelled(rng: np.random.Generator) -> Models:
+    """Label k of a is label k + 1 of b, and the last is its first."""
+    a, b = equal_up_to_gauge(rng)
+    return a, SoftmaxModel(b.f, np.roll(b.g, 1, axis=0), name="b")
+
+
+def warmer(rng: np.random.Generator) -> Models:
+    """The logits of b are half of a's."""
+    a, b = equal_up_to_gauge(rng)
+    return a, SoftmaxModel(b.f, b.g / 2, name="b")
+
+
 def only(models: Models, **options: Any) -> ModelPair:
     (pair,) = audit_models(models, **options).pairs
     return pair

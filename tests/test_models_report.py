@@ -26,12 +26,17 @@ from test_models import (
     counter_rotated,
     equal_up_to_gauge,
     few_labels,
+    relabelled,
     small_kl,
     unrelated,
+    warmer,
 )
 from test_report import HOSTILE, Page
 
-MAKERS = [equal_up_to_gauge, few_labels, counter_rotated, small_kl, biased, unrelated]
+MAKERS = [
+    *(equal_up_to_gauge, few_labels, counter_rotated, small_kl, biased, unrelated),
+    *(relabelled, warmer),
+]
 
 
 def found(make) -> ModelsAudit:
@@ -72,7 +77,8 @@ def test_table_fits_and_has_every_pair_worst_first(width, many):
     assert len(gaps) == 6
     assert gaps[-1] == "<1e-06"
     assert [float(gap) for gap in gaps[:-1]] == sorted(map(float, gaps[:-1]), reverse=True)
-    assert [str(cell) for cell in shown.columns[2].cells].count("not by one map") == 2
+    findings = [str(cell) for cell in shown.columns[2].cells]
+    assert findings.count("same up to a temperature") == 2
 
 
 def test_the_lead_names_the_worst_of_several(many):
@@ -190,6 +196,8 @@ def test_every_finding_has_its_headline_and_tone():
         "The same models, up to a linear map": "within-tolerance",
         "The same models, up to a linear map of what is identified": "within-tolerance",
         "The same models, up to an affine map": "within-tolerance",
+        "The same models, but for a temperature": "above-tolerance",
+        "The same models, but for the order of their labels": "above-tolerance",
         "Related on each side, but not the same models": "above-tolerance",
         "Close predictions, other embeddings": "unrelated",
         "Not the same models within the tolerance": "above-tolerance",

@@ -13,12 +13,13 @@ from identikit._version import __version__
 from identikit.auditing import _models_words as words
 from identikit.auditing._compare import compare
 from identikit.auditing._found import Progress
-from identikit.auditing._models_result import ModelPair, ModelReport, ModelsAudit
+from identikit.auditing._models_result import TEMPERATURE, ModelPair, ModelReport, ModelsAudit
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel, diversity
 from identikit.family._distances import pair_distances
 from identikit.family._gauge import pair_gauge
 from identikit.family._pair import Pair, check_pair
+from identikit.family._up_to import up_to
 from identikit.moments import SAMPLE, accumulate
 
 FOLDS = 5
@@ -85,7 +86,12 @@ def audit_models(
         apart = pair_distances(pair, seed=seed)
         both = (reports[i], reports[j])
         partial = pair.K < models[i].K
-        finding = words.find(both, related, apart, embedding, tolerance, partial=partial)
+        # Where labels are impossible, their probabilities are no part of any logits.
+        near = (
+            up_to(pair, tolerance, seed) if related.logit_gap > tolerance and not partial else None
+        )
+        finding = words.find(both, related, apart, embedding, near, tolerance, partial=partial)
+        kept = near is not None and (finding == TEMPERATURE or near.order is not None)
         pairs.append(
             ModelPair(
                 moments.names[i],
@@ -94,9 +100,10 @@ def audit_models(
                 apart,
                 embedding,
                 finding,
-                words.sentence(finding, both, related, apart, embedding, tolerance),
-                words.notes(related, apart, embedding),
+                words.sentence(finding, both, related, apart, embedding, near, tolerance),
+                words.notes(finding, related, apart, embedding, near),
                 _log_odds(pair, seed),
+                near if kept else None,
             )
         )
     return ModelsAudit(__version__, reports, tuple(pairs), tolerance, seed, FOLDS)
@@ -120,16 +127,16 @@ def _check(models: Sequence[SoftmaxModel], tolerance: float) -> None:
 
 def _projected(model: SoftmaxModel, *, affine: bool) -> Array:
     """The identified part of f, in the model's own axes, so that all rungs keep their meaning."""
-    basis = model.identified(affine=affine)
-    if not basis.shape[1]:
+    seen = model.identified(affine=affine)
+    if not seen.rank:
         raise InputError(
             f"model {model.name!r}: its logits f(x)ᵀg(y) tell no two labels apart (all g are "
             "equal, or f is zero where they differ), so there is nothing to compare; check its "
             "arrays"
         )
-    if basis.shape[1] == model.M:
+    if seen.rank == model.M:
         return model.f
-    projected: Array = model.f.astype(np.float64) @ basis @ basis.T
+    projected: Array = model.f.astype(np.float64) @ seen.to_f @ seen.axes.T
     return projected
 
 

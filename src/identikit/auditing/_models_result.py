@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from identikit import _files
 from identikit.auditing._result import Pair
-from identikit.family import Distances, Divergences, Diversity, Gauge
+from identikit.family import Distances, Divergences, Diversity, Gauge, UpTo
 
 #: What a pair may be found to be.
 SAME = "same distribution"
 BLOCKS = "same distribution, a map a block"
+TEMPERATURE = "same up to a temperature"
+ORDER = "same up to label order"
 CLOSE = "close in KL only"
 TWO_MAPS = "not by one map"
 DIFFERENT = "different"
@@ -71,9 +73,11 @@ class ModelPair:
     """All that is said of two models.
 
     `embedding` is the audit of f against f', each projected on what its distribution identifies.
-    `finding` is one of "same distribution", "same distribution, a map a block", "close in KL
-    only", "not by one map" and "different", `sentence` says it in words. `log_odds` (points, 2) are
-    log p(y|x) − log p(y'|x) of both models for random inputs and labels.
+    `finding` is one of "same distribution", "same distribution, a map a block", "same up to a
+    temperature", "same up to label order", "close in KL only", "not by one map" and "different",
+    `sentence` says it in words. `log_odds` (points, 2) are log p(y|x) − log p(y'|x) of both models
+    for random inputs and labels. `up_to` is the temperature, or the order of the labels, at which
+    the two come closer, if there is one.
     """
 
     a: str
@@ -85,6 +89,7 @@ class ModelPair:
     sentence: str
     notes: tuple[str, ...]
     log_odds: NDArray[np.float64]
+    up_to: UpTo | None = None
 
     @property
     def same(self) -> bool:
@@ -120,6 +125,7 @@ class ModelPair:
             "distances": measured | {"kinds": dict(apart.kinds)},
             "embedding": self.embedding.to_dict(),
             "label_error": found.label_error,
+            "up_to": None if self.up_to is None else _up_to_dict(self.up_to),
             "notes": list(self.notes),
         }
 
@@ -179,6 +185,16 @@ class ModelsAudit:
         from identikit.report._models_html import models_html
 
         _files.write_text(path, models_html(self))
+
+
+def _up_to_dict(found: UpTo) -> dict[str, Any]:
+    """Label k of a is label order[k] of b; null if the order is one already."""
+    return {
+        "temperature": _finite(found.temperature),
+        "order": None if found.order is None else found.order.tolist(),
+        "logit_gap": found.logit_gap,
+        "chance": found.chance,
+    }
 
 
 def _finite(value: float | None) -> float | None:

@@ -8,13 +8,15 @@ from identikit.auditing._models_result import (
     BLOCKS,
     CLOSE,
     DIFFERENT,
+    ORDER,
     SAME,
+    TEMPERATURE,
     TWO_MAPS,
     ModelReport,
 )
 from identikit.auditing._result import Pair
 from identikit.auditing._verdict import UNRELATED
-from identikit.family import Divergences, Gauge
+from identikit.family import Divergences, Gauge, UpTo
 
 #: Below this KL, in nats, two models are close for whoever looks at predictions only.
 SMALL_KL = 1e-2
@@ -29,6 +31,7 @@ def find(
     related: Gauge,
     apart: Divergences,
     embedding: Pair,
+    nearest: UpTo | None,
     tolerance: float,
     *,
     partial: bool,
@@ -40,6 +43,8 @@ def find(
         return SAME
     if related.logit_gap <= tolerance and all(model.diversity.components > 1 for model in models):
         return BLOCKS
+    if nearest is not None and nearest.logit_gap <= tolerance:
+        return TEMPERATURE if nearest.order is None else ORDER
     poor = embedding.group == UNRELATED or embedding.error > LARGE_ERROR
     if poor and max(apart.kl, apart.kl_reverse) < SMALL_KL:
         return CLOSE
@@ -56,6 +61,7 @@ def sentence(
     related: Gauge,
     apart: Divergences,
     embedding: Pair,
+    nearest: UpTo | None,
     tolerance: float,
 ) -> str:
     """What matters of a pair, in words and without names, which may be anything."""
@@ -68,10 +74,23 @@ def sentence(
             f"the same distribution up to relative logit gap {gap} (total variation "
             f"{_short(apart.tv)}), so the same embedding up to {kind} map{where}: {kappa}"
         )
+        if embedding.error > tolerance:
+            says += (
+                f"; f still has directions that hardly move the logits, and there the models "
+                f"differ (held-out error of f {error})"
+            )
     elif finding == BLOCKS:
         says = (
             f"the same distribution over every candidate set, up to relative logit gap {gap} "
             f"(total variation {_short(apart.tv)}), but no one map between the embeddings ({kappa})"
+        )
+    elif nearest is not None and finding in (TEMPERATURE, ORDER):
+        left = _short(nearest.logit_gap)
+        order = nearest.order is not None
+        says = (
+            f"the same up to {' and '.join(_up_to(nearest, tolerance))} (relative logit gap {left} "
+            f"then, {gap} as given, KL {kl}): {_how(nearest, tolerance)}"
+            f"{'; give the labels in one order' if order else ''}"
         )
     elif finding == CLOSE and embedding.group == UNRELATED:
         says = (
@@ -115,9 +134,39 @@ def _what_is_free(models: tuple[ModelReport, ModelReport]) -> str:
     return " ".join(f"In the {place} model {why}." for place, why in zip(places, reasons) if why)
 
 
-def notes(related: Gauge, apart: Divergences, embedding: Pair) -> tuple[str, ...]:
+def _up_to(nearest: UpTo, tolerance: float) -> list[str]:
+    """What separates two models that are the same otherwise."""
+    order = [] if nearest.order is None else ["an order of the labels"]
+    if order and abs(nearest.temperature - 1) <= tolerance:
+        return order
+    return [*order, f"a temperature of {nearest.temperature:.3g}"]
+
+
+def _how(nearest: UpTo, tolerance: float) -> str:
+    """The same as an instruction: which label is which, and by what logits are multiplied."""
+    parts = []
+    if nearest.order is not None:
+        moved = [(k, to) for k, to in enumerate(nearest.order.tolist()) if k != to]
+        pairs = [f"label {k} of the first model is label {to} of the second" for k, to in moved[:2]]
+        more = f", and {len(moved) - 2} more labels have moved" if len(moved) > 2 else ""
+        parts.append(", ".join(pairs) + more)
+    if len(_up_to(nearest, tolerance)) > len(parts):
+        factor = f"{nearest.temperature:.3g}"
+        parts.append(f"the logits of the second model are {factor} times those of the first")
+    return "; ".join(parts)
+
+
+def notes(
+    finding: str, related: Gauge, apart: Divergences, embedding: Pair, nearest: UpTo | None
+) -> tuple[str, ...]:
     """What else a reader must know of a pair."""
     found = [*related.notes, *apart.notes]
+    if finding != ORDER and nearest is not None and nearest.order is not None:
+        found.append(
+            f"in another order of the labels the relative logit gap would be "
+            f"{_short(nearest.logit_gap)} and not {_short(related.logit_gap)}: check that both "
+            "models list their labels in one order"
+        )
     expected = OF_PROJECTION if any(related.free) else ()
     found += [c.message for c in embedding.checks if not c.ok and c.name not in expected]
     return tuple(found)

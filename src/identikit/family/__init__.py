@@ -7,6 +7,7 @@ from identikit.family._gauge import Gauge, gauge
 from identikit.family._members import GAUGES, MEMBERS, NON_MEMBERS, Member, NonMember, find
 from identikit.family._model import SoftmaxModel
 from identikit.family._normal_form import NormalForm, normal_form
+from identikit.family._up_to import UpTo
 
 __all__ = [
     "GAUGES",
@@ -20,6 +21,7 @@ __all__ = [
     "NonMember",
     "NormalForm",
     "SoftmaxModel",
+    "UpTo",
     "distances",
     "diversity",
     "find",

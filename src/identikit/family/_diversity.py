@@ -136,7 +136,7 @@ def _inputs_rank(model: SoftmaxModel) -> int:
     stacked = np.concatenate(rows).astype(np.float64)
     scale = np.maximum(np.linalg.norm(stacked, axis=0), 1e-300)
     factor = triangle(stacked / scale)
-    return int(span(factor, len(stacked), float(np.finfo(model.f.dtype).eps)).shape[1])
+    return int(span(factor, len(stacked), model.eps_f).shape[1])
 
 
 def _components(model: SoftmaxModel) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array, eigh, one_thread
+from identikit._linalg import Array, one_thread, triangle
 from identikit.alignment import GROUPS, ladder
 from identikit.alignment._stats import whitened_stats
 from identikit.errors import InputError
@@ -28,16 +28,19 @@ class Gauge:
     labels, A = L'⁻ᵀ Lᵀ (Roeder et al., Equation 7): a certificate, noisier than all labels together
     (None if the models identify unequal dimensions).
 
-    `kappa` = ‖A_g⁻¹ A_f − I‖_F / √r says how far A_f and A_g are from being one, in coordinates in
-    which f_a is white (`kappa_raw`: in its own). `logit_gap` is √E‖Z_c − Z'_c‖² of the
-    label-centred logits over the spread of a's, `logit_gap_absolute` not; with candidates that both
-    models share, of their logits.
+    `kappa` = ‖G_a (A_g⁻¹ A_f − I) F_aᵀ‖ / ‖G_a F_aᵀ‖ (g centred over labels, and f over inputs
+    under a bias) says how far A_f and A_g are from being one, each direction counted by how much it
+    moves the logits; it is the part of the logit gap that two unequal maps account for, so without
+    a bias or candidates it is never larger. `kappa_raw` = ‖A_g⁻¹ A_f − I‖_F / √r counts all
+    directions alike. `logit_gap` is √E‖Z_c − Z'_c‖² of the label-centred logits over the spread of
+    a's, `logit_gap_absolute` not; with candidates that both models share, of their logits.
 
-    Where a distribution leaves directions free (fewer labels than dimensions, say), both sides are
-    projected on what it identifies first: `identified` is that dimension, `free` how many are left
-    in a and in b. `error` is the held-out error of f_b from f_a there, `label_error` that of the
-    best affine map between g_a and g_b, the worse direction (None if there are too few labels to
-    hold any out), `shift` the constant that only a bias allows.
+    Where a distribution leaves directions free (fewer labels than dimensions, say, or directions of
+    either side that do not move the logits), both sides are projected on what it identifies first:
+    `identified` is that dimension, `free` how many are left in a and in b. `error` is the held-out
+    error of f_b from f_a there, `label_error` that of the best affine map between g_a and g_b, the
+    worse direction (None if there are too few labels to hold any out), `shift` the constant that
+    only a bias allows.
     """
 
     A_from_f: Array
@@ -90,8 +93,8 @@ def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
     """
     a, b = pair.models
     notes = []
-    bases = [model.identified(affine=pair.affine) for model in (a, b)]
-    ranks = [basis.shape[1] for basis in bases]
+    seen = [model.identified(affine=pair.affine) for model in (a, b)]
+    ranks = [each.rank for each in seen]
     for model, rank in zip((a, b), ranks):
         if rank == 0:
             raise InputError(
@@ -110,49 +113,48 @@ def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
                 f"model {model.name!r}: {model.K} labels and its inputs identify "
                 f"{model.M - left} of {model.M} dimensions, {left} are free"
             )
-    fa, fb = (_in_basis(m.f.astype(np.float64), basis) for m, basis in zip((a, b), bases))
-    ga, gb = (_in_basis(pair.label_map(m)[:, : m.M], basis) for m, basis in zip((a, b), bases))
+    fa, fb = (_in_basis(m.f.astype(np.float64), each.to_f) for m, each in zip((a, b), seen))
+    ga, gb = (_in_basis(pair.label_map(m)[:, : m.M], each.to_g) for m, each in zip((a, b), seen))
     xa = fa - fa.mean(axis=0) if pair.affine else fa
     inputs = accumulate([fa, fb], FOLDS, sample=0)
     labels = accumulate([ga, gb], min(FOLDS, pair.K), sample=0)
     group = "affine" if pair.affine else "linear"
-    gap_norm, spread = pair.logit_norms
-    second = xa.T @ xa
+    gap_norm, spread, _ = pair.logit_norms
     with one_thread(max(a.M, b.M)):
         A_f = _fit(inputs, group).T
         B = _fit(labels, "affine")  # of rows: G_b = G_a B, so B estimates A⁻¹
         A_g = np.linalg.pinv(B)
-        kappa, kappa_raw = _disagreement(B @ A_f - np.eye(ranks[0]), second)
+        gap = B @ A_f - np.eye(ranks[0])
         held_out, _ = ladder(inputs, 0, 1, (group,))[group]
         label_error = _label_error(labels)
         back = np.linalg.pinv(A_f).T
-    constant = b.mean_g - bases[1] @ (back @ (bases[0].T @ a.mean_g))
+    to_b, from_a = seen[1].axes, seen[0].to_f.T
+    constant = b.mean_g - to_b @ (back @ (seen[0].to_g.T @ a.mean_g))
     shift = fb.mean(axis=0) - A_f @ fa.mean(axis=0) if pair.affine else None
+    tuples = _from_tuples(ga, gb, labels, a.M, pivots)
     return Gauge(
-        A_from_f=bases[1] @ A_f @ bases[0].T,
-        A_from_g=bases[1] @ A_g @ bases[0].T,
-        A_from_tuples=_from_tuples(ga, gb, labels, bases, pivots),
-        kappa=kappa,
-        kappa_raw=kappa_raw,
+        A_from_f=to_b @ A_f @ from_a,
+        A_from_g=to_b @ A_g @ from_a,
+        A_from_tuples=None if tuples is None else to_b @ tuples @ from_a,
+        kappa=_disagreement(gap, xa, ga),
+        kappa_raw=float(np.linalg.norm(gap)) / ranks[0] ** 0.5,
         logit_gap=gap_norm / spread if spread > 0 else float(gap_norm > 0),
         logit_gap_absolute=gap_norm / a.n**0.5,
         identified=min(ranks),
         free=free,
         error=held_out.error,
         label_error=label_error,
-        shift=None if shift is None else bases[1] @ shift,
+        shift=None if shift is None else to_b @ shift,
         constant=constant,
         notes=tuple(notes),
     )
 
 
-def _disagreement(gap: Array, second: Array) -> tuple[float, float]:
-    """‖gap‖_F / √r, in coordinates in which inputs with these second moments are white, and raw."""
-    values, vectors = eigh(second)
-    root = np.sqrt(np.maximum(values, 1e-300))
-    white = (vectors / root).T @ gap @ (vectors * root)
-    size = len(gap) ** 0.5
-    return float(np.linalg.norm(white) / size), float(np.linalg.norm(gap) / size)
+def _disagreement(gap: Array, f: Array, g: Array) -> float:
+    """‖G (A_g⁻¹A_f − I) Fᵀ‖ / ‖G Fᵀ‖: the disagreement of two maps by what it does to logits."""
+    of_f, of_g = triangle(f), triangle(g)
+    spread = float(np.linalg.norm(of_g @ of_f.T))
+    return float(np.linalg.norm(of_g @ gap @ of_f.T)) / spread if spread > 0 else 0.0
 
 
 def _fit(moments: Moments, group: str) -> Array:
@@ -167,17 +169,17 @@ def _fit(moments: Moments, group: str) -> Array:
 
 
 def _from_tuples(
-    ga: Array, gb: Array, labels: Moments, bases: list[Array], pivots: Ints | None
+    ga: Array, gb: Array, labels: Moments, width: int, pivots: Ints | None
 ) -> Array | None:
     """A = L'⁻ᵀ Lᵀ from M differences, chosen on a's whitened g."""
     if ga.shape[1] != gb.shape[1] or len(ga) <= ga.shape[1]:
         return None
-    if pivots is not None and len(pivots) == len(bases[0]) + 1 == ga.shape[1] + 1:
+    if pivots is not None and len(pivots) == width + 1 == ga.shape[1] + 1:
         chosen = pivots
     else:
         chosen = choose_tuple(ga @ labels.whitening_map(0))
     left, right = (g[chosen[1:]] - g[chosen[0]] for g in (ga, gb))  # Lᵀ and L'ᵀ, by rows
-    A: Array = bases[1] @ np.linalg.pinv(right) @ left @ bases[0].T
+    A: Array = np.linalg.pinv(right) @ left
     return A
 
 

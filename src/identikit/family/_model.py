@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from identikit._linalg import Array, rank_tolerance, span, svd, triangle
+from identikit._linalg import Array, rank_tolerance, svd, triangle
 from identikit.errors import InputError
-from identikit.family._reading import read_arrays
+from identikit.family._identified import Identified, identify, rounding_norm
+from identikit.family._reading import Stored, read_arrays, stored
 
 #: Numbers of one block of logits: 32 MB of float64.
 BLOCK = 2**22
@@ -47,14 +48,16 @@ class SoftmaxModel:
 
     def __init__(
         self,
-        f: ArrayLike,
-        g: ArrayLike,
+        f: ArrayLike | Stored,
+        g: ArrayLike | Stored,
         bias: ArrayLike | None = None,
         candidates: ArrayLike | None = None,
         name: str = "model",
     ) -> None:
         self.name = name
-        self.f, self.g = _matrix(f, "f", name), _matrix(g, "g", name)
+        #: `eps_f`, `eps_g` and `eps_table` are the spacings of the types they were stored in.
+        self.f, self.eps_f = _matrix(f, "f", name)
+        self.g, self.eps_g = _matrix(g, "g", name)
         if self.f.shape[1] != self.g.shape[1]:
             raise InputError(
                 f"model {name!r}: f has {self.f.shape[1]} columns and g has {self.g.shape[1]}; "
@@ -65,6 +68,8 @@ class SoftmaxModel:
         self.bias = None if bias is None else _bias(bias, len(self.g), name)
         self.candidates = None if candidates is None else _candidates(candidates, self)
         self.table: Array | None = None
+        self.eps_table = 0.0
+        self._identified: dict[bool, Identified] = {}
 
     @property
     def n(self) -> int:
@@ -83,7 +88,7 @@ class SoftmaxModel:
 
     @classmethod
     def from_log_prob(
-        cls, table: ArrayLike, name: str = "model", *, atol: float = 1e-4
+        cls, table: ArrayLike | Stored, name: str = "model", *, atol: float = 1e-4
     ) -> SoftmaxModel:
         """A model from its log-probabilities alone.
 
@@ -94,23 +99,25 @@ class SoftmaxModel:
         Parameters
         ----------
         table : array (n, K)
-            log p(y_j|x_i); every row must sum to one in probability, within `atol`.
+            log p(y_j|x_i), in any floating type, which decides what of the spectrum is rounding;
+            every row must sum to one in probability, within `atol`.
         name : str
             What reports call the model.
         atol : float
-            How far from one a row may sum.
+            How far from one a row may sum, beyond what rounding in the table's type explains.
         """
-        logs = _matrix(table, "the table of log-probabilities", name, finite=False)
+        logs, eps = _matrix(table, "the table of log-probabilities", name, finite=False)
         if logs.shape[1] < 2:
             raise InputError(f"model {name!r} has one label; a distribution needs at least two")
         if np.isnan(logs).any() or np.isposinf(logs).any():
             raise InputError(f"model {name!r}: the table of log-probabilities has NaN or +infinity")
-        with np.errstate(over="ignore"):
-            gaps = np.abs(np.exp(logs).sum(axis=1) - 1.0)
-        if not gaps.max() <= atol:
+        exact = logs.astype(np.float64)
+        gaps, rounding = _off_from_one(exact, eps)
+        if not (gaps <= atol + rounding).all():
+            worst = int((gaps - rounding).argmax())
             raise InputError(
-                f"model {name!r}: row {int(gaps.argmax())} of the table sums to a probability that "
-                f"is off from one by {gaps.max():.3g}; give natural logarithms of probabilities"
+                f"model {name!r}: row {worst} of the table sums to a probability that "
+                f"is off from one by {gaps[worst]:.3g}; give natural logarithms of probabilities"
             )
         possible = np.isfinite(logs).all(axis=0)
         if np.count_nonzero(possible) < 2:
@@ -118,16 +125,19 @@ class SoftmaxModel:
                 f"model {name!r}: fewer than two labels are possible for every input, so there are "
                 "no log-odds to embed"
             )
-        centred = logs[:, possible] - logs[:, possible].mean(axis=1, keepdims=True)
-        left, values, right = svd(centred)
-        rows, labels = centred.shape
-        least = rank_tolerance(rows, labels, 2.0**-52) * max(values[0], 1e-300)
+        exact = exact[:, possible]
+        left, values, right = svd(exact - exact.mean(axis=1, keepdims=True))
+        rows, labels = exact.shape
+        least = max(
+            rank_tolerance(rows, labels, eps) * values[0],
+            rounding_norm(float(np.linalg.norm(exact)), rows, labels, eps),
+        )
         r = max(1, int(np.count_nonzero(values > least)))
         root = np.sqrt(values[:r])
         g = np.full((logs.shape[1], r), np.nan)
         g[possible] = right[:r].T * root
         model = cls(left[:, :r] * root, np.nan_to_num(g), name=name)
-        model.table = logs
+        model.table, model.eps_table = logs, eps
         model.impossible = np.flatnonzero(~possible)
         return model
 
@@ -152,12 +162,12 @@ class SoftmaxModel:
                 f"{path} holds no model: expected arrays 'f' (inputs × width) and 'g' (labels × "
                 "width), maybe 'bias' and 'candidates', or one array 'log_prob' (inputs × labels)"
             )
-        bias = arrays.get("bias")
+        bias, candidates = arrays.get("bias"), arrays.get("candidates")
         return cls(
             arrays["f"],
             arrays["g"],
-            None if bias is None else bias.ravel(),
-            arrays.get("candidates"),
+            None if bias is None else bias.array.ravel(),
+            None if candidates is None else candidates.array,
             name,
         )
 
@@ -171,7 +181,7 @@ class SoftmaxModel:
         if rows is None:
             return np.concatenate([self.log_prob(some) for some in self.slices()])
         if self.table is not None:
-            return self.table[rows]
+            return self.table[rows].astype(np.float64)
         return log_softmax(self._centred_logits(rows))
 
     def logits(self, rows: slice = slice(None)) -> Array:
@@ -233,11 +243,11 @@ class SoftmaxModel:
         """R of `lifted_g`."""
         return triangle(self.lifted_g)
 
-    def identified(self, *, affine: bool) -> Array:
-        """Basis (M, r) of the part of f-space that the distribution sees; the axes if it is all.
+    def identified(self, *, affine: bool) -> Identified:
+        """What the distribution sees of f and of g.
 
-        p sees f only through its products with differences of g, so the part outside their span is
-        free; and g only through f, so of that span the part that f reaches counts.
+        p sees f only through its products with differences of g, and g only through f: what moves
+        no such product is free.
 
         Parameters
         ----------
@@ -245,15 +255,20 @@ class SoftmaxModel:
             Whether a bias of this model, or of one that it is compared with, takes up what is
             constant: then what counts is where f varies.
         """
-        eps = float(max(np.finfo(self.f.dtype).eps, np.finfo(self.g.dtype).eps))
-        of_g = span(self.label_factor[:, : self.M], self.K, eps)
-        f = self._r_of_inputs[:, : self.M]
+        if affine not in self._identified:
+            self._identified[affine] = self._identify(affine)
+        return self._identified[affine]
+
+    def _identify(self, affine: bool) -> Identified:
+        f, g = self._r_of_inputs[:, : self.M], self.label_factor[:, : self.M]
+        of_f, of_g = (np.linalg.norm(factor, axis=0) for factor in (f, g))
         if affine:
             one = self._r_of_inputs[:, self.M]
             f = f - np.outer(one, one @ f) / (one @ one)
-        reached = span(f @ of_g, self.n, eps)
-        basis: Array = of_g @ reached
-        return np.eye(self.M) if basis.shape[1] == self.M else basis
+        # Where g is constant, or f under a bias, rounding is that of the constant.
+        whole_g = np.hypot(of_g, self.K**0.5 * self.mean_g)
+        errors = self.eps_f * of_f * of_g, self.eps_g * np.linalg.norm(f, axis=0) * whole_g
+        return identify(f, g, 8 * float(np.linalg.norm(errors)))
 
 
 def log_softmax(logits: Array) -> Array:
@@ -270,8 +285,11 @@ def pieces(rows: Array) -> Iterator[Array]:
     return (rows[at : at + step] for at in range(0, len(rows), step))
 
 
-def _matrix(value: ArrayLike, what: str, name: str, *, finite: bool = True) -> Array:
-    array = np.asarray(value)
+def _matrix(
+    value: ArrayLike | Stored, what: str, name: str, *, finite: bool = True
+) -> tuple[Array, float]:
+    """Real numbers in rows and columns, in the type that they came in, and its spacing."""
+    array, eps = stored(value)
     if array.dtype.kind not in "fiub":
         raise InputError(f"model {name!r}: {what} has dtype {array.dtype}; expected real numbers")
     if array.ndim != 2 or 0 in array.shape:
@@ -286,7 +304,15 @@ def _matrix(value: ArrayLike, what: str, name: str, *, finite: bool = True) -> A
             f"model {name!r}: {what} has NaN or infinity in {len(rows)} rows, the first is row "
             f"{rows[0]}"
         )
-    return array
+    return array, eps
+
+
+def _off_from_one(logs: Array, eps: float) -> tuple[Array, Array]:
+    """How far each row's probabilities sum from one, and how far rounding log p may bring them."""
+    with np.errstate(over="ignore"):
+        p = np.exp(logs)
+    sizes = np.abs(logs, out=np.zeros_like(logs), where=p > 0)
+    return np.abs(p.sum(axis=1) - 1.0), eps * (np.minimum(p, 1.0) * sizes).sum(axis=1)
 
 
 def _bias(value: ArrayLike, labels: int, name: str) -> Array:

@@ -38,7 +38,7 @@ def normal_form(model: SoftmaxModel) -> NormalForm:
     f, g = model.lifted_f, model.lifted_g
     (qf, rf), (qg, rg) = np.linalg.qr(f), np.linalg.qr(g)
     left, values, right = svd(rf @ rg.T)
-    eps = max(_eps(model.f), _eps(model.g))
+    eps = max(model.eps_f, model.eps_g)
     # √ε, as these are products of two factors that were both rounded.
     least = max(rank_tolerance(max(f.shape), max(g.shape), eps), 1e-12) * max(values[0], 1e-300)
     rank = int(np.count_nonzero(values > least))
@@ -47,7 +47,3 @@ def normal_form(model: SoftmaxModel) -> NormalForm:
     largest = g[np.abs(g).argmax(axis=0), np.arange(rank)]
     sign = np.where(largest < 0, -1.0, 1.0)
     return NormalForm(f * sign, g * sign, values, rank)
-
-
-def _eps(array: Array) -> float:
-    return float(np.finfo(array.dtype).eps)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from identikit._linalg import Array, one_thread, singular_values, triangle
 from identikit.errors import InputError
 from identikit.family import _model
+from identikit.family._identified import rounding_norm
 from identikit.family._model import SoftmaxModel, pieces
 
 Ints = NDArray[np.intp]
@@ -72,13 +73,12 @@ class Pair:
     def _rank(self, model: SoftmaxModel) -> int:
         if model.table is None:
             f, g = model.f, model.g[self.labels]
-            size = float(np.linalg.norm(f) * np.linalg.norm(g))
+            size = _norm(f) * _norm(g)
         else:
             size = float(np.linalg.norm(model.table[:, self.labels].astype(np.float64)))
         values = singular_values(self._input_triangle(model) @ self._label_triangle(model).T)
-        # Singular values of a table of rounding errors: √n + √K times the size of one.
-        rounding = _spacing(model) * size / (self.n * self.K) ** 0.5
-        return int(np.count_nonzero(values > 8 * rounding * (self.n**0.5 + self.K**0.5)))
+        least = rounding_norm(size, self.n, self.K, _spacing(model))
+        return int(np.count_nonzero(values > least))
 
     def _input_triangle(self, model: SoftmaxModel) -> Array:
         """R of f centred over inputs; from the factors of the pair where it has them."""
@@ -180,22 +180,43 @@ class Pair:
             centred = [self.label_map(m, labels) @ m.input_factor.T for m in self.models]
         return np.stack([np.square(rows).sum(axis=1) for rows in centred])
 
-    @cached_property
-    def logit_norms(self) -> tuple[float, float]:
-        """‖Z_c − Z'_c‖ and ‖Z_c‖, Frobenius, of the label-centred logits of the two models.
+    @property
+    def candidates(self) -> bool:
+        """Whether both models have the same candidates: then no other logits are seen."""
+        return self.models[0].candidates is not None and same_candidates(*self.models)
 
-        Centred over its candidates, if both have the same: no other logits are seen.
+    @cached_property
+    def logit_norms(self) -> tuple[float, float, float]:
+        """‖Z_c − Z'_c‖, ‖Z_c‖ and ‖Z'_c‖, Frobenius, of the label-centred logits of the two models.
+
+        Centred over its candidates, if both have the same.
         """
-        if self.models[0].candidates is not None and same_candidates(*self.models):
-            squares = sum(self.over_blocks(_centred_squares), np.zeros(2))
-            return float(squares[0] ** 0.5), float(squares[1] ** 0.5)
+        if self.candidates:
+            gap, ours, theirs = sum(self.over_blocks(_centred_squares), np.zeros(3)) ** 0.5
+            return float(gap), float(ours), float(theirs)
         if self._coordinates is None:
-            ours, theirs = self._centred_tables
+            first, second = self._centred_tables
         else:
-            ours, theirs = (
+            first, second = (
                 f @ g.T for f, g in zip(self._logit_factors, self._coordinates, strict=True)
             )
-        return float(np.linalg.norm(ours - theirs)), float(np.linalg.norm(ours))
+        gap, ours, theirs = map(np.linalg.norm, (first - second, first, second))
+        return float(gap), float(ours), float(theirs)
+
+    @property
+    def label_vectors(self) -> tuple[Array, Array]:
+        """Vectors, a row a label, whose inner products are those of the centred logits Z_c(·, y).
+
+        Also of one model's with the other's.
+        """
+        if self._by_table:
+            first, second = (table.T for table in self._centred_tables)
+            return first, second
+        ours, theirs = (
+            self.label_map(model) @ factor.T
+            for model, factor in zip(self.models, self._logit_factors, strict=True)
+        )
+        return ours, theirs
 
     @property
     def _centred_tables(self) -> list[Array]:
@@ -293,7 +314,7 @@ class Pair:
 
 def _centred_squares(ours: Array, theirs: Array) -> Array:
     centred = [block - block.mean(axis=1, keepdims=True) for block in (ours, theirs)]
-    return np.array([np.square(centred[0] - centred[1]).sum(), np.square(centred[0]).sum()])
+    return np.array([np.square(x).sum() for x in (centred[0] - centred[1], *centred)])
 
 
 def _side_by_side(parts: list[Array]) -> Array:
@@ -311,7 +332,12 @@ def same_candidates(a: SoftmaxModel, b: SoftmaxModel) -> bool:
 
 def _spacing(model: SoftmaxModel) -> float:
     """Relative rounding of the log-probabilities: f and g are exact, whatever their type."""
-    return 2.0**-52 if model.table is None else float(np.finfo(model.table.dtype).eps)
+    return 2.0**-52 if model.table is None else model.eps_table
+
+
+def _norm(rows: Array) -> float:
+    """Frobenius norm in float64, whatever the type: float16 ends at 65,504."""
+    return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64) ** 0.5)
 
 
 def _with_one(f: Array, model: SoftmaxModel) -> Array:

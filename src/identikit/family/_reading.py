@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from pathlib import Path
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from identikit._linalg import Array
@@ -17,7 +19,29 @@ from identikit.sources import open_source
 MATRICES = {"f", "g", "candidates", "log_prob"}
 
 
-def read_arrays(path: Path) -> dict[str, Array]:
+class Stored(NamedTuple):
+    """Numbers, and the spacing at 1 of the type in which they were stored."""
+
+    array: NDArray[Any]
+    eps: float
+
+
+def stored(value: object) -> Stored:
+    """An array with its spacing; bfloat16, which NumPy does not have, comes as float32."""
+    if isinstance(value, Stored):
+        return value
+    if str(getattr(value, "dtype", "")).endswith("bfloat16"):
+        return _read(value)
+    array = np.asarray(value)
+    return Stored(array, float(np.finfo(array.dtype if array.dtype.kind == "f" else float).eps))
+
+
+def _read(view: object) -> Stored:
+    with closing(open_source(view)) as source:
+        return Stored(source.read(0, source.rows), source.eps)
+
+
+def read_arrays(path: Path) -> dict[str, Stored]:
     """The arrays that a model is made of, by name, from a file or a folder."""
     if path.is_dir():
         return _read_folder(path)
@@ -31,12 +55,11 @@ def read_arrays(path: Path) -> dict[str, Array]:
         raise InputError(f"{path} cannot be read as a model: {error}") from error
     arrays = {}
     for name in names & MATRICES:
-        with closing(open_source(f"{path}::{name}")) as source:
-            arrays[name] = source.read(0, source.rows)
-    return arrays if bias is None else arrays | {"bias": bias}
+        arrays[name] = _read(f"{path}::{name}")
+    return arrays if bias is None else arrays | {"bias": stored(bias)}
 
 
-def _read_folder(folder: Path) -> dict[str, Array]:
+def _read_folder(folder: Path) -> dict[str, Stored]:
     """The same from a folder of .npy files."""
     manifest = folder / "manifest.json"
     if not manifest.is_file():
@@ -47,14 +70,13 @@ def _read_folder(folder: Path) -> dict[str, Array]:
     arrays = {}
     for name in MATRICES:
         if (folder / f"{name}.npy").is_file():
-            with closing(open_source(folder / f"{name}.npy")) as source:
-                arrays[name] = source.read(0, source.rows)
+            arrays[name] = _read(folder / f"{name}.npy")
     if "f" not in arrays and "log_prob" not in arrays:
         raise InputError(f"{folder} holds no model: {_why_not(manifest)}")
     bias = folder / "bias.npy"
     if bias.is_file():
         try:
-            arrays["bias"] = np.load(bias, allow_pickle=False)
+            arrays["bias"] = stored(np.load(bias, allow_pickle=False))
         except (OSError, ValueError, EOFError) as error:
             raise InputError(f"{bias} cannot be read as a bias: {error}") from error
     return arrays

@@ -8,7 +8,9 @@ from identikit.auditing._models_result import (
     BLOCKS,
     CLOSE,
     DIFFERENT,
+    ORDER,
     SAME,
+    TEMPERATURE,
     TWO_MAPS,
     ModelPair,
     ModelsAudit,
@@ -26,6 +28,8 @@ MAX_FIGURES = 20
 TONES = {
     SAME: "within-tolerance",
     BLOCKS: "above-tolerance",
+    TEMPERATURE: "above-tolerance",
+    ORDER: "above-tolerance",
     CLOSE: "unrelated",
     TWO_MAPS: "above-tolerance",
     DIFFERENT: "above-tolerance",
@@ -67,6 +71,8 @@ def _headline(audit: ModelsAudit) -> str:
         return f"The same models, up to {kind} map{' of what is identified' if free else ''}"
     return {
         BLOCKS: "The same models, but by a map for each block of candidates",
+        TEMPERATURE: "The same models, but for a temperature",
+        ORDER: "The same models, but for the order of their labels",
         CLOSE: "Close predictions, other embeddings",
         TWO_MAPS: "Related on each side, but not the same models",
     }.get(audit.worst.finding, "Not the same models within the tolerance")

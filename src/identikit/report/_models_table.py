@@ -9,7 +9,9 @@ from identikit.auditing._models_result import (
     BLOCKS,
     CLOSE,
     DIFFERENT,
+    ORDER,
     SAME,
+    TEMPERATURE,
     TWO_MAPS,
     ModelPair,
     ModelsAudit,
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 STYLES = {
     SAME: "green",
     BLOCKS: "yellow",
+    TEMPERATURE: "yellow",
+    ORDER: "yellow",
     CLOSE: "red",
     TWO_MAPS: "yellow",
     DIFFERENT: "yellow",
