@@ -16,6 +16,7 @@ from identikit._linalg import (
     inverse_or_zero,
     one_thread,
     rank_tolerance,
+    rounding_shares,
     standard_deviations,
     svd,
     whitening,
@@ -184,9 +185,13 @@ class Moments:
         key = ("whiten", view, without)
         if key not in self._cache:
             root = None if self.layout.roots is None else self.layout.roots[view]
-            tolerance = rank_tolerance(self.n(without), self.widths[view], self.eps[view])
+            n, eps, scales = self.n(without), self.eps[view], self.scales(view, without)
             self._cache[key] = whitening(
-                self._stored(view, view, without), root, self.scales(view, without), tolerance
+                self._stored(view, view, without),
+                root,
+                scales,
+                rank_tolerance(n, self.widths[view], eps),
+                rounding_shares(self.centre(view, without), scales, n, eps),
             )
         result: Whitening = self._cache[key]
         return result
