@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from identikit._linalg import Array
 from identikit.alignment import ladder
 from identikit.auditing._axes import rung
 from identikit.auditing._evidence import Evidence
+from identikit.auditing._influence import decided_by
 from identikit.auditing._plan import AXIS_FREE, OF_COLUMNS
-from identikit.auditing._result import CCASummary, CKASummary, Pair, SharedAxes, View
-from identikit.auditing._verdict import UNRELATED, choose_group, unshrunk_errors
+from identikit.auditing._result import CCASummary, CKASummary, Pair, Rung, SharedAxes, View
+from identikit.auditing._verdict import choose_group, unshrunk_errors
 from identikit.auditing._windows import Window
 from identikit.auditing.checks import run_checks
 from identikit.inference import (
@@ -69,9 +72,14 @@ def compare(
     ica : SharedAxes or str, optional
         What the axes after ICA say, or why there are none.
     """
-    found = ladder(moments, i, j, None if axes else AXIS_FREE)
-    rungs = tuple(rung(name, *both) for name, both in found.items())
-    group, chosen = choose_group(rungs, unshrunk_errors(moments, i, j))
+
+    def judge(some: Moments) -> tuple[tuple[Rung, ...], str, Rung]:
+        found = ladder(some, i, j, None if axes else AXIS_FREE)
+        rungs = tuple(rung(name, *both) for name, both in found.items())
+        return rungs, *choose_group(rungs, unshrunk_errors(some, i, j))
+
+    judged = rungs, group, chosen = judge(moments)
+    influence = decided_by(moments, i, j, judge, judged)
     spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
     n = moments.rows
     chance = cca_chance(n, p, q)
@@ -80,14 +88,16 @@ def compare(
     biased = cka(moments, i, j)
     assert biased.value is not None  # the ladder has refused constant views
     assert biased.chance is not None
-    evidence = Evidence(moments, i, j, rungs, group, spectrum, chance, grouped, windows, ica)
-    return Pair(
+    evidence = Evidence(
+        moments, i, j, rungs, group, spectrum, chance, grouped, windows, ica, influence
+    )
+    pair = Pair(
         a=moments.names[i],
         b=moments.names[j],
         group=group,
         error=chosen.error,
         interval=chosen.interval,
-        within_tolerance=group != UNRELATED and chosen.error <= tolerance,
+        within_tolerance=False,
         ladder=rungs,
         cca=CCASummary(
             mean=spectrum.mean,
@@ -110,7 +120,9 @@ def compare(
         chance_edge=cca_chance_edge(n, p, q),
         points=_canonical_variates(moments, i, j),
         ica=ica if isinstance(ica, SharedAxes) else None,
+        influence=influence,
     )
+    return replace(pair, within_tolerance=not pair.exceeds(tolerance))
 
 
 def _canonical_variates(moments: Moments, i: int, j: int) -> Array:
