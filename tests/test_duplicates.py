@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -124,6 +126,12 @@ def test_copies_are_reported_and_leak_no_more_in_groups(rng):
     labels = duplicate_groups(open_sources(views))
     assert len(np.unique(labels)) == 40
     assert len(np.unique(np.stack([labels, order.astype(np.uint64)]), axis=1).T) == 40
+
+
+def test_an_estimate_is_said_to_be_one(rng):
+    half = rng.normal(size=(2000, 3))[rng.permutation(4000) // 2]
+    words = warning(ik.audit([half, half[:, ::-1]])).message
+    assert re.search(r"only about [12]\d00 of 4000 rows are distinct", words)
 
 
 @pytest.mark.slow

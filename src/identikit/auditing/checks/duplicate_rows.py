@@ -41,4 +41,4 @@ def check(evidence: Evidence, threshold: float = 0.95) -> Check | None:
 
 
 def _number(distinct: float, exact: int) -> str:
-    return f"{distinct:.0f}" if distinct < exact else f"about {distinct:.2g}"
+    return f"{distinct:.0f}" if distinct < exact else f"about {float(f'{distinct:.2g}'):.0f}"
