@@ -360,6 +360,11 @@ def one_large_row() -> Planted:
     return [X, Y], {}
 
 
+def every_row_twice() -> Planted:
+    half = np.random.default_rng(7).permutation(2000) // 2
+    return [view[half] for view in clean()], {}
+
+
 def far_mean() -> Planted:
     X, _ = clean()
     A = np.array([[1.0, 2, 0, 0], [0, 1, 2, 0], [1, 0, 1, 1], [0, 1, 0, 2]])
@@ -415,8 +420,18 @@ PLANTED: dict[str, tuple[Callable[[], Planted], set[str], str]] = {
     "dominant column": (one_large_column, {"asymmetry"}, "column 0 of view 'view0' holds 9"),
     "outlier rows": (
         one_large_row,
-        {"asymmetry", "dominant column"},
+        {"asymmetry", "dominant column", "influence"},
         "outlier rows dominate the scatter of view",
+    ),
+    "influence": (
+        one_large_row,
+        {"asymmetry", "dominant column", "outlier rows"},
+        "the verdict is decided by 1 row .number 1000, counting from 0.: without it the error is",
+    ),
+    "duplicate rows": (
+        every_row_twice,
+        {"row shift"},
+        "only 1000 of 2000 rows are distinct.*--groups duplicates",
     ),
     "origin": (far_mean, set(), "linear and affine cannot be told apart here"),
     "widths": (unequal_widths, set(), "6 and 4 columns: identity, permutation and monomial make"),

@@ -205,7 +205,9 @@ def test_fail_above():
     assert document["verdict"]["error"] > 0.1
     assert "is above 0.1" in strict.stderr
     assert "between 'a' and 'c'" in strict.stderr
-    assert run("audit", "a.npy", "c.npy", "--fail-above", "2").exit_code == 0
+    # Unrelated views are above any limit, related ones are not.
+    assert run("audit", "a.npy", "c.npy", "--fail-above", "2").exit_code == 1
+    assert run("audit", "a.npy", "b.npy", "--fail-above", "2").exit_code == 0
     assert run("audit", "a.npy", "a.npy", "--fail-above", "1e-6").exit_code == 0
     assert run("audit", "a.npy", "c.npy", "--fail-above", "0.1", "--quiet").stderr == ""
 

@@ -115,6 +115,7 @@ def test_without_a_sample_the_file_holds_no_rows():
     assert "no sample of rows" in result.stdout
     moments = Moments.load("x.moments")
     assert (moments.sample.size, len(moments.sample.rows)) == (0, 0)
+    assert moments.extremes is None
     rows, data = np.load("a.npy"), Path("x.moments").read_bytes()
     assert not any(row.tobytes() in data for row in rows)
     done("moments", "a.npy", "b.npy", "-o", "y.moments")

@@ -203,6 +203,13 @@ def test_only_a_few_rows_leave_the_device(backend, rng, monkeypatch):
     assert 0 < sum(moved) < 0.15 * rows * 2 * width
 
 
+def test_the_largest_rows_come_from_the_device(backend, rng):
+    X, Y = rng.normal(size=(2, 3000, 4)) + 5
+    X[[7, 2999]] = 1e3
+    kept = accumulate([backend(X), backend(Y)], block_rows=500).extremes
+    assert kept.numbers[kept.rows[:, 0] == 1e3].tolist() == [7, 2999]
+
+
 def test_progress_counts_rows_to_the_end(backend, rng):
     calls = []
     accumulate(

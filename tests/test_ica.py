@@ -456,9 +456,10 @@ def test_the_rung_is_the_error_of_its_definition(rng):
     moments = ik.accumulate([X, Y], sample=500)
     axes = view_axes(moments, 0, 0), view_axes(moments, 1, 1)
     s, t = axes[0].transform(X), axes[1].transform(Y)
-    residual = 0.0
+    residual = total = 0.0
     for fold in range(5):
         test = np.arange(500) // 100 == fold
+        total += float(((Y[test] - Y[~test].mean(axis=0)) ** 2).sum())
         cross = np.cov(s[~test].T, t[~test].T)[:4, 4:]
         rows, columns = linear_sum_assignment(-np.abs(cross))
         turn = np.zeros((4, 4))
@@ -466,7 +467,7 @@ def test_the_rung_is_the_error_of_its_definition(rng):
         shift = t[~test].mean(axis=0) - s[~test].mean(axis=0) @ turn
         predicted = (s[test] @ turn + shift) @ axes[1].mixing + axes[1].mean
         residual += float(((Y[test] - predicted) ** 2).sum())
-    expected = np.sqrt(residual / ((Y - Y.mean(axis=0)) ** 2).sum())
+    expected = np.sqrt(residual / total)
     assert ica_rung(moments, 0, 1, axes)[0].error == pytest.approx(expected, rel=1e-9)
 
 

@@ -11,11 +11,13 @@ from identikit._linalg import (
     inverse_or_zero,
     rank_tolerance,
     singular_values,
+    spacings,
     standard_deviations,
     svd,
     well_conditioned_root,
     whitening,
 )
+from identikit.auditing import audit
 from identikit.moments import accumulate
 from identikit.similarity import cca
 
@@ -92,6 +94,74 @@ def test_a_column_whose_spread_is_rounding_of_its_mean_is_constant():
     deviations = standard_deviations(n * wide.var(axis=0), wide.mean(axis=0), n, eps)
     assert deviations[0] == 0.0
     close(deviations[1], np.sqrt(n * 0.25), 1e-10)
+
+
+def test_spacings_are_those_of_the_stored_type():
+    mean = np.array([0.0, 1.0, 1000.0, -1000.0, 1023.0, 1024.0, 3e-3])
+    for kind in (np.float16, np.float32):
+        expected = np.abs(np.spacing(mean.astype(kind))).astype(np.float64)
+        expected[0] = 0.0
+        close(spacings(mean, float(np.finfo(kind).eps)), expected, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "offset", "spread"), [(np.float16, 1000, 2.2), (np.float32, 1e6, 0.5)]
+)
+def test_a_spread_of_a_few_spacings_is_no_constant(rng, kind, offset, spread):
+    X = (offset + spread * rng.normal(size=(500, 3))).astype(kind)
+    moments = accumulate([X])
+    assert moments.varies(0)
+    assert moments.whiten(0).rank == 3
+
+
+def low_rank(rng, rows, rank, width=12):
+    """Rows of some rank whose directions are all strong, and columns of unit spread."""
+    turn = np.linalg.qr(rng.normal(size=(width, width)))[0][:rank]
+    X = rng.normal(size=(rows, rank)) @ turn
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("rows", [40, 100, 5000])
+@pytest.mark.parametrize("rank", [1, 3, 6, 11, 12])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 30.0, 1e3, 1e4])
+def test_the_rank_is_that_of_the_data_wherever_they_lie(rng, kind, rows, rank, offset):
+    """Offset × type × rank × n, with the spread 16 spacings wide where the offset is coarse."""
+    X = low_rank(rng, rows, rank)
+    exact = np.linalg.svd(X / np.sqrt(rows), compute_uv=False)
+    assert np.linalg.matrix_rank(X) == rank
+    coarse = float(spacings(np.array([offset]), float(np.finfo(kind).eps))[0])
+    X = offset + max(1.0, 16 * coarse) * X
+    white = accumulate([X.astype(kind)]).whiten(0)
+    share = coarse / max(1.0, 16 * coarse) * (1 + np.sqrt(12 / rows))
+    clear = exact[rank - 1] > 1.5 * share + 0.04
+    assert clear or rank > 6  # strong directions are always above what rounding may look like
+    if clear:
+        assert white.rank == rank
+    else:
+        assert white.rank <= rank
+
+
+def test_a_finely_stored_direction_counts_beside_coarse_columns(rng):
+    """Rounding is judged direction by direction: the coarse column does not hide a fine one."""
+    fine = rng.normal(size=(2000, 2))
+    fine[:, 1] = fine[:, 0] + 0.02 * fine[:, 1]
+    coarse = 1e5 + 0.1 * rng.normal(size=(2000, 2))
+    white = accumulate([np.hstack([fine, coarse]).astype(np.float32)]).whiten(0)
+    assert white.rank == 4
+    coarse[:, 1] = coarse[:, 0]
+    coarse[:, 1] += 0.001 * rng.normal(size=2000)  # an eighth of a spacing
+    white = accumulate([np.hstack([fine, coarse]).astype(np.float32)]).whiten(0)
+    assert white.rank == 3
+
+
+def test_a_low_rank_far_from_zero_is_reported(rng):
+    """Rank 6 of 12 columns, offset 1e4, n = 100: as many directions, and a warning."""
+    X = (low_rank(rng, 100, 6) + 1e4).astype(np.float32)
+    found = audit([X, X @ np.diag(np.arange(1, 13))]).comparisons[0]
+    rank = next(check for check in found.checks if check.name == "rank")
+    assert not rank.ok
+    assert "rank 6 of 12" in rank.message
 
 
 def test_inverse_or_zero():

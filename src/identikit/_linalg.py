@@ -127,10 +127,40 @@ def span(factor: Array, rows: int, eps: float) -> Array:
     return basis
 
 
+def spacings(mean: Array, eps: float) -> Array:
+    """Distance of a column's mean from the next number of the type that it was stored in.
+
+    ε 2^⌊log₂|m|⌋: what was stored is off by up to half of it. And at least what float64 makes of
+    the mean itself, when it is summed up.
+
+    >>> spacings(np.array([1000.0, 0.0]), 2.0**-10).tolist()
+    [0.5, 0.0]
+    """
+    _, exponent = np.frexp(mean)
+    spacing = np.where(mean != 0, np.ldexp(eps, exponent - 1), 0.0)
+    return np.maximum(spacing, 4 * 2.0**-52 * np.abs(mean))
+
+
 def standard_deviations(scatter_diagonal: Array, mean: Array, rows: int, eps: float) -> Array:
-    """Root of the scatter's diagonal; 0 for a column whose spread is rounding of its mean."""
-    rounding = rows * (4 * eps * mean) ** 2
+    """Root of the scatter's diagonal; 0 for a column whose spread is rounding of its mean.
+
+    It is if the standard deviation is no more than the spacing of the stored type at the mean:
+    rounding alone makes 0.3 to 0.5 of that.
+    """
+    rounding = rows * spacings(mean, eps) ** 2
     return np.sqrt(np.where(scatter_diagonal > rounding, scatter_diagonal, 0.0))
+
+
+def rounding_shares(mean: Array, scale: Array, rows: int, eps: float) -> Array:
+    """How large the rounding of a standardised column may look: u_j √n (1 + √(d/n)).
+
+    u_j is the spacing of the stored type at the mean, over the root of the column's scatter. The
+    factor is that of the largest singular value of n × d independent errors (Marchenko and Pastur
+    1967); a spacing is 3.5 deviations of them, so a direction of errors stays well below.
+    """
+    widest = np.sqrt(rows) + np.sqrt(len(mean))
+    shares: Array = widest * spacings(mean, eps) * inverse_or_zero(scale)
+    return shares
 
 
 def inverse_or_zero(values: Array) -> Array:
@@ -159,7 +189,13 @@ class Whitening(NamedTuple):
         return int(self.map.shape[1])
 
 
-def whitening(scatter: Array, root: Array | None, scale: Array, tolerance: float) -> Whitening:
+def whitening(
+    scatter: Array,
+    root: Array | None,
+    scale: Array,
+    tolerance: float,
+    rounding: Array | None = None,
+) -> Whitening:
     """Whiten a view given by its scatter, on standardised columns and with a rank tolerance.
 
     Columns are standardised first, so that the rank does not depend on their units. With
@@ -176,20 +212,31 @@ def whitening(scatter: Array, root: Array | None, scale: Array, tolerance: float
         Root of the diagonal of X's scatter (0 for a constant column).
     tolerance : float
         The least singular value kept, as a share of the largest.
+    rounding : array (d,), optional
+        How large the errors of each standardised column may be (`rounding_shares`). A direction v
+        counts only if its singular value is above √Σ v_j² u_j²: far from zero numbers are stored
+        coarsely, whatever their spread.
     """
     inverse = inverse_or_zero(scale)
+    if rounding is None:
+        rounding = np.zeros(len(scale))
     settled = True
     if root is None:
         standardised = scatter * inverse[:, None] * inverse
-        factor = _inverse_factor(standardised, max(WELL_CONDITIONED, tolerance**2))
+        coarsest = float(rounding.max(initial=0.0))
+        factor = _inverse_factor(
+            standardised, max(WELL_CONDITIONED, tolerance**2, min(coarsest**2, 1.0))
+        )
         if factor is not None:
             return Whitening(inverse[:, None] * factor, 0.0, 0.0, 0.0, True)
         values, vectors = eigh(standardised)
         singular, turn = np.sqrt(values), inverse[:, None] * vectors
+        errors = np.sqrt((rounding**2) @ vectors**2)
         # A constant column is a zero that costs no digits. Half the tolerance, because a direction
         # near the border must be judged by exact digits.
         share = values[: np.count_nonzero(scale)] / max(values[0], 1e-300)
         doubtful = (share < GRAM_EXACT) & (share > (tolerance / 2) ** 2 - GRAM_FLOOR)
+        doubtful &= singular[: len(share)] > errors[: len(share)] / 2
         settled = not doubtful.any()
         tolerance = max(tolerance, GRAM_FLOOR**0.5)
     else:
@@ -200,15 +247,22 @@ def whitening(scatter: Array, root: Array | None, scale: Array, tolerance: float
         kept = values > GRAM_FLOOR * values[0]
         values, vectors = values[kept], vectors[:, kept]
         inner = (vectors.T * stored) @ root * inverse
-        left, singular, _ = svd(np.sqrt(values)[:, None] * inner)
+        left, singular, right = svd(np.sqrt(values)[:, None] * inner)
+        errors = np.sqrt(right**2 @ rounding**2)
         turn = (unit[:, None] * vectors / np.sqrt(values)) @ left * singular
     if singular.size == 0 or singular[0] == 0.0:
         return Whitening(np.empty((len(scale), 0)), 0.0, 0.0, 0.0, True)
-    least = min(tolerance * float(singular[0]), LARGEST_ROUNDING)
-    rank = int(np.count_nonzero(singular > least))
-    dropped = float(singular[rank]) if rank < len(singular) else 0.0
-    smallest = float(singular[rank - 1]) if rank else 0.0
-    return Whitening(turn[:, :rank] / singular[:rank], smallest, dropped, least, settled)
+    least = np.maximum(min(tolerance * float(singular[0]), LARGEST_ROUNDING), errors)
+    counts = singular > least
+    if counts.all():
+        return Whitening(turn / singular, float(singular[-1]), 0.0, float(least[-1]), settled)
+    # Where columns are rounded differently, a direction may count and a larger one not.
+    first = int(np.argmin(counts))
+    smallest = float(singular[counts].min(initial=np.inf)) if counts.any() else 0.0
+    dropped = float(singular[first])
+    return Whitening(
+        turn[:, counts] / singular[counts], smallest, dropped, float(least[first]), settled
+    )
 
 
 def _inverse_factor(matrix: Array, least: float) -> Array | None:

@@ -20,7 +20,9 @@ class HeldOut:
     """Held-out squared error of a group's best map, fold by fold, in one direction.
 
     `residual[f]` is Σ ‖y − h(x)‖² over fold f with h fitted on the other folds, `total[f]` is
-    Σ ‖y − E y‖². Where few rows asked for a ridge, `strength` is its strength (the median over
+    Σ ‖y − ȳ‖² with ȳ the mean of the other folds: held out like the residual, and the same for
+    every group. The mean of all rows would know the fold, which pays where a few rows are most of
+    the scatter. Where few rows asked for a ridge, `strength` is its strength (the median over
     folds, see `ridge`), and `unridged` are the residuals without it.
     """
 
@@ -31,7 +33,7 @@ class HeldOut:
 
     @property
     def error(self) -> float:
-        """sqrt(E‖y − h(x)‖² / E‖y − E y‖²): 0 is the same, 1 is no better than the mean."""
+        """sqrt(Σ‖y − h(x)‖² / Σ‖y − ȳ‖²): 0 is the same, 1 is no better than the mean."""
         return float(np.sqrt(self.residual.sum() / self.total.sum()))
 
     def leave_one_out(self) -> Array:
@@ -70,8 +72,9 @@ def ladder(
     for view in (i, j):
         if not moments.varies(view):
             raise InputError(
-                f"view {moments.names[view]!r} is constant: all its rows are the same, so there is "
-                "nothing to explain; leave it out"
+                f"view {moments.names[view]!r} is constant: all its rows are the same, up to the "
+                "rounding of the type they are stored in, so there is nothing to explain; leave it "
+                "out, or store it at a higher precision"
             )
     found: dict[str, list[list[Scored]]] = {rung.name: [[], []] for rung in rungs}
     for fold in folds:
@@ -108,10 +111,10 @@ def applicable(p: int, q: int, names: tuple[str, ...] | None = None) -> list[Gro
 
 
 def _totals(moments: Moments, view: int, folds: list[int]) -> Array:
-    """Squared distance of a view's rows from its overall mean, fold by fold."""
-    centre, totals = moments.centre(view), []
+    """Squared distance of a view's rows from the mean of the other folds, fold by fold."""
+    totals = []
     for fold in folds:
-        gap = moments.centre(view, only=fold) - centre
+        gap = moments.centre(view, only=fold) - moments.centre(view, without=fold)
         scatter = np.trace(moments.block(view, view, only=fold))
         totals.append(float(scatter) + moments.n(only=fold) * float(gap @ gap))
     return np.array(totals)

@@ -19,12 +19,14 @@ from identikit.auditing._result import Audit
 from identikit.auditing._windows import read_windows
 from identikit.errors import InputError
 from identikit.moments import (
+    DUPLICATES,
     SAMPLE,
     SUFFIX,
     Folds,
     Moments,
     Tile,
     assign_folds,
+    duplicate_groups,
     finite_rows,
     load_moments,
     read_and_save,
@@ -41,7 +43,7 @@ def audit(
     views: Sequence[object] | Moments | str | os.PathLike[str],
     names: Sequence[str] | None = None,
     folds: int = FOLDS,
-    groups: ArrayLike | None = None,
+    groups: ArrayLike | str | None = None,
     tolerance: float = 0.1,
     seed: int = 0,
     *,
@@ -66,9 +68,10 @@ def audit(
         Names of the views.
     folds : int
         At least 5: errors are held out fold by fold, intervals are jackknifed over folds.
-    groups : array (rows,), optional
+    groups : array (rows,) or "duplicates", optional
         A label a row; dependent rows (tokens of a sentence, crops of an image) share a label and so
-        a fold. Without it, folds are runs of consecutive rows.
+        a fold. Without it, folds are runs of consecutive rows. With "duplicates", rows that are
+        equal in all views share a fold, for one more reading.
     tolerance : float
         The largest error that counts as the same.
     seed : int
@@ -129,7 +132,9 @@ def audit(
         for source in sources:
             stack.callback(source.close)
         labels, matched = groups, together.matched
-        if matched is not None and groups is not None:
+        if isinstance(groups, str) and groups == DUPLICATES:
+            labels = duplicate_groups(sources)
+        elif matched is not None and groups is not None:
             labels = matched.pick(read_labels(groups))
         dealt = _deal(sources, folds, labels)
         widths = [source.width for source in sources]

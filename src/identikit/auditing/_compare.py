@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment import ladder
-from identikit.auditing._axes import rung
 from identikit.auditing._evidence import Evidence
+from identikit.auditing._influence import decided_by
 from identikit.auditing._plan import AXIS_FREE, OF_COLUMNS
 from identikit.auditing._result import CCASummary, CKASummary, Pair, SharedAxes, View
-from identikit.auditing._verdict import UNRELATED, beyond_chance, choose_group
+from identikit.auditing._verdict import judge
 from identikit.auditing._windows import Window
 from identikit.auditing.checks import run_checks
 from identikit.inference import (
@@ -69,15 +70,9 @@ def compare(
     ica : SharedAxes or str, optional
         What the axes after ICA say, or why there are none.
     """
-    found = ladder(moments, i, j, None if axes else AXIS_FREE)
-    rungs = tuple(rung(name, *both) for name, both in found.items())
-    by_name = {rung.group: rung for rung in rungs}
-    if any(beyond_chance(rung) for rung in rungs):
-        answer = choose_group(moments, i, j, found)
-        group, candidates, chosen = answer.group, answer.candidates, by_name[answer.group]
-    else:
-        group, candidates = UNRELATED, (UNRELATED,)
-        chosen = min(rungs, key=lambda rung: rung.error)
+    judged = judge(moments, i, j, None if axes else AXIS_FREE)
+    rungs, group, chosen = judged.rungs, judged.group, judged.rung
+    influence = decided_by(moments, i, j, judged)
     spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
     n = moments.rows
     chance = cca_chance(n, p, q)
@@ -86,15 +81,17 @@ def compare(
     biased = cka(moments, i, j)
     assert biased.value is not None  # the ladder has refused constant views
     assert biased.chance is not None
-    evidence = Evidence(moments, i, j, rungs, group, spectrum, chance, grouped, windows, ica)
-    return Pair(
+    evidence = Evidence(
+        moments, i, j, rungs, group, spectrum, chance, grouped, windows, ica, influence
+    )
+    pair = Pair(
         a=moments.names[i],
         b=moments.names[j],
         group=group,
-        candidates=candidates,
+        candidates=judged.candidates,
         error=chosen.error,
         interval=chosen.interval,
-        within_tolerance=group != UNRELATED and chosen.error <= tolerance,
+        within_tolerance=False,
         ladder=rungs,
         cca=CCASummary(
             mean=spectrum.mean,
@@ -117,7 +114,9 @@ def compare(
         chance_edge=cca_chance_edge(n, p, q),
         points=_canonical_variates(moments, i, j),
         ica=ica if isinstance(ica, SharedAxes) else None,
+        influence=influence,
     )
+    return replace(pair, within_tolerance=not pair.exceeds(tolerance))
 
 
 def _canonical_variates(moments: Moments, i: int, j: int) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from identikit.auditing._result import Rung, SharedAxes
+from identikit.auditing._result import Influence, Rung, SharedAxes
 from identikit.auditing._windows import Window
 from identikit.moments import Moments
 from identikit.similarity import CCA
@@ -15,7 +15,7 @@ class Evidence:
     """The moments, the two views, and what the audit has found of them so far.
 
     `windows` are rows in their order, where rows are at hand; `ica` what the axes after ICA say, or
-    why there are none, if that was asked for.
+    why there are none, if that was asked for; `influence` the few rows that decide, if some do.
     """
 
     moments: Moments
@@ -28,6 +28,7 @@ class Evidence:
     grouped: bool
     windows: tuple[Window, ...] | None = None
     ica: SharedAxes | str | None = None
+    influence: Influence | None = None
 
     @property
     def views(self) -> tuple[int, int]:

@@ -82,7 +82,15 @@ class Found:
     def audit(self, tolerance: float, *, reading: str, pairing: str) -> Audit:
         """The verdict on all pairs."""
         comparisons = tuple(self.pairs[key] for key in sorted(self.pairs))
-        worst = max(comparisons, key=lambda pair: (round(pair.error, 6), _looseness(pair.group)))
+        # A pair may be out of tolerance with a small error: unrelated, or decided by a few rows.
+        worst = max(
+            comparisons,
+            key=lambda pair: (
+                not pair.within_tolerance,
+                round(pair.error, 6),
+                _looseness(pair.group),
+            ),
+        )
         loosest = max((pair.group for pair in comparisons), key=_looseness)
         verdict = Verdict(
             worst.group,

@@ -118,6 +118,20 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Influence:
+    """A few extreme rows that decide the verdict on a pair: how many, and their numbers.
+
+    `error_without` and `group_without` are the verdict without them; None where the other rows
+    are too small beside them to say anything.
+    """
+
+    rows: int
+    numbers: tuple[int, ...]
+    error_without: float | None
+    group_without: str | None
+
+
+@dataclass(frozen=True)
 class View:
     """A view: its name, width, numerical rank, and effective rank (Roy and Vetterli 2007).
 
@@ -159,6 +173,20 @@ class Pair:
     chance_edge: float
     points: NDArray[np.float64]
     ica: SharedAxes | None = None
+    influence: Influence | None = None
+
+    def exceeds(self, limit: float) -> bool:
+        """Whether a pair is worse than an error allows: with all rows, or without a few.
+
+        A pair that is unrelated always is, and so is one of which only a few rows say anything.
+        """
+        few = self.influence
+        said = [(self.group, self.error)]
+        if few is not None:
+            if few.error_without is None or few.group_without is None:
+                return True
+            said.append((few.group_without, few.error_without))
+        return any(group == "unrelated" or not error <= limit for group, error in said)
 
     @property
     def warnings(self) -> list[str]:
@@ -175,6 +203,7 @@ class Pair:
             "error": self.error,
             "interval": list(self.interval),
             "within_tolerance": self.within_tolerance,
+            "influence": None if self.influence is None else _plain(self.influence),
             "ladder": [_plain(rung) for rung in self.ladder],
             "ica": None if self.ica is None else self.ica.to_dict(),
             "cca": _plain(self.cca),

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment import GROUPS, Denoised, HeldOut
+from identikit.alignment import GROUPS, Denoised, HeldOut, ladder
+from identikit.auditing._axes import rung
 from identikit.auditing._result import Rung
 from identikit.moments import Moments
 
@@ -35,6 +36,37 @@ Ladder = Mapping[str, tuple[HeldOut, HeldOut]]
 
 
 @dataclass(frozen=True)
+class Judged:
+    """What the ladder says of a pair: its rungs, the one that is named, and those beside it."""
+
+    rungs: tuple[Rung, ...]
+    group: str
+    candidates: tuple[str, ...]
+    rung: Rung
+
+
+def judge(moments: Moments, i: int, j: int, groups: tuple[str, ...] | None = None) -> Judged:
+    """Climb the ladder, and name a rung, or say that no rung explains anything beyond chance.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int
+        The two views.
+    groups : tuple of str, optional
+        The groups to try; all by default.
+    """
+    found = ladder(moments, i, j, groups)
+    rungs = tuple(rung(name, *both) for name, both in found.items())
+    if not any(beyond_chance(one) for one in rungs):
+        best = min(rungs, key=lambda one: one.error)
+        return Judged(rungs, UNRELATED, (UNRELATED,), best)
+    chosen = choose_group(moments, i, j, found)
+    named = next(one for one in rungs if one.group == chosen.group)
+    return Judged(rungs, chosen.group, chosen.candidates, named)
+
+
+@dataclass(frozen=True)
 class Chosen:
     """The strictest rung that explains what can be explained, and those that may as well be it.
 
@@ -46,7 +78,7 @@ class Chosen:
     candidates: tuple[str, ...]
 
 
-def choose_group(moments: Moments, i: int, j: int, ladder: Ladder) -> Chosen:
+def choose_group(moments: Moments, i: int, j: int, rungs: Ladder) -> Chosen:
     """Name the strictest rung that explains almost as much as the best one does.
 
     A rung is compared with the best by what it predicts if all that it misses is noise (see
@@ -61,13 +93,13 @@ def choose_group(moments: Moments, i: int, j: int, ladder: Ladder) -> Chosen:
     moments : Moments
     i, j : int
         The two views.
-    ladder : mapping
+    rungs : mapping
         Held-out errors of the rungs, both ways, from the strictest to the loosest.
     """
-    excess = _excesses(moments, i, j, ladder)
-    loosest = min(ladder, key=lambda name: max(side.error for side in ladder[name]))
+    excess = _excesses(moments, i, j, rungs)
+    best = min(rungs, key=lambda name: max(side.error for side in rungs[name]))
     group, candidates = None, []
-    for name in ladder:
+    for name in rungs:
         found = excess(name)
         if found is None:
             continue
@@ -77,7 +109,7 @@ def choose_group(moments: Moments, i: int, j: int, ladder: Ladder) -> Chosen:
             candidates.append(name)
         if group is not None and found.high(STRICT) <= 0:
             break
-    group = group or loosest
+    group = group or best
     if group not in candidates:
         candidates = [group]
     return Chosen(group, tuple(candidates))
@@ -104,13 +136,13 @@ class Excess:
         return self.value + times * self.error
 
 
-def _excesses(moments: Moments, i: int, j: int, ladder: Ladder) -> Callable[[str], Excess | None]:
+def _excesses(moments: Moments, i: int, j: int, rungs: Ladder) -> Callable[[str], Excess | None]:
     """The excess of a rung in its worse direction; None if it is out of the question."""
     denoised = Denoised(moments, i, j)
-    least = [min((ladder[name][side] for name in ladder), key=_size) for side in (0, 1)]
+    least = [min((rungs[name][side] for name in rungs), key=_size) for side in (0, 1)]
 
     def of(name: str) -> Excess | None:
-        own = ladder[name]
+        own = rungs[name]
         if not all(_explains_enough(one, best) for one, best in zip(own, least)):
             return None
         if all(one.residual is best.residual for one, best in zip(own, least)):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from identikit.cli import _options as options
-from identikit.cli._output import deliver, exit_above
+from identikit.cli._output import deliver, exit_above, exit_failed
 from identikit.cli._progress import progress_bar
+
+if TYPE_CHECKING:
+    from identikit.auditing._result import Pair
 
 EXAMPLE = "identikit audit run1.npy run2.npy run3.npy --report audit.html --fail-above 0.1"
 
@@ -24,7 +28,7 @@ def command(
             "shards. Or one .moments file.",
         ),
     ],
-    groups: options.Groups = None,
+    groups: options.GroupsOrDuplicates = None,
     names: options.Names = None,
     id_column: options.Id = None,
     ids: options.Ids = None,
@@ -34,7 +38,11 @@ def command(
     ] = 0.1,
     fail_above: Annotated[
         float | None,
-        typer.Option(metavar="ERROR", help="Exit with 1 if the worst pair's error is larger."),
+        typer.Option(
+            metavar="ERROR",
+            help="Exit with 1 if a pair's error is larger, with all rows or without a few that "
+            "decide, or if a pair is unrelated.",
+        ),
     ] = None,
     ica: Annotated[
         bool, typer.Option("--ica", help="Also match the axes that ICA finds in each view alone.")
@@ -61,9 +69,10 @@ def command(
 ) -> None:
     """Compare every pair of views and say what they are the same up to."""
     from identikit.auditing import audit
+    from identikit.moments import DUPLICATES
     from identikit.report import print_audit
 
-    inputs = [*views, groups, *(ids or ())]
+    inputs = [*views, None if groups == DUPLICATES else groups, *(ids or ())]
     options.check_limit(fail_above, "an error")
     options.check_targets(output, report, inputs)
     if save_moments is not None:
@@ -79,7 +88,7 @@ def command(
             views,
             names=options.split_names(names),
             folds=folds,
-            groups=options.read_groups(groups),
+            groups=groups if groups == DUPLICATES else options.read_groups(groups),
             tolerance=tolerance,
             seed=seed,
             ids=options.choose_ids(id_column, ids),
@@ -92,6 +101,26 @@ def command(
             progress=progress,
         )
     deliver(result, print_audit, output=output, report=report, json=json, quiet=quiet)
-    worst = result.verdict
-    between = f"between {worst.a!r} and {worst.b!r}"
-    exit_above(fail_above, worst.error, "error", between, quiet=quiet)
+    if fail_above is not None:
+        _judge([pair for pair in result.comparisons if pair.exceeds(fail_above)], fail_above, quiet)
+
+
+def _judge(exceeding: Sequence[Pair], limit: float, quiet: bool) -> None:
+    """Exit with 1 if there are pairs above the limit, and say why."""
+    if not exceeding:
+        return
+    worst = max(exceeding, key=lambda pair: pair.error)
+    exit_above(limit, worst.error, "error", f"between {worst.a!r} and {worst.b!r}", quiet=quiet)
+    # The error is small, but that is not all there is to say.
+    few = worst.influence
+    if few is None:
+        words = f"{worst.a!r} and {worst.b!r} are unrelated, which is above any limit"
+    else:
+        without = few.error_without
+        words = (
+            f"the error between {worst.a!r} and {worst.b!r}, {worst.error:.3g}, is decided by "
+            f"{few.rows} of the rows; without {'it' if few.rows == 1 else 'them'} the error "
+            f"{'cannot be told' if without is None else f'is {without:.3g}'}, and {limit:g} is "
+            "the limit"
+        )
+    exit_failed(words, quiet=quiet)

@@ -30,7 +30,7 @@ def command(
         Path,
         typer.Option("--output", "-o", metavar="FILE.moments", help="Save the statistics here."),
     ],
-    groups: options.Groups = None,
+    groups: options.GroupsOrDuplicates = None,
     names: options.Names = None,
     folds: options.Folds = 5,
     drop_nonfinite: options.DropNonfinite = False,
@@ -53,21 +53,31 @@ def command(
     """Save the statistics of views, from which `identikit audit` tells the same as from the rows.
 
     Files of different rows of the same views are merged with `identikit merge`; a group of rows
-    must lie in one of them. A file also holds a sample of up to 1000 rows, as they are: where rows
-    may not be shared, leave them out with --no-sample, and the measures that need rows are absent.
+    must lie in one of them. A file also holds a sample of up to 1000 rows, and up to 64 of the
+    largest of each view, as they are: where rows may not be shared, leave them out with
+    --no-sample, and what needs rows is absent.
     Statistics of very few rows still tell of them: those of a fold of one row are that row.
     """
-    from identikit.moments import SAMPLE, assign_folds, check_memory, check_suffix, read_and_save
+    from identikit.moments import (
+        DUPLICATES,
+        SAMPLE,
+        assign_folds,
+        check_memory,
+        check_suffix,
+        duplicate_groups,
+        read_and_save,
+    )
     from identikit.sources import open_sources
 
     check_suffix(output)
-    options.check_target(output, [*views, groups], overwrite=force)
+    same = groups == DUPLICATES
+    options.check_target(output, [*views, None if same else groups], overwrite=force)
     if len(views) < 2:
         raise InputError("moments are for comparing views: give at least two")
     sources = open_sources(views, options.split_names(names))
     try:
         check_memory([source.width for source in sources], folds, options.parse_size(memory))
-        labels = options.read_groups(groups)
+        labels = duplicate_groups(sources) if same else options.read_groups(groups)
         with (
             options.chosen_engine(engine, scheduler, workers) as ready,
             progress_bar(quiet) as progress,

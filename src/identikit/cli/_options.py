@@ -34,6 +34,14 @@ Groups = Annotated[
         help="A label a row (.npy, .npz::name or .txt); rows that share one share a fold.",
     ),
 ]
+GroupsOrDuplicates = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="A label a row (.npy, .npz::name or .txt); rows that share one share a fold. Or the "
+        "word duplicates: rows that are equal in all views share a fold.",
+    ),
+]
 Names = Annotated[list[str] | None, names_of("views")]
 Folds = Annotated[int, typer.Option(help="Folds for the held-out errors.")]
 DropNonfinite = Annotated[

@@ -88,12 +88,14 @@ def exit_above(limit: float | None, value: float, what: str, where: str, *, quie
     quiet : bool
         Exit without a word.
     """
-    if limit is None or not value > limit:
-        return
+    if limit is not None and value > limit:
+        exit_failed(f"the largest {what}, {value:.3g} ({where}), is above {limit:g}", quiet=quiet)
+
+
+def exit_failed(words: str, *, quiet: bool) -> None:
+    """Exit with 1, and say why unless that is not wanted."""
     if not quiet:
-        typer.echo(
-            f"identikit: the largest {what}, {value:.3g} ({where}), is above {limit:g}", err=True
-        )
+        typer.echo(f"identikit: {words}", err=True)
     raise typer.Exit(EXCEEDED)
 
 

@@ -1,9 +1,12 @@
 """Sufficient statistics: Moments, and the one loop over rows that makes them."""
 
 from identikit.moments._accumulate import accumulate
+from identikit.moments._distinct import DUPLICATES, Distinct, duplicate_groups
+from identikit.moments._extremes import Extremes
 from identikit.moments._file import SUFFIX, check_suffix, load_moments, save_moments
 from identikit.moments._folds import Folds, assign_folds
 from identikit.moments._header import FOLD_RULES
+from identikit.moments._less import less_extremes
 from identikit.moments._memory import SAMPLE, check_memory, default_memory, scatter_bytes
 from identikit.moments._merge import merge_moments
 from identikit.moments._moments import Moments, Shard
@@ -12,9 +15,12 @@ from identikit.moments._resume import read_and_save
 from identikit.moments._tiles import Tile, tiles
 
 __all__ = [
+    "DUPLICATES",
     "FOLD_RULES",
     "SAMPLE",
     "SUFFIX",
+    "Distinct",
+    "Extremes",
     "Folds",
     "Keeper",
     "Kept",
@@ -26,7 +32,9 @@ __all__ = [
     "check_memory",
     "check_suffix",
     "default_memory",
+    "duplicate_groups",
     "finite_rows",
+    "less_extremes",
     "load_moments",
     "merge_moments",
     "read_and_save",

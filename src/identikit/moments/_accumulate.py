@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from numpy.typing import ArrayLike
 
 from identikit.errors import InputError
+from identikit.moments._distinct import DUPLICATES, duplicate_groups
 from identikit.moments._folds import assign_folds
 from identikit.moments._memory import check_memory
 from identikit.moments._moments import Moments
@@ -19,7 +20,7 @@ from identikit.sources import open_sources
 def accumulate(
     views: Sequence[object],
     folds: int = 5,
-    groups: ArrayLike | None = None,
+    groups: ArrayLike | str | None = None,
     *,
     names: Sequence[str] | None = None,
     seed: int = 0,
@@ -43,14 +44,16 @@ def accumulate(
         ``"file.npz::name"`` names an array inside a file.
     folds : int
         Number of folds the statistics are kept for.
-    groups : array (rows,), optional
-        A label a row; rows of one group share a fold. Without it folds are runs of rows.
+    groups : array (rows,) or "duplicates", optional
+        A label a row; rows of one group share a fold. Without it folds are runs of rows. With
+        "duplicates", rows that are equal in all views share a fold, for one more reading.
     names : sequence of str, optional
         Names of the views.
     seed : int
         Of the row sample.
     sample : int
-        How many rows to keep for the measures that need rows.
+        How many rows to keep for the measures that need rows. With 0 no row is kept, not even the
+        largest of each view, by which an audit tells whether a few rows decide.
     drop_nonfinite : bool
         Leave rows with a NaN or infinity out of all views, instead of raising.
     memory : int, optional
@@ -85,10 +88,18 @@ def accumulate(
     sources = open_sources(views, names)
     try:
         check_memory([source.width for source in sources], folds, memory)
+        labels = groups
+        if isinstance(groups, str):
+            if groups != DUPLICATES:
+                raise InputError(
+                    f"groups is {groups!r}; give a label a row, or {DUPLICATES!r} to keep equal "
+                    "rows together"
+                )
+            labels = duplicate_groups(sources)
         with engine_for(engine) as workers:
             return read_moments(
                 sources,
-                assign_folds(sources[0].rows, folds, groups),
+                assign_folds(sources[0].rows, folds, labels),
                 seed=seed,
                 sample=sample,
                 drop_nonfinite=drop_nonfinite,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
+from identikit.moments._extremes import ExtremesKeeper
 from identikit.moments._folds import Chosen
 from identikit.moments._part import Layout, Part
 from identikit.moments._scan import Blocks, Reading, Scan, digest
@@ -19,7 +20,8 @@ from identikit.sources._device import DeviceSource, to_numpy
 class DeviceScan(Scan):
     """A `Scan` of views on one device: what comes to the host is the row sample and a Gram a fold.
 
-    Beside them only a few rows of each block, by which the pivot and the drift are judged.
+    Beside them only the largest rows, and a few of each block, by which the pivot and the drift are
+    judged. Distinct rows are not counted: the array API has no way to the bytes of a number.
 
     Parameters
     ----------
@@ -32,7 +34,7 @@ class DeviceScan(Scan):
     def __init__(self, sources: Sequence[DeviceSource], reading: Reading) -> None:
         super().__init__(sources, reading)
         self.views, self.xp, self.device = sources, sources[0].xp, sources[0].device
-        self.piece = reading.step
+        self.piece, self.distinct = reading.step, None
         self.turns = [self._send(turn) for turn in self.layout.inverses]
 
     def blocks(self, start: int, stop: int) -> Blocks:
@@ -66,6 +68,11 @@ class DeviceScan(Scan):
     def peaks(self, norms: Any) -> Array:
         """The largest squared norm of each view; NaN if there is one."""
         return to_numpy(self.xp.max(norms, axis=0))
+
+    def largest(self, norms: Any, keeper: ExtremesKeeper) -> NDArray[np.intp]:
+        """Which rows may be among the largest, by their squared norms."""
+        order = self.xp.argsort(norms, axis=0, descending=True, stable=True)
+        return np.unique(to_numpy(order[: keeper.extremes.size, :]))
 
     def segment(self, pivot: Array, norms: Any) -> Segment:
         """An empty segment about this pivot; `norms` are those of its first rows."""

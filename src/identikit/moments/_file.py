@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from identikit import _files
 from identikit._linalg import Array
 from identikit.errors import InputError
+from identikit.moments._distinct import Distinct
+from identikit.moments._extremes import Extremes
 from identikit.moments._header import DIGEST_BYTES, Header, Partial, parse_header
 from identikit.moments._memory import check_memory, default_memory
 from identikit.moments._moments import Moments
@@ -116,6 +118,13 @@ def _arrays(moments: Moments) -> Iterator[NDArray[Any]]:
     yield moments.sample.rows
     for both in zip(moments.layout.roots or (), moments.layout.inverses):
         yield from both
+    if moments.extremes is not None:
+        yield moments.extremes.numbers.astype(np.uint64)
+        yield moments.extremes.folds.astype(np.uint64)
+        yield moments.extremes.rows
+    if moments.distinct is not None:
+        yield np.concatenate([hashes for hashes, _ in moments.distinct.smallest])
+        yield np.concatenate([counts for _, counts in moments.distinct.smallest]).astype(np.uint64)
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
@@ -137,6 +146,8 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, Moments]:
         sample = RowSample(header.sample_size, keys, reader.array(header.sample_rows, d))
         turned = header.widths if header.turned else ()
         turns = [(reader.array(w, w), reader.array(w, w)) for w in turned]
+        extremes = None if header.extremes is None else reader.extremes(*header.extremes, d)
+        distinct = None if header.distinct is None else reader.distinct(*header.distinct)
         found, expected = reader.digest.digest(), reader.array(DIGEST_BYTES, dtype="|u1").tobytes()
     if found != expected:
         raise InputError(
@@ -156,6 +167,8 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, Moments]:
         header.shards,
         header.grouped,
         header.seed,
+        extremes,
+        distinct,
     )
     reason = _unsound(moments)
     if reason:
@@ -204,6 +217,18 @@ class _Reader:
         self.digest.update(data.data)
         return array
 
+    def extremes(self, size: int, rows: int, width: int) -> Extremes:
+        """The next arrays, as the largest rows."""
+        numbers, folds = (self.array(rows, dtype="<u8").astype(np.int64) for _ in range(2))
+        return Extremes(size, numbers, folds, self.array(rows, width))
+
+    def distinct(self, size: int, *counts: int) -> Distinct:
+        """The next arrays, as the smallest hashes of the stacked rows and of each view's."""
+        hashes = self.array(sum(counts), dtype="<u8")
+        often = self.array(sum(counts), dtype="<u8").astype(np.int64)
+        cuts = np.cumsum(counts)[:-1]
+        return Distinct(size, tuple(zip(np.split(hashes, cuts), np.split(often, cuts))))
+
     def symmetric(self, size: int) -> Array:
         """The next matrix, from its lower triangle."""
         packed, matrix, begin = self.array(size * (size + 1) // 2), np.empty((size, size)), 0
@@ -222,6 +247,19 @@ def _unsound(moments: Moments) -> str | None:
         if not part.count and any(array.any() for array in numbers):
             return f"fold {fold} has no rows, but statistics"
         arrays += numbers
+    extremes = moments.extremes
+    if extremes is not None:
+        arrays.append(extremes.rows)
+        folds, often = np.unique(extremes.folds, return_counts=True)
+        known = folds.size == 0 or (folds.min() >= 0 and folds.max() < len(moments.parts))
+        if not known or any(n > moments.parts[fold].count for fold, n in zip(folds, often)):
+            return "its largest rows are in folds that do not have them"
+    for hashes, counts in () if moments.distinct is None else moments.distinct.smallest:
+        total = float(counts.astype(np.float64).sum())
+        whole = len(hashes) < moments.distinct.size  # type: ignore[union-attr]
+        few = total == moments.rows if whole else total <= moments.rows
+        if (hashes[1:] <= hashes[:-1]).any() or (counts < 1).any() or not few:
+            return "its count of distinct rows cannot be"
     for array in arrays:
         # Two numbers tell, and no array of flags as large as the scatter is needed.
         if array.size and not np.isfinite([array.min(), array.max()]).all():

@@ -12,7 +12,8 @@ from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.moments._moments import Moments, Shard
 
-FORMAT, NUMBER = "identikit-moments", 1
+#: Files of format 1 have neither extremes nor a count of distinct rows; they are read all the same.
+FORMAT, NUMBER = "identikit-moments", 2
 
 #: The words for ``Moments.grouped``.
 FOLD_RULES = {True: "whole groups of rows", False: "runs of consecutive rows", None: None}
@@ -55,6 +56,11 @@ class Header:
         How many rows the sample may have, and has.
     turned : bool
         Whether the scatter is kept in other coordinates than the views' own.
+    extremes : (int, int) or None
+        Of the largest rows, how many a view may keep and how many there are, if they were kept.
+    distinct : tuple of int or None
+        Of the smallest hashes, how many are kept and how many there are, of the stacked rows and
+        of each view's, if they were.
     partial : Partial or None
         Of a reading that is under way.
     version : str
@@ -72,6 +78,8 @@ class Header:
     sample_size: int
     sample_rows: int
     turned: bool
+    extremes: tuple[int, int] | None = None
+    distinct: tuple[int, ...] | None = None
     partial: Partial | None = None
     version: str = __version__
 
@@ -83,6 +91,7 @@ class Header:
     @staticmethod
     def of(moments: Moments, partial: Partial | None = None) -> Header:
         """The header of some moments."""
+        largest, smallest = moments.extremes, moments.distinct
         return Header(
             moments.names,
             moments.widths,
@@ -95,6 +104,8 @@ class Header:
             moments.sample.size,
             len(moments.sample.keys),
             moments.layout.roots is not None,
+            None if largest is None else (largest.size, len(largest.numbers)),
+            None if smallest is None else (smallest.size, *(len(h) for h, _ in smallest.smallest)),
             partial,
         )
 
@@ -112,6 +123,8 @@ class Header:
             "dropped": self.dropped,
             "sample": {"seed": self.seed, "size": self.sample_size, "rows": self.sample_rows},
             "turned": self.turned,
+            "extremes": self.extremes,
+            "distinct": self.distinct,
             "shards": [{"rows": s.rows, "digests": list(s.digests)} for s in self.shards],
             "partial": None if self.partial is None else asdict(self.partial),
         }
@@ -131,6 +144,13 @@ class Header:
         }
         for view, width in enumerate(self.widths if self.turned else ()):
             shapes[f"root_{view}"] = shapes[f"inverse_{view}"] = "F64", [width, width]
+        if self.extremes is not None:
+            _, largest = self.extremes
+            shapes["extreme_numbers"] = shapes["extreme_folds"] = "U64", [largest]
+            shapes["extreme_rows"] = "F64", [largest, d]
+        if self.distinct is not None:
+            hashes = sum(self.distinct[1:])
+            shapes["distinct_hashes"] = shapes["distinct_counts"] = "U64", [hashes]
         shapes["digest"] = "U8", [DIGEST_BYTES]
         entries, end = {}, 0
         for name, (dtype, shape) in shapes.items():
@@ -176,7 +196,10 @@ def parse_header(text: object, label: str) -> Header:
 
 
 def _checked(document: Any) -> Header:
-    _expect(type(document["number"]) is int and document["number"] == NUMBER, document, "number")
+    number = document["number"]
+    _expect(type(number) is int and 1 <= number <= NUMBER, document, "number")
+    if number == 1:
+        document |= {"extremes": None, "distinct": None}
     views, sample, rule = document["views"], document["sample"], document["fold_rule"]
     _expect(isinstance(views, list) and len(views) > 0, document, "views")
     header = Header(
@@ -191,6 +214,8 @@ def _checked(document: Any) -> Header:
         sample_size=_whole(sample, "size"),
         sample_rows=_whole(sample, "rows"),
         turned=document["turned"],
+        extremes=_sizes(document, "extremes"),
+        distinct=_sizes(document, "distinct"),
         partial=None if document["partial"] is None else _partial(document["partial"], len(views)),
         version=_text(document, "identikit"),
     )
@@ -200,7 +225,23 @@ def _checked(document: Any) -> Header:
     _expect(header.seed is None or type(header.seed) is int, sample, "seed")
     _expect(header.sample_rows <= min(header.sample_size, header.rows), document, "sample")
     _expect(type(header.turned) is bool, document, "turned")
+    if header.extremes is not None:
+        size, *found = header.extremes
+        sound = len(found) == 1 and found[0] <= min(size * len(views), header.rows)
+        _expect(sound, document, "extremes")
+    if header.distinct is not None:
+        size, *found = header.distinct
+        sound = len(found) == len(views) + 1 and max(found) <= min(size, header.rows)
+        _expect(sound, document, "distinct")
     return header
+
+
+def _sizes(document: Any, key: str) -> Any:
+    entry = document[key]
+    if entry is None:
+        return None
+    _expect(isinstance(entry, list) and len(entry) > 1, document, key)
+    return tuple(_whole(entry, place) for place in range(len(entry)))
 
 
 def _expect(sound: bool, entry: Any, key: str | int) -> None:

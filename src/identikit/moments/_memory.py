@@ -27,6 +27,9 @@ COPIES = 5
 #: Rows of the sample, and how many times as many are held at most while it is drawn.
 SAMPLE, HELD = 1000, 8
 
+#: Of each view, the largest rows that are held while they are looked for, twice.
+LARGEST_HELD = 128
+
 #: Square matrices as wide as the wider view of a pair, while the two are compared: moments of
 #: training and test rows, some of them whitened, maps, and what an SVD needs. Measured: 20 or less.
 PAIR_WORK = 22
@@ -56,7 +59,7 @@ def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
     to merge; while views are compared, 8 (f D² + (f + 3) Σ d² + max(22 d², 4 s²)), of each view its
     whitenings without each fold, its scatter and its principal axes, and the work on the widest
     pair or on the distances of s rows. To the larger of these, rows that are held for the sample or
-    being read, and what `allocated` adds.
+    as the largest, or being read, and what `allocated` adds.
 
     Parameters
     ----------
@@ -69,6 +72,7 @@ def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
     work = max(PAIR_WORK * max(squares), SAMPLE_WORK * min(rows, SAMPLE) ** 2)
     comparing = folds * total**2 + (folds + 3) * sum(squares) + work
     held = min(rows, HELD * SAMPLE) + COPIES * min(rows, LEAST_ROWS)
+    held += min(rows, LARGEST_HELD) * len(widths)
     return allocated(8 * (max(comparing, (folds + 2) * total**2) + held * total))
 
 

@@ -16,11 +16,14 @@ from identikit._linalg import (
     inverse_or_zero,
     one_thread,
     rank_tolerance,
+    rounding_shares,
     standard_deviations,
     svd,
     whitening,
 )
 from identikit.errors import InputError
+from identikit.moments._distinct import Distinct
+from identikit.moments._extremes import Extremes
 from identikit.moments._part import Layout, Part, merge, moved
 from identikit.moments._sample import RowSample
 
@@ -59,6 +62,10 @@ class Moments:
         Whether folds are whole groups of rows, and not runs of rows; None if nobody said.
     seed : int or None
         Of the row sample; None if nobody said, or if merged moments had several.
+    extremes : Extremes or None
+        The largest rows of each view; None if nobody kept them.
+    distinct : Distinct or None
+        A sketch of how many rows are distinct; None if nobody kept one of all rows.
     """
 
     names: tuple[str, ...]
@@ -70,6 +77,8 @@ class Moments:
     shards: tuple[Shard, ...] = ()
     grouped: bool | None = None
     seed: int | None = None
+    extremes: Extremes | None = None
+    distinct: Distinct | None = None
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -184,9 +193,13 @@ class Moments:
         key = ("whiten", view, without)
         if key not in self._cache:
             root = None if self.layout.roots is None else self.layout.roots[view]
-            tolerance = rank_tolerance(self.n(without), self.widths[view], self.eps[view])
+            n, eps, scales = self.n(without), self.eps[view], self.scales(view, without)
             self._cache[key] = whitening(
-                self._stored(view, view, without), root, self.scales(view, without), tolerance
+                self._stored(view, view, without),
+                root,
+                scales,
+                rank_tolerance(n, self.widths[view], eps),
+                rounding_shares(self.centre(view, without), scales, n, eps),
             )
         result: Whitening = self._cache[key]
         return result
@@ -272,7 +285,8 @@ class Moments:
                 "merge each shard once"
             )
         other = other._in(self.layout)
-        return Moments(
+        whole = None not in (self.distinct, other.distinct)
+        merged = Moments(
             self.names,
             tuple(max(pair) for pair in zip(self.eps, other.eps)),
             self.layout,
@@ -282,7 +296,16 @@ class Moments:
             self.shards + other.shards,
             self.grouped if self.grouped == other.grouped else None,
             self.seed if self.seed == other.seed else None,
+            distinct=self.distinct + other.distinct if whole else None,  # type: ignore[operator]
         )
+        return replace(merged, extremes=merged._larger(self.extremes, other.extremes))
+
+    def _larger(self, a: Extremes | None, b: Extremes | None) -> Extremes | None:
+        """The largest of the rows that two parts of these have kept."""
+        if a is None or b is None:
+            return b if a is None else a
+        centre = np.concatenate([self.centre(view) for view in range(len(self.names))])
+        return a.merged(b, centre, self.layout, self.rows)
 
     def _in(self, layout: Layout) -> Moments:
         """The same moments, with the scatter in another layout's coordinates."""

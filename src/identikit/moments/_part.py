@@ -100,6 +100,23 @@ def merge(a: Part, b: Part, layout: Layout) -> Part:
     return Part(count, mean, scatter, cubic_a + cubic_b, quartic_a + quartic_b)
 
 
+def less(part: Part, rows: Array, layout: Layout) -> Part:
+    """Moments without some of the rows: the inverse of `merge`.
+
+    With m the mean of all n rows and m' that of the n' others,
+    S' = S − Σ (z − m)(z − m)ᵀ − n' (m' − m)(m' − m)ᵀ.
+    """
+    count = part.count - len(rows)
+    gaps = rows - part.mean
+    shift = -gaps.sum(axis=0) / count
+    taken = layout.to_stored(np.concatenate([gaps, [np.sqrt(count) * shift]]))
+    scatter = part.scatter - taken.T @ taken
+    norms = np.stack([np.einsum("ij,ij->i", gaps[:, c], gaps[:, c]) for c in layout.columns])
+    about = part.cubic - norms @ gaps, part.quartic - norms @ norms.T
+    cubic, quartic = centred_norms(count, scatter, *about, shift, layout)
+    return Part(count, part.mean + shift, scatter, cubic, quartic)
+
+
 def moved(part: Part, shift: Array, layout: Layout) -> tuple[Array, Array]:
     """The cubic and quartic sums when every centred row z becomes z + shift."""
     products = _products(part.scatter, shift, layout)

@@ -21,6 +21,11 @@ def row_keys(start: int, stop: int, seed: int) -> Keys:
     x = np.arange(stop - start, dtype=np.uint64)
     x += np.uint64(first % 2**64)
     x *= np.uint64(0x9E3779B97F4A7C15)
+    return mixed(x)
+
+
+def mixed(x: Keys) -> Keys:
+    """Every bit of each key spread over all bits of it, in place (the end of splitmix64)."""
     x ^= x >> np.uint64(30)
     x *= np.uint64(0xBF58476D1CE4E5B9)
     x ^= x >> np.uint64(27)

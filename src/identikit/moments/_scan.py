@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.errors import InputError
+from identikit.moments._distinct import DistinctKeeper, hash_rows
+from identikit.moments._extremes import ExtremesKeeper, Numbers
 from identikit.moments._folds import Chosen, Folds
 from identikit.moments._memory import NARROW, PIECE_ROWS
 from identikit.moments._moments import Moments
 from identikit.moments._part import Layout, Part, merge
-from identikit.moments._sample import SampleKeeper
+from identikit.moments._sample import Keys, SampleKeeper
 from identikit.moments._segment import Segment, augmented_width
 from identikit.sources import Source
 from identikit.sources._device import on_one_device
@@ -36,6 +38,9 @@ CACHE_BYTES = 2**19
 #: Bytes of the stacked rows that are summed at a time, if these are no wider than `NARROW`: BLAS
 #: sums narrow rows as well in small pieces, and finds those in the cache.
 PIECE_BYTES = 5 * 2**19
+
+#: Rows that tell what is typical of the others.
+TYPICAL = 64
 
 #: Squared norms of rows stay below this, so that no sum of their products overflows.
 LARGEST = 2.0**490
@@ -135,6 +140,10 @@ class Scan:
             SampleKeeper(reading.sample, reading.seed, layout.width, reading.folds.rows),
             0,
         )
+        # Who wants no sample wants no rows at all to be kept.
+        self.extremes = ExtremesKeeper(reading.folds.rows, layout) if reading.sample else None
+        self.settled = False
+        self.distinct: DistinctKeeper | None = DistinctKeeper(len(layout.widths))
         self.origin = np.zeros(layout.width)
         self.parts = [Part.empty(layout) for _ in range(reading.folds.count)]
         self.segments: dict[int, Segment] = {}
@@ -151,8 +160,9 @@ class Scan:
         with closing(self.blocks(start, stop)) as blocks, quiet:
             for first, views, hashes in blocks:
                 after = first + views[0].shape[0]
+                numbers = np.arange(first, after)
                 for fold, chosen in folds.split(first, after):
-                    self._add(fold, self.take(views, chosen))
+                    self._add(fold, numbers[chosen], self.take(views, chosen))
                     if last[fold] < after and fold in self.segments:
                         self._flush(fold)
                 self._keep_some(first, after, views)
@@ -167,6 +177,8 @@ class Scan:
                 tuple(self.parts),
                 self.keeper.sample(),
                 self.dropped,
+                extremes=None if self.extremes is None else self.extremes.extremes,
+                distinct=None if self.distinct is None else self.distinct.distinct(),
             ),
             tuple(digests) if self.reading.digest else (),
         )
@@ -182,18 +194,51 @@ class Scan:
             taking_part = self.reading.folds.of(first, after)[numbers - first] >= 0
             numbers, keys = numbers[taking_part], keys[taking_part]
         if len(numbers):
-            few = self.take(views, numbers - first)
-            rows = np.concatenate([self.numbers(view) for view in few], axis=1)
+            rows = self._rows(self.take(views, numbers - first))
             finite = np.isfinite(rows).all(axis=1)
             self.keeper.keep(keys[finite], rows[finite])
 
-    def _add(self, fold: int, views: list[Any]) -> None:
+    def _rows(self, views: list[Any]) -> Array:
+        """A few rows, stacked."""
+        return np.concatenate([self.numbers(view) for view in views], axis=1)
+
+    def _add(self, fold: int, numbers: Numbers, views: list[Any]) -> None:
         """Add the rows of one fold, given view by view, in pieces that the cache holds."""
         count = views[0].shape[0]
         for start in range(0, count, self.piece):
-            self._add_piece(fold, self.take(views, slice(start, min(start + self.piece, count))))
+            some = slice(start, min(start + self.piece, count))
+            self._add_piece(fold, numbers[some], self.take(views, some))
 
-    def _add_piece(self, fold: int, views: list[Any]) -> None:
+    def _note(
+        self, fold: int, numbers: Numbers, views: list[Any], norms: Any, peaks: Array
+    ) -> None:
+        """Keep those of the rows that are among the largest, and count the distinct ones."""
+        if self.extremes is not None:
+            self._keep_largest(self.extremes, fold, numbers, views, norms, peaks)
+        if self.distinct is not None:
+            self.distinct.add(self.hashes(views))
+
+    def _keep_largest(
+        self,
+        keeper: ExtremesKeeper,
+        fold: int,
+        numbers: Numbers,
+        views: list[Any],
+        norms: Any,
+        peaks: Array,
+    ) -> None:
+        if len(numbers) < TYPICAL:  # the pivot may be one of them
+            keeper.keep(fold, numbers, self._rows(views))
+            return
+        if not self.settled:
+            zero = self.segments[fold].pivot is self.origin
+            keeper.settle(self.origin if zero else np.median(self._few(views, 256), axis=0))
+            self.settled = True
+        if (peaks > keeper.limits).any():
+            where = self.largest(norms, keeper)
+            keeper.keep(fold, numbers[where], self._rows(self.take(views, where)))
+
+    def _add_piece(self, fold: int, numbers: Numbers, views: list[Any]) -> None:
         """Add a few rows."""
         segment = self.segments.get(fold)
         pivot = self._pivot(views) if segment is None else segment.pivot
@@ -201,6 +246,7 @@ class Scan:
         norms = rows[:, self.layout.width : self.layout.width + len(views)]
         peaks = self.peaks(norms)
         if segment is not None and segment.is_near(peaks):
+            self._note(fold, numbers, views, norms, peaks)
             segment.add(rows)
             return
         if not (peaks < LARGEST).all():  # which NaN is not
@@ -214,14 +260,15 @@ class Scan:
                 raise NonfiniteError("a row holds NaN or infinity")
             self.dropped += int(np.count_nonzero(~whole))
             if whole.any():
-                self._add_piece(fold, self.take(views, np.flatnonzero(whole)))
+                self._add_piece(fold, numbers[whole], self.take(views, np.flatnonzero(whole)))
             return
         if segment is None:
             segment = self.segments[fold] = self.segment(pivot, norms)
         elif segment.is_far(self._few(views, 64)):
             self._flush(fold)
-            self._add_piece(fold, views)
+            self._add_piece(fold, numbers, views)
             return
+        self._note(fold, numbers, views, norms, peaks)
         segment.add(rows)
 
     def _pivot(self, views: list[Any]) -> Array:
@@ -241,7 +288,7 @@ class Scan:
     def _few(self, views: list[Any], count: int) -> Array:
         """Some of a block's rows, about `count` of them, evenly spaced."""
         every = slice(None, None, max(1, views[0].shape[0] // count))
-        return np.concatenate([self.numbers(view) for view in self.take(views, every)], axis=1)
+        return self._rows(self.take(views, every))
 
     def blocks(self, start: int, stop: int) -> Blocks:
         """First row, views and digests of every block."""
@@ -260,6 +307,14 @@ class Scan:
         """The mean of a view's rows."""
         mean: Array = view.mean(axis=0, dtype=np.float64)
         return mean
+
+    def largest(self, norms: Any, keeper: ExtremesKeeper) -> NDArray[np.intp]:
+        """Which rows may be among the largest, by their squared norms."""
+        return keeper.candidates(self.numbers(norms))
+
+    def hashes(self, views: list[Any]) -> list[Keys]:
+        """Of every view, a hash a row."""
+        return [hash_rows(view) for view in views]
 
     def finite(self, views: list[Any]) -> NDArray[np.bool_]:
         """Which rows are finite in every view."""

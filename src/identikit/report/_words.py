@@ -119,13 +119,16 @@ def compose(
             f"{untold(verdict.candidates)}"
         )
     doubt = ", though the interval reaches below it" if verdict.interval[0] < tolerance else ""
+    stands = f"above the tolerance{doubt}"
+    if verdict.error <= tolerance:
+        stands = "but a few rows decide that, as the warnings say"
     if views == 2:
         start, who = f"The views {a} and {b} are not the same", "they agree best"
     else:
         start, who = f"Not all {views} views are the same", f"{worst} agrees best"
     return (
         f"{start} within the tolerance of {tolerance:g}: {over}, {who} {up_to}, with {error}, "
-        f"above the tolerance{doubt}.{untold(verdict.candidates)}"
+        f"{stands}.{untold(verdict.candidates)}"
     )
 
 

@@ -1,0 +1,100 @@
+"""Whether a few extreme rows decide what is said of a pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit.auditing._result import Influence
+from identikit.auditing._verdict import UNRELATED, Judged, judge
+from identikit.errors import InputError
+from identikit.moments import Moments, less_extremes
+
+#: A row is extreme if its squared distance from the mean is this many times that of the others.
+FAR = 25.0
+
+#: Extreme rows are looked into if they hold more than this of a view's scatter.
+SHARE = 0.05
+
+#: The verdict has changed if the error has by more than the first of these; or by more than the
+#: second and by a factor of two.
+CHANGE, SMALL_CHANGE = 0.1, 0.02
+
+
+@dataclass(frozen=True)
+class Said:
+    """The verdict on a pair: group, error, and the error of the best rung."""
+
+    group: str
+    error: float
+    best: float
+
+    @staticmethod
+    def of(judged: Judged) -> Said:
+        """What the ladder has said."""
+        return Said(judged.group, judged.rung.error, min(one.error for one in judged.rungs))
+
+    def differs(self, other: Said) -> bool:
+        """Whether another verdict says something else, at its rung or at the best one."""
+        if (self.group == UNRELATED) != (other.group == UNRELATED):
+            return True
+        return any(
+            _differ(min(a, 1.0), min(b, 1.0))
+            for a, b in ((self.error, other.error), (self.best, other.best))
+        )
+
+
+def decided_by(moments: Moments, i: int, j: int, judged: Judged) -> Influence | None:
+    """The extreme rows that decide what is said of two views, if some do.
+
+    Those of the largest rows that stand out (`FAR`) are taken out of the moments, and the pair is
+    judged again. Nothing is done, nor paid for, unless they hold a notable share of the scatter.
+
+    Parameters
+    ----------
+    moments : Moments
+        With their extremes; without them nothing is known.
+    i, j : int
+        The two views.
+    judged : Judged
+        What the ladder says of all rows.
+    """
+    far = extreme_rows(moments, i, j)
+    if not far.any():
+        return None
+    assert moments.extremes is not None
+    numbers = tuple(sorted(moments.extremes.numbers[far].tolist()))
+    rest = less_extremes(moments, far)
+    if rest is None:
+        return Influence(len(numbers), numbers, None, None)
+    try:
+        without = Said.of(judge(rest, i, j, tuple(one.group for one in judged.rungs)))
+    except InputError:  # a view that is constant without them
+        return Influence(len(numbers), numbers, None, None)
+    if not Said.of(judged).differs(without):
+        return None
+    return Influence(len(numbers), numbers, without.error, without.group)
+
+
+def extreme_rows(moments: Moments, i: int, j: int) -> NDArray[np.bool_]:
+    """Which of the largest rows stand out in one of two views; none if they weigh little."""
+    if moments.extremes is None or not len(moments.extremes.numbers):
+        return np.zeros(0, dtype=bool)
+    centre = np.concatenate([moments.centre(view) for view in range(len(moments.names))])
+    squares = moments.extremes.distances(centre, moments.layout)
+    far, notable = np.zeros(len(squares), dtype=bool), False
+    for view in (i, j):
+        own, total = squares[:, view], float(np.trace(moments.block(view, view)))
+        kept = np.sort(own)[-moments.extremes.size :]
+        others = (total - float(kept.sum())) / max(moments.rows - len(kept), 1)
+        out = own > FAR * max(others, 0.0)
+        notable |= float(own[out].sum()) > SHARE * total
+        far |= out
+    return far if notable else np.zeros(len(squares), dtype=bool)
+
+
+def _differ(a: float, b: float) -> bool:
+    gap = abs(a - b)
+    return gap > CHANGE or (gap > SMALL_CHANGE and max(a, b) > 2 * min(a, b))

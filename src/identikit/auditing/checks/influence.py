@@ -1,0 +1,41 @@
+"""Would the verdict be the same without a few rows?"""
+
+from identikit.auditing._evidence import Evidence
+from identikit.auditing._result import Check, Influence
+
+#: Row numbers that a message names.
+NAMED = 5
+
+
+def check(evidence: Evidence, threshold: float = 0.0) -> Check | None:
+    """Extreme rows that decide the verdict: with and without them it is another."""
+    if evidence.moments.extremes is None:
+        return None
+    found = evidence.influence
+    count = 0 if found is None else found.rows
+    return Check(
+        "influence",
+        "Would the verdict be the same without a few rows?",
+        float(count),
+        threshold,
+        count <= threshold,
+        "" if found is None else _message(found),
+    )
+
+
+def _message(found: Influence) -> str:
+    one = found.rows == 1
+    named = ", ".join(str(number) for number in found.numbers[:NAMED])
+    more = ", …" if found.rows > NAMED else ""
+    which = f"1 row (number {named}" if one else f"{found.rows} rows (numbers {named}{more}"
+    them = "it" if one else "them"
+    without = (
+        f"beside {them} the others are too small, or too few, to say anything"
+        if found.error_without is None
+        else f"without {them} the error is {found.error_without:.2g} and the pair is "
+        f"{found.group_without}"
+    )
+    return (
+        f"the verdict is decided by {which}, counting from 0): {without}; look at {them}, and "
+        f"leave {them} out if faulty."
+    )
