@@ -165,9 +165,8 @@ def _strata(
 ) -> tuple[Numbers, list[int]]:
     """Atoms in the order of how far their cosines with permuted ones reach, and where to cut it."""
     some = -(-SAMPLE // len(others))
-    right = np.concatenate(
-        [scheme(other, rng)[rng.permutation(len(other))[:some]] for other in others]
-    )
+    samples = [other[rng.permutation(len(other))[:some]] for other in others]
+    right = np.concatenate([scheme(sample, rng) for sample in samples])
     reach = np.empty(len(own))
     far = min(REACH, len(right))
     for rows, block in strips(held(own), held(right), 0):

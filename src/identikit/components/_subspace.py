@@ -68,11 +68,12 @@ def shared_subspace(runs: Sequence[Floats], seed: int) -> Subspace | None:
     runs = [run if len(run) <= most else run[rng.permutation(len(run))[:most]] for run in runs]
     if min(map(len, runs)) < 2:
         return None
-    bases = [_leading(run) for run in runs]
-    count = min(_standing_out(run, values, rng) for run, (values, _) in zip(runs, bases))
-    if count == 0:
-        return None
-    leading = [vectors[:count] for _, vectors in bases]
+    count = runs[0].shape[1]
+    for run in runs:
+        count = min(count, _standing_out(run, rng))
+        if count == 0:
+            return None
+    leading = [_leading(run, count) for run in runs]
     overlap = _mean_overlap(leading, leading)
     found = []
     schemes = dict(SCHEMES)
@@ -93,28 +94,31 @@ def _random_signs(atoms: Floats, rng: np.random.Generator) -> Floats:
     return np.asarray(atoms * signs)
 
 
-def _gram(atoms: Floats) -> tuple[Array, Array]:
-    """The atoms in float64, and their products along the longer side."""
+def _gram(atoms: Floats) -> Array:
+    """Their products along the longer side: its eigenvalues are squared singular values."""
     matrix = atoms.astype(np.float64)
-    return matrix, matrix.T @ matrix if len(atoms) >= atoms.shape[1] else matrix @ matrix.T
+    return matrix.T @ matrix if len(atoms) >= atoms.shape[1] else matrix @ matrix.T
 
 
-def _leading(atoms: Floats) -> tuple[Array, Array]:
-    """Squared singular values, the largest first, and right singular vectors in rows."""
-    matrix, gram = _gram(atoms)
-    values, vectors = np.linalg.eigh(gram)
-    values, vectors = values[::-1], vectors[:, ::-1].T
+def _leading(atoms: Floats, count: int) -> Array:
+    """The right singular vectors of the largest singular values, in rows."""
+    from scipy.linalg import eigh
+
+    gram = _gram(atoms)
+    last = len(gram) - 1
+    vectors: Array = eigh(gram, subset_by_index=[last - count + 1, last])[1].T[::-1]
     if len(atoms) < atoms.shape[1]:
-        vectors = vectors @ matrix
+        vectors = vectors @ atoms
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return values, vectors
+    return vectors
 
 
-def _standing_out(atoms: Floats, values: Array, rng: np.random.Generator) -> int:
+def _standing_out(atoms: Floats, rng: np.random.Generator) -> int:
     """How many squared singular values are above those of permuted atoms, from the first on."""
+    values = np.linalg.eigvalsh(_gram(atoms))[::-1]
     count = len(values)
     for _ in range(PARALLEL):
-        null = np.linalg.eigvalsh(_gram(within_atoms(atoms, rng))[1])[::-1]
+        null = np.linalg.eigvalsh(_gram(within_atoms(atoms, rng)))[::-1]
         above = values[:count] > null[:count] * (1 + 1e-6)
         count = count if above.all() else int(np.argmin(above))
         if count == 0:
@@ -127,7 +131,7 @@ def _permuted_overlap(
 ) -> float:
     """Of every run's directions with those of the later runs, permuted."""
     count = len(leading[0])
-    permuted = [leading[0], *(_leading(scheme(run, rng))[1][:count] for run in runs[1:])]
+    permuted = [leading[0], *(_leading(scheme(run, rng), count) for run in runs[1:])]
     return _mean_overlap(leading, permuted)
 
 
