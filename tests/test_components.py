@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from itertools import combinations, permutations
@@ -28,7 +29,10 @@ from identikit.components._chance import (
     discovery_cut,
 )
 from identikit.components._multiway import match
+from identikit.components._nulls import upper_tail, within_atoms, within_coordinates
+from identikit.components._pairwise import uniqueness
 from identikit.components._runs import shuffled_rows
+from identikit.components._subspace import shared_subspace
 from identikit.components._vectors import Vectors, held, paired, strips, subset, total
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
@@ -460,7 +464,235 @@ def test_random_axes_of_a_basis_have_the_chance_of_random_directions(
     found = match_components([np.eye(30), turn], signed=False)
     close(found.chance_level, np.full(30, best_median(30, 30, False)), 0.02)
     assert found.replicates.sum() <= 1
-    assert match_components([np.eye(30), np.eye(30)[::-1]], signed=False).fraction == 1.0
+    assert match_components([turn, turn[::-1]], signed=False).fraction == 1.0
+
+
+# Dictionaries whose atoms are no random directions
+
+KINDS = ("gaussian", "sparse", "sparse positive", "student", "profile", "massive", "mixed")
+
+
+def atoms_like(kind: str, rng: np.random.Generator, m: int, d: int) -> Array:
+    """Unit atoms of one kind; two draws share nothing but what they look like."""
+    X = rng.normal(size=(m, d))
+    if kind == "sparse":
+        X *= rng.random((m, d)) < 0.05
+    elif kind == "sparse positive":
+        X = np.abs(X) * (rng.random((m, d)) < 5 / d)
+    elif kind == "student":
+        X = rng.standard_t(2, size=(m, d))
+    elif kind == "profile":  # some coordinates are large in all atoms
+        X *= np.exp(0.8 * np.random.default_rng(99).normal(size=d))
+    elif kind == "massive":  # one coordinate is huge in some atoms
+        X[:, 7] *= np.where(rng.random(m) < 0.1, 20, 1)
+    elif kind == "mixed":  # a tenth of the atoms is sparse
+        X[: m // 10] *= rng.random((m // 10, d)) < 0.01
+    X[np.arange(m), rng.integers(d, size=m)] += 1e-9  # no atom of zeros
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def half_shared(kind: str, rng: np.random.Generator, m: int, d: int) -> list[Array]:
+    """Two runs whose first half are one dictionary's, with noise of a third of their norm."""
+    shared, runs = atoms_like(kind, rng, m // 2, d), []
+    for _ in range(2):
+        noise = rng.normal(size=shared.shape)
+        noise /= 3 * np.linalg.norm(noise, axis=1, keepdims=True)
+        noisy = shared + (np.abs(noise) if "positive" in kind else noise)
+        runs.append(np.concatenate([noisy, atoms_like(kind, rng, m - m // 2, d)]))
+    return runs
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_independent_dictionaries_of_any_kind_do_not_replicate(
+    rng: np.random.Generator, kind: str
+) -> None:
+    runs = [atoms_like(kind, rng, 300, 256) for _ in range(2)]
+    found = match_components(runs)
+    assert found.fraction <= 0.05
+    assert found.stability.mean() < found.chance_level.mean() * 1.02
+    passing = {null.name: null.passing for null in found.nulls}
+    assert len(passing) == 3
+    assert found.null == min(passing, key=lambda name: passing[name])
+    # What the other nulls are for.
+    if kind in ("sparse", "sparse positive", "student"):
+        assert passing["random directions"] > 0.2
+    if kind == "profile":
+        assert passing["entries permuted within atoms"] > 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shared_atoms_of_any_kind_are_found(rng: np.random.Generator, kind: str) -> None:
+    found = match_components(half_shared(kind, rng, 300, 256))
+    real = (found.index[:, 0] == found.index[:, 1]) & (found.index[:, 0] < 150)
+    # Atoms of one to three coordinates come together by chance, and cannot be told from that.
+    least = 0.6 if kind == "sparse positive" else 0.95
+    assert np.count_nonzero(found.replicates & real) >= least * 150
+    assert np.count_nonzero(found.replicates & ~real) <= 0.08 * found.replicates.sum()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_false_discoveries_and_power_over_seeds(kind: str, signed: bool) -> None:
+    false, wrong, right, count = [], 0, 0, 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        runs = [atoms_like(kind, rng, 400, 256) for _ in range(2)]
+        false.append(match_components(runs, signed=signed, seed=seed).fraction)
+        found = match_components(half_shared(kind, rng, 400, 256), signed=signed, seed=seed)
+        real = (found.index[:, 0] == found.index[:, 1]) & (found.index[:, 0] < 200)
+        right += np.count_nonzero(found.replicates & real)
+        wrong += np.count_nonzero(found.replicates & ~real)
+        count += 200
+    assert max(false) <= 0.05
+    assert np.mean(false) <= 0.02
+    assert right / count > (0.6 if kind == "sparse positive" else 0.95)
+    assert wrong / (wrong + right) < 0.05
+
+
+def test_atoms_on_coordinates_match_by_chance() -> None:
+    """Two sets of coordinate axes agree however they came about: no permutation tells them."""
+    found = match_components([np.eye(30), np.eye(30)[::-1]], signed=False)
+    assert found.fraction == 0.0
+    assert found.pw_mcc == found.pw_mcc_chance == 1.0
+
+
+def test_permutations_keep_what_they_say(rng: np.random.Generator) -> None:
+    X = unit(np.abs(rng.standard_t(2, size=(40, 30))) * (rng.random((40, 30)) < 0.3))
+    X[3] = 0.0
+    within = within_atoms(X, rng)
+    np.testing.assert_array_equal(np.sort(within, axis=1), np.sort(X, axis=1))
+    assert (within != X).any(axis=1).sum() > 30
+    mixed = within_coordinates(X, rng)
+    norms = np.linalg.norm(mixed, axis=1)
+    assert np.all((np.abs(norms - 1) < 1e-5) | (norms == 0))
+    np.testing.assert_array_equal((mixed > 0).sum(axis=0), (X > 0).sum(axis=0))
+
+
+def test_the_tail_is_counted_and_never_lighter_than_exponential(rng: np.random.Generator) -> None:
+    draws = np.sort(rng.exponential(size=400))
+    x = np.quantile(draws, [0.1, 0.5, 0.9])
+    close(upper_tail(draws, x), [0.9, 0.5, 0.1], 0.01)
+    far = upper_tail(draws, np.array([12.0]))[0]
+    assert np.exp(-12) / 30 < far < np.exp(-12) * 300
+    x = np.linspace(0, 15, 500)
+    assert (np.diff(upper_tail(draws, x)) <= 1e-12).all()
+    # One draw far out makes the tail heavy; an exponential through many of them would miss it.
+    heavy = np.sort(np.append(draws[:-1], 40.0))
+    assert upper_tail(heavy, np.array([40.0]))[0] >= 1 / 401
+    assert upper_tail(heavy, np.array([41.0]))[0] > 1e-5
+    assert (upper_tail(np.ones(50), np.array([1.0, 1.0 - 1e-7])) > 0.9).all()
+
+
+def test_p_values_of_permuted_entries_are_uniform_at_chance() -> None:
+    """Over independent pairs of sparse runs: 5 % are below 5 %, by the null that is right."""
+    small = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        found = match_components([atoms_like("sparse", rng, 120, 128) for _ in range(2)])
+        small.append((found.p_values < 0.05).mean())
+    assert np.mean(small) < 0.05
+
+
+# Two runs at a time, and spans
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_pw_mcc_is_the_mean_over_optimal_assignments(
+    rng: np.random.Generator, signed: bool
+) -> None:
+    runs, _ = planted(rng, (20, 30, 30), noise=0.8, signed=signed)
+    values = []
+    for a, b in combinations(runs, 2):
+        S = unit(a).astype(float) @ unit(b).T
+        S = S if signed else np.abs(S)
+        rows, columns = linear_sum_assignment(S, maximize=True)
+        values.append(S[rows, columns].mean())
+    found = match_components(runs, signed=signed)
+    assert found.pw_mcc == pytest.approx(np.mean(values), abs=1e-5)
+    pair = match_components(runs[:2], signed=signed)
+    assert pair.pw_mcc == pytest.approx(values[0], abs=1e-5)
+    assert found.pw_mcc_chance == pytest.approx(np.nanmean(found.chance))
+
+
+def test_pw_mcc_of_unrelated_runs_is_at_most_its_chance(rng: np.random.Generator) -> None:
+    for kind in ("gaussian", "student"):
+        found = match_components([atoms_like(kind, rng, 200, 64) for _ in range(3)])
+        assert 0.8 * found.pw_mcc_chance < found.pw_mcc < found.pw_mcc_chance
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_best_match_is_unique_if_no_other_has_it(rng: np.random.Generator, signed: bool) -> None:
+    runs = [unit(rng.normal(size=(size, 5))) for size in (12, 20, 15)]
+    expected = np.zeros(3)
+    for r, s in permutations(range(3), 2):
+        S = runs[r] @ runs[s].T
+        best = list((S if signed else np.abs(S)).argmax(axis=1))
+        expected[r] += sum(best.count(choice) == 1 for choice in best) / len(best) / 2
+    for vectors in ([held(run) for run in runs], [in_pieces(run, 2) for run in runs]):
+        share, chance = uniqueness(vectors, signed, 4 * 20 * 4 * 3)
+        close(share, expected, 1e-12)
+    close(chance[0], (0.95**11 + (14 / 15) ** 11) / 2, 1e-12)
+    found = match_components(runs, signed=signed)
+    close([run.unique for run in found.runs], expected, 1e-12)
+    assert found.unique == pytest.approx(expected.mean())
+    # Every atom split into two: of the finer run none is unique, of the coarser one all may be.
+    fine = np.repeat(runs[0], 2, axis=0) + 1e-3 * rng.normal(size=(24, 5))
+    split = match_components([fine, runs[0]], signed=signed)
+    assert [run.unique for run in split.runs] == [0.0, 1.0]
+
+
+def spans(rng: np.random.Generator, d: int = 60, k: int = 4) -> list[Array]:
+    """Two runs of 40 atoms in one span of k directions, all others without a span."""
+    basis = np.linalg.qr(rng.normal(size=(d, k)))[0].T
+    made = [rng.normal(size=(40, k)) @ basis + 0.05 * rng.normal(size=(40, d)) for _ in range(2)]
+    return [unit(np.concatenate([run, rng.normal(size=(20, d))])) for run in made]
+
+
+def test_a_span_that_recurs_where_atoms_do_not(rng: np.random.Generator) -> None:
+    runs = spans(rng)
+    span = shared_subspace(runs, 0)
+    assert span is not None
+    assert (span.directions, span.atoms, span.uniform) == (4, (60, 60), 4 / 60)
+    assert span.overlap > 0.8
+    assert span.chance == pytest.approx(4 / 60, abs=0.1)
+    assert span.recurs
+    # The overlap by another route: principal angles.
+    bases = [np.linalg.svd(run.astype(float))[2][:4] for run in runs]
+    cosines = np.linalg.svd(bases[0] @ bases[1].T, compute_uv=False)
+    assert span.overlap == pytest.approx(np.mean(cosines**2), abs=1e-6)
+    found = match_components(runs, threshold=0.999)
+    assert found.subspace is not None
+    assert found.subspace.overlap == pytest.approx(span.overlap)
+    # More atoms than coordinates, and fewer, are the same.
+    wide = [np.concatenate([run, np.zeros((60, 100), np.float32)], axis=1) for run in runs]
+    other = shared_subspace(wide, 0)
+    assert other is not None
+    assert other.overlap == pytest.approx(span.overlap, abs=1e-5)
+
+
+def test_spans_that_have_nothing_to_do_with_each_other(rng: np.random.Generator) -> None:
+    apart = shared_subspace([spans(rng)[0], spans(rng)[0]], 0)
+    assert apart is not None
+    assert apart.overlap < 0.3
+    assert shared_subspace([unit(rng.normal(size=(50, 60))) for _ in range(2)], 0) is None
+    assert shared_subspace([unit(rng.normal(size=(1, 60)))] * 2, 0) is None
+    identical = match_components([np.linalg.qr(rng.normal(size=(30, 30)))[0]] * 2)
+    assert identical.subspace is None  # no atom is left over
+
+
+@pytest.mark.parametrize("kind", ["profile", "massive"])
+def test_large_coordinates_are_no_shared_span(kind: str) -> None:
+    """Leading directions along coordinates that are large in all atoms overlap, and mean little."""
+    recur = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        runs = [unit(atoms_like(kind, rng, 150, 60)) for _ in range(2)]
+        span = shared_subspace(runs, seed)
+        assert span is not None
+        assert span.chance > 0.5 > 2 * span.uniform or kind == "profile"
+        recur.append(span.recurs)
+    assert sum(recur) <= 2
 
 
 # Activations
@@ -745,7 +977,12 @@ def test_the_verb_says_what_comes_back(folder: Path) -> None:
     result = run_verb("a.npy", "b.npy", "--quiet")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("29 components come back in all 2 runs")
-    assert "100.0% of what the smallest run has" in result.stdout.replace("\n", " ")
+    said = " ".join(result.stdout.split())
+    assert "100.0% of what the smallest run has" in said
+    assert re.search(r"at a mean cosine of 0\.9\d where chance has 0\.\d\d", said)
+    assert re.search(r"\(PW-MCC\) of 0\.\d\d, by chance at most 0\.\d\d; \d+% have a best", said)
+    assert "strictest of 3 nulls" in said
+    assert "entries permuted within atoms, level 0." in said
     assert "b, zero or constant, left out: 1 (4)" in result.stdout
     assert "mean cosine, with its sign" in result.stdout
     assert "candidates" not in result.stdout
@@ -754,6 +991,29 @@ def test_the_verb_says_what_comes_back(folder: Path) -> None:
     assert "among the nearest candidates" in result.stdout
     assert "up to the sign" in result.stdout
     assert "at a similarity of 0.7 or more" in result.stdout.replace("\n", " ")
+
+
+def test_a_share_is_said_with_its_strength(rng: np.random.Generator) -> None:
+    S = rng.normal(size=(400, 30))
+    runs = [S + 0.9 * rng.normal(size=S.shape) for _ in range(2)]
+    found = match_components(runs, kind="activations")
+    assert found.fraction == 1.0
+    assert found.subspace is None
+    assert re.search(r"at a mean correlation of 0\.5\d where chance has 0\.1\d", found.summary())
+    nothing = match_components([rng.normal(size=(30, 20)) for _ in range(2)])
+    assert nothing.summary().startswith("0 components come back in all 2 runs, each member")
+    left = match_components(spans(rng), threshold=0.999)
+    assert "The 4 leading directions of atoms that do not come back overlap by 0." in left.summary()
+    assert left.summary().endswith("their span is shared.")
+    assert "span 0." in stability_figure(left).axes[0].get_xlabel()
+    document = left.to_dict()
+    assert document["subspace"]["recurs"] is True
+    assert document["pw_mcc"] == {"value": left.pw_mcc, "chance": left.pw_mcc_chance}
+    assert document["unique"] == {"value": left.unique, "chance": left.unique_chance}
+    assert document["chance"]["null"] == left.null
+    assert len(document["chance"]["nulls"]) == 3
+    assert document["runs"][0]["unique"] == left.runs[0].unique
+    json.dumps(document, allow_nan=False)
 
 
 def test_the_verb_writes_json_and_figures(folder: Path) -> None:

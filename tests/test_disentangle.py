@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from identikit.disentangle import METRICS, disentangle, listed, mcc, mig, prepare, r2
+from identikit.disentangle import METRICS, disentangle, infomec, listed, mcc, mig, prepare, r2
 from identikit.disentangle._permute import folds, orders
 from identikit.disentangle._result import chance_of
 from identikit.errors import InputError, MissingExtraError
@@ -287,7 +287,7 @@ def test_bad_files(tmp_path, known):
 def test_bad_calls(known):
     refuses("preset is 'dlib'", factors=known, call=mcc, preset="dlib")
     refuses("needs 10 rows; there are 9", codes=known[:9], factors=known[:9], call=mcc)
-    refuses("at least one permutation", factors=known, call=mig, permutations=0)
+    refuses("at least one permutation", factors=known, call=infomec, permutations=0)
     refuses(
         "there is no metric 'mmc'", "mcc_linear", factors=known, call=disentangle, metrics=["mmc"]
     )

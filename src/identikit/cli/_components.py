@@ -141,11 +141,11 @@ def print_components(found: Components, console: Console) -> None:
 
     from identikit.report._numbers import number, shorten
 
-    console.print(Text(_sentence(found), style="bold"))
+    console.print(Text(found.summary(), style="bold"))
     console.print()
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("run", max_width=40, no_wrap=True, overflow="ellipsis")
-    titles = ["components", "left out", "tied", "matched", "similarity", "chance", "pass"]
+    titles = ["components", "left out", "tied", "matched", "similarity", "chance", "pass", "unique"]
     for title in titles:
         table.add_column(title, justify="right", no_wrap=True)
     for place, run in enumerate(found.runs):
@@ -159,6 +159,7 @@ def print_components(found: Components, console: Console) -> None:
                 for column in (found.similarity, found.chance)
             ),
             f"{found.passes[there, place].mean():.1%}",
+            f"{run.unique:.1%}",
         )
     console.print(table)
     console.print()
@@ -166,26 +167,12 @@ def print_components(found: Components, console: Console) -> None:
         console.print(Text(note))
 
 
-def _sentence(found: Components) -> str:
-    interval = found.fraction_interval
-    sure = "" if interval is None else f", 95 % interval {interval[0]:.1%} to {interval[1]:.1%}"
-    settings = found.settings
-    how = (
-        f"above chance at a false-discovery rate of {settings.fdr:g}"
-        if settings.threshold is None
-        else f"at a similarity of {settings.threshold:g} or more"
-    )
-    return (
-        f"{found.replicates.sum():,} components come back in all {len(found.runs)} runs, each "
-        f"member {how}: {found.fraction:.1%} of what the smallest run has{sure}."
-    )
-
-
 def _notes(found: Components) -> list[str]:
-    kind = "correlation" if found.settings.kind == "activations" else "cosine"
+    from identikit.components._words import measure
+
     counted = "with its sign" if found.settings.signed else "up to the sign"
     notes = [
-        f"Similarity is the mean {kind}, {counted}, with the matches in the other runs; "
+        f"Similarity is the mean {measure(found)}, {counted}, with the matches in the other runs; "
         f"{found.says_chance}."
     ]
     if "sparse" in found.methods:

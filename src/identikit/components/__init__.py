@@ -3,5 +3,14 @@
 from identikit.components._figure import stability_figure
 from identikit.components._match import match_components
 from identikit.components._result import Components, RunReport
+from identikit.components._strictest import NullReport
+from identikit.components._subspace import Subspace
 
-__all__ = ["Components", "RunReport", "match_components", "stability_figure"]
+__all__ = [
+    "Components",
+    "NullReport",
+    "RunReport",
+    "Subspace",
+    "match_components",
+    "stability_figure",
+]

@@ -89,14 +89,7 @@ class AtomChance:
     dims: Array
     count: int
     signed: bool
-
-    @property
-    def says(self) -> str:
-        """How it was made, in one sentence."""
-        return (
-            f"chance is the median of the best of {self.count:,} random atoms, spread about the "
-            "member as other runs' atoms are (closed form)"
-        )
+    name: str = "random directions"
 
     @property
     def level(self) -> Array:
@@ -169,14 +162,7 @@ class ShuffledChance:
 
     draws: Array
     count: int
-
-    @property
-    def says(self) -> str:
-        """How it was made, in one sentence."""
-        return (
-            f"chance is the median of the best correlation with {self.count:,} columns whose rows "
-            f"were shuffled ({len(self.draws):,} draws)"
-        )
+    name: str = "shuffled rows"
 
     @property
     def level(self) -> Array:

@@ -54,6 +54,17 @@ def _histogram(ax: Axes, found: Components) -> None:
         ax.axvline(found.settings.threshold, color=PALETTE["ink"], lw=0.9, label="threshold")
     ax.set_xlim(low, 1.0)
     ax.set_title("Which components come back?")
-    ax.set_xlabel("stability: mean similarity of its members")
+    ax.set_xlabel(f"stability: mean similarity of its members\n{_numbers(found)}")
     ax.set_ylabel("components")
     ax.legend(**BELOW)
+
+
+def _numbers(found: Components) -> str:
+    """What is said of all components at once."""
+    words = [
+        f"PW-MCC {found.pw_mcc:.2f} (chance {found.pw_mcc_chance:.2f})",
+        f"unique {found.unique:.0%} (chance {found.unique_chance:.0%})",
+    ]
+    if found.subspace is not None:
+        words.append(f"span {found.subspace.overlap:.2f} (chance {found.subspace.chance:.2f})")
+    return ", ".join(words)

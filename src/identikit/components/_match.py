@@ -11,14 +11,9 @@ import numpy as np
 from identikit._linalg import Array
 from identikit._version import __version__
 from identikit.components._assign import Assigner
-from identikit.components._chance import (
-    AtomChance,
-    ShuffledChance,
-    atom_chance,
-    discovery_cut,
-    shuffled_chance,
-)
+from identikit.components._chance import discovery_cut, shuffled_chance
 from identikit.components._multiway import Matching, match
+from identikit.components._pairwise import pairwise_mcc, uniqueness
 from identikit.components._result import Components, RunReport, Settings
 from identikit.components._runs import Run, open_runs, read_activations, read_atoms
 from identikit.components._stability import (
@@ -28,7 +23,9 @@ from identikit.components._stability import (
     similarities,
     stability_intervals,
 )
-from identikit.components._vectors import Vectors
+from identikit.components._strictest import StrictestChance, strictest_chance
+from identikit.components._subspace import Subspace, shared_subspace
+from identikit.components._vectors import Numbers, Vectors
 from identikit.errors import InputError
 from identikit.moments import default_memory
 
@@ -60,9 +57,12 @@ def match_components(
     similarity is its mean cosine with its matches; a component's stability the mean over all pairs
     of its members.
 
-    Chance is the best of as many random vectors as the largest run has. For atoms that is in closed
-    form, from the law of the cosine in as many dimensions as the other runs' atoms fill about the
-    member; for activations the rows of a run are shuffled. A component replicates if it has a
+    Chance is the best match with as many vectors that have nothing to do with the member. For atoms
+    it is, member by member, the strictest of three nulls: random directions, in as many dimensions
+    as the other runs' atoms fill about the member (closed form); the other runs' entries permuted
+    within atoms, which keeps how sparse and heavy-tailed these are; and within coordinates, which
+    keeps a coordinate large that is large in all atoms. For activations the rows of a run are
+    shuffled. A component replicates if it has a
     member in every run and each is above chance, with the rate of false discoveries over all
     members controlled by Benjamini and Hochberg's step-up rule; or if each is above `threshold`.
     Above chance is a low bar in many dimensions: give a threshold to ask for more.
@@ -135,12 +135,14 @@ def match_components(
         vectors = [run.vectors for run in read]
         found, cosines = _ordered(vectors, match(vectors, assigner, assigned))
         there = found.index >= 0
-        chance: AtomChance | ShuffledChance
+        tell("pairs of runs", 0, 1)
+        pw_mcc = pairwise_mcc(vectors, found, assigner)
+        unique, unique_chance = uniqueness(vectors, signed, room)
         tell("chance", 0, 1)
         if kind == "atoms":
-            chance = atom_chance(read, found.index, signed, seed)
+            chance = strictest_chance(read, found.index, signed, seed)
         else:
-            chance = shuffled_chance(columns, signed, room, seed)
+            chance = StrictestChance((shuffled_chance(columns, signed, room, seed),))
     similarity = similarities(cosines, there)
     p_values = np.where(there, chance.p_values(np.where(there, similarity, 0.0)), np.nan)
     cut = -1.0 if threshold is not None else discovery_cut(p_values[there], fdr)
@@ -154,21 +156,31 @@ def match_components(
     good = passes(similarity)
     fraction = float(good.all(axis=1).sum() / min(sizes))
     numbers = np.stack([run.used[column] for run, column in zip(read, found.index.T)], axis=1)
+    levels = np.where(there, chance.level, np.nan)
+    tell("subspaces", 0, 1)
     return Components(
         __version__,
         Settings(kind, signed, threshold, fdr, seed),
-        tuple(_report(run, int(column.sum())) for run, column in zip(read, there.T)),
+        tuple(
+            _report(run, int(column.sum()), float(share))
+            for run, column, share in zip(read, there.T, unique)
+        ),
         np.where(there, numbers, -1),
         found.sign,
         similarity,
-        np.where(there, chance.level, np.nan),
+        levels,
         p_values,
         good,
         np.nanmean(similarity, axis=1),
         stability_intervals(cosines, there),
         fraction,
         fraction_interval(cosines, there, sizes, passes, fraction),
-        chance.says,
+        chance.reports(similarity, fdr),
+        pw_mcc,
+        float(np.nanmean(levels)),
+        float(unique.mean()),
+        float(unique_chance.mean()),
+        _subspace(read, found.index[good.all(axis=1)], seed) if kind == "atoms" else None,
         found.methods,
         found.gap,
         found.sweeps,
@@ -203,6 +215,15 @@ def _ordered(vectors: Sequence[Vectors], found: Matching) -> tuple[Matching, Arr
     return replace(found, index=index, sign=sign * first[:, None]), cosines[order]
 
 
-def _report(run: Run, matched: int) -> RunReport:
+def _subspace(runs: Sequence[Run], replicating: Numbers, seed: int) -> Subspace | None:
+    """Of the atoms of every run that are in no replicating component."""
+    rest = []
+    for run, members in zip(runs, replicating.T):
+        assert run.vectors.whole is not None  # atoms are read whole
+        rest.append(np.delete(run.vectors.whole, members, axis=0))
+    return shared_subspace(rest, seed)
+
+
+def _report(run: Run, matched: int, unique: float) -> RunReport:
     excluded = tuple(run.excluded.tolist())
-    return RunReport(run.name, run.atoms, run.dims, excluded, run.tied, matched)
+    return RunReport(run.name, run.atoms, run.dims, excluded, run.tied, matched, unique)

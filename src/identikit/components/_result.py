@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from identikit import _files
 from identikit._linalg import Array
+from identikit.components._strictest import NullReport
+from identikit.components._subspace import Subspace
 from identikit.components._vectors import Numbers
 
 if TYPE_CHECKING:
@@ -23,7 +25,9 @@ class RunReport:
     """A run: its `atoms` (or columns) and the `dims` of each, and those that stand out.
 
     `excluded` are numbers of atoms that are zero, or of columns that are constant; `tied` are
-    groups of equal ones, whose matches are interchangeable. `matched` are in a component.
+    groups of equal ones, whose matches are interchangeable. `matched` are in a component. `unique`
+    is the share whose best match in another run is the best match of no other of this run, averaged
+    over the other runs.
     """
 
     name: str
@@ -32,6 +36,7 @@ class RunReport:
     excluded: tuple[int, ...]
     tied: tuple[tuple[int, ...], ...]
     matched: int
+    unique: float
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -42,6 +47,7 @@ class RunReport:
             "excluded": list(self.excluded),
             "tied": [list(group) for group in self.tied],
             "matched": self.matched,
+            "unique": self.unique,
         }
 
 
@@ -78,9 +84,9 @@ class Components:
     similarity : array
         Mean cosine or correlation of each member with its matches, with these signs.
     chance : array
-        The median of the best match that chance would give.
+        The median of the best match that chance would give, by the null that gives most.
     p_values : array
-        Probability that chance gives a match as good as this.
+        Probability that chance gives a match as good as this, by the null that says most.
     passes : array of bool
         Whether a member is above the threshold, or above chance with false discoveries controlled.
     stability : array (components,)
@@ -92,8 +98,23 @@ class Components:
         pass. Of as many as the smallest run has.
     fraction_interval : (float, float) or None
         95 %, by the jackknife over runs; None for two runs.
-    says_chance : str
-        How the chance level was made.
+    nulls : tuple of NullReport
+        What each null says by itself, the strictest first: `null` is its name. A member is held
+        against all of them.
+    pw_mcc : float
+        Pairwise mean correlation coefficient: mean over pairs of runs of the mean similarity of
+        their optimally matched vectors, all of the smaller run.
+    pw_mcc_chance : float
+        The mean of `chance`: what the best of as many vectors scores, so on the high side of what
+        an assignment of unrelated runs does.
+    unique : float
+        The mean over runs of the share of vectors whose best match in another run (argmax) is the
+        best match of no other vector of theirs.
+    unique_chance : float
+        What it is for vectors that choose at random: mean of (1 − 1/q)^(m−1), of m among q.
+    subspace : Subspace or None
+        How far the leading directions of atoms that do not replicate are shared. None for
+        activations, and if fewer than two atoms are left over or no direction of them stands out.
     methods : tuple of str
         "dense" or "sparse": how assignments were made.
     gap : float
@@ -116,7 +137,12 @@ class Components:
     interval: Array
     fraction: float
     fraction_interval: tuple[float, float] | None
-    says_chance: str
+    nulls: tuple[NullReport, ...]
+    pw_mcc: float
+    pw_mcc_chance: float
+    unique: float
+    unique_chance: float
+    subspace: Subspace | None
     methods: tuple[str, ...]
     gap: float
     sweeps: int
@@ -128,6 +154,25 @@ class Components:
     def replicates(self) -> NDArray[np.bool_]:
         """Which components have a member in every run, all of which pass."""
         return np.asarray(self.passes.all(axis=1))
+
+    @property
+    def null(self) -> str:
+        """The name of the strictest null: that which the fewest members pass by itself."""
+        return self.nulls[0].name
+
+    @property
+    def says_chance(self) -> str:
+        """How the chance level was made, in one sentence."""
+        if self.settings.kind == "activations":
+            return "chance is the median of the best correlation with columns of shuffled rows"
+        each = "; ".join(
+            f"{null.name}, level {null.level:.2f}, passed by {null.passing:.1%} of members"
+            for null in self.nulls
+        )
+        return (
+            "chance is the median of the best match by chance, for each member by the strictest of "
+            f"{len(self.nulls)} nulls, which are, strictest first: {each}"
+        )
 
     @property
     def chance_level(self) -> Array:
@@ -161,6 +206,12 @@ class Components:
         columns["replicates"] = self.replicates[component]
         return pd.DataFrame(columns)
 
+    def summary(self) -> str:
+        """What comes back and how strongly, in a few sentences."""
+        from identikit.components._words import summary
+
+        return summary(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document."""
         names = [run.name for run in self.runs]
@@ -188,6 +239,7 @@ class Components:
         settings = self.settings
         return {
             "identikit": self.version,
+            "summary": self.summary(),
             "runs": [run.to_dict() for run in self.runs],
             "replicating": {
                 "fraction": self.fraction,
@@ -200,6 +252,10 @@ class Components:
                 "chance": float(self.chance_level.mean()),
                 "chance_by": self.says_chance,
             },
+            "chance": {"null": self.null, "nulls": [null.to_dict() for null in self.nulls]},
+            "pw_mcc": {"value": self.pw_mcc, "chance": self.pw_mcc_chance},
+            "unique": {"value": self.unique, "chance": self.unique_chance},
+            "subspace": None if self.subspace is None else self.subspace.to_dict(),
             "assignment": {
                 "methods": list(self.methods),
                 "gap": self.gap,

@@ -12,7 +12,6 @@ from identikit.disentangle._factor import Kinds
 from identikit.disentangle._permute import (
     check_held_out,
     check_noise,
-    check_permuted,
     is_reference,
     pooled,
 )
@@ -57,7 +56,7 @@ def modularity(
 
     The factor j* that a code knows most of is found on other rows than the m; a code without
     information has 0, and so has one that knows more of the other factors together. Information is
-    that of `mig`. preset="reference" has 20 bins of equal width, no adjustment, in sample.
+    that of `mig`. preset="reference" has 20 bins of equal width, no correction, in sample.
 
     Parameters
     ----------
@@ -68,7 +67,7 @@ def modularity(
     bins, noise
         As in `mig`.
     permutations : int
-        For the chance level, and for the adjustment.
+        For the chance level.
     """
     reference = is_reference(preset)
     check_noise(noise)
@@ -77,14 +76,13 @@ def modularity(
         raise InputError("modularity compares factors, and needs at least two of them")
     if not reference:
         check_held_out(data.rows, "modularity")
-        check_permuted(permutations, "modularity")
     bins = bins or (BINS if reference else default_bins(data.rows))
     found = information(data, bins, permutations, noise, even=reference)
     if reference:
         values = _modularity(found.whole, found.whole)
         without = _modularity(found.train, found.train)[:, 0]
     else:
-        each = _modularity(found.train, np.maximum(found.excess, 0.0))
+        each = _modularity(found.train, np.maximum(found.held_out, 0.0))
         values, rest = pooled(each, np.ones_like(each))
         without = rest[:, 0]
     value = values.mean(-1)

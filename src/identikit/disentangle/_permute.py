@@ -100,11 +100,11 @@ def check_noise(noise: float) -> None:
 
 
 def check_permuted(count: int, metric: str) -> None:
-    """Refuse to adjust information for chance without a permutation."""
+    """Refuse to tell information from chance without a permutation."""
     if count < 1:
         raise InputError(
-            f"{metric} takes off what permuted rows share, so it needs at least one permutation; "
-            f"permutations is {count}. preset='reference' takes nothing off"
+            f"{metric} leaves out what permuted rows share, so it needs at least one permutation; "
+            f"permutations is {count}. preset='reference' leaves nothing out"
         )
 
 

@@ -178,11 +178,12 @@ def mean_part(
 def interval_of(value: float, without: Array, least: float = -np.inf) -> Interval | None:
     """95 % jackknife interval from the values without each fold; None with fewer than two.
 
-    Cut off at the least value possible, and at 1.
+    None, too, if there is no value without some fold, which is NaN then. Cut off at the least value
+    possible, and at 1.
     """
     from identikit.inference import jackknife_interval
 
-    if len(without) < 2:
+    if len(without) < 2 or not np.isfinite(without).all():
         return None
     low, high = jackknife_interval(value, without, floor=least)
     return low, max(min(high, 1.0), value)

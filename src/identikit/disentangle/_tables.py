@@ -92,29 +92,36 @@ def _x_log_x(largest: int) -> Array:
 class Information:
     """Plug-in information of codes and factors in nats, and the factors' entropies.
 
-    `train` (without a fold) and `test` (within it) are (F, 1 + P, L, K), `whole` is (1 + P, L, K);
-    the first of 1 + P is the true order of rows. Entropies are the same without L; `n` (F, K) are
-    the rows of each fold.
+    `train` (without a fold) is (F, 1 + P, L, K), `whole` is (1 + P, L, K); the first of 1 + P is
+    the true order of rows. Entropies are the same without L; `n` (F, K) are the rows of each fold.
     """
 
     train: Array
-    test: Array
     whole: Array
     train_entropy: Array
-    test_entropy: Array
     whole_entropy: Array
     n: Array
 
     @property
-    def excess(self) -> Array:
-        """`test` above its mean over permutations: what binning finds in independent rows."""
-        return np.asarray(self.test - self.test[:, 1:].mean(1, keepdims=True))
+    def held_out(self) -> Array:
+        """What each fold adds (F, 1 + P, L, K): (N I − (N − n) I_train)/n, a pseudo-value.
+
+        Plug-in information is too large by b/N + O(1/N²). The mean of pseudo-values, the jackknife
+        of Quenouille (1956) by folds, is without b whatever it is, as b/N times N is the same with
+        and without a fold; and each of them is a mean over the fold's own rows, but for terms of
+        order 1/N. Information within a fold would be biased by 5b/N, and what permuted rows have
+        is not the b of codes that know something.
+        """
+        return self._added(self.whole, self.train, self.n[:, None, None])
 
     @property
-    def room(self) -> Array:
-        """What `excess` could at most be: entropies above that mean (F, 1 + P, L, K)."""
-        expected = self.test[:, 1:].mean(1, keepdims=True)
-        return np.asarray(self.test_entropy[:, :, None] - expected)
+    def held_out_entropy(self) -> Array:
+        """The same of entropies (F, 1 + P, K)."""
+        return self._added(self.whole_entropy, self.train_entropy, self.n[:, None])
+
+    def _added(self, whole: Array, train: Array, n: Array) -> Array:
+        total = n.sum(0)
+        return np.asarray((total * whole - (total - n) * train) / n)
 
 
 def default_bins(rows: int) -> int:
@@ -142,22 +149,20 @@ def _information(
         kept = []
         for counts in every:
             total = counts.sum(0)
-            parts = (total - counts, counts, total)
+            parts = (total - counts, total)
             kept.append(
                 [mutual_information(part) for part in parts]
                 + [entropy(part[..., 0, :, :].sum(-2)) for part in parts]
             )
         orders.append(kept)
         rows = np.array([counts[:, 0].sum((1, 2)) for counts in every], dtype=np.float64).T
-    train, test, whole, h_train, h_test, h_whole = (
-        np.array([[factor[part] for factor in each] for each in orders]) for part in range(6)
+    train, whole, h_train, h_whole = (
+        np.array([[factor[part] for factor in each] for each in orders]) for part in range(4)
     )
     return Information(
         train.transpose(2, 0, 3, 1),
-        test.transpose(2, 0, 3, 1),
         whole.transpose(0, 2, 1),
         h_train.transpose(2, 0, 1),
-        h_test.transpose(2, 0, 1),
         h_whole,
         rows,
     )

@@ -1,0 +1,143 @@
+"""Atoms that do not recur one by one may still span what recurs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.components._nulls import SCHEMES, Scheme, within_atoms
+from identikit.components._vectors import Floats
+
+#: Permutations of entries by each scheme, and for the number of directions.
+DRAWS, PARALLEL = 19, 5
+
+#: The most atoms of a run that are looked at, with few coordinates and with many.
+MOST, WIDE, MOST_WIDE = 4096, 1024, 1024
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """The leading directions of the atoms that do not recur, and how far runs share them.
+
+    `overlap` is the mean squared cosine of the principal angles between the `directions` leading
+    ones of two runs, ‖UᵀV‖²/k, averaged over pairs of runs: 1 for the same span, `uniform` = k/d
+    for random ones. `chance` is the mean overlap with a run whose entries are permuted, or have
+    random signs unless all are of one sign, by the `null` that gives most, and `p_value` how often
+    that is as large. `atoms` of each run were used.
+    """
+
+    atoms: tuple[int, ...]
+    directions: int
+    overlap: float
+    uniform: float
+    chance: float
+    p_value: float
+    null: str
+
+    @property
+    def recurs(self) -> bool:
+        """Whether the span is shared more than in all of 19 permutations."""
+        return self.p_value <= 1 / (1 + DRAWS) + 1e-12
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {**vars(self), "atoms": list(self.atoms), "recurs": self.recurs}
+
+
+def shared_subspace(runs: Sequence[Floats], seed: int) -> Subspace | None:
+    """Compare the spans of atoms over runs; None if in some run no direction stands out.
+
+    Directions are the leading right singular vectors. As many count as have larger singular values
+    than those of the same place in every run whose entries were permuted within atoms (parallel
+    analysis, Horn 1965), in the run that has fewest.
+
+    Parameters
+    ----------
+    runs : sequence of arrays (atoms, coordinates)
+        Of norm 1.
+    seed : int
+        Of the permutations, and of the atoms if there are many.
+    """
+    rng = np.random.default_rng(seed)
+    most = MOST if runs[0].shape[1] <= WIDE else MOST_WIDE
+    runs = [run if len(run) <= most else run[rng.permutation(len(run))[:most]] for run in runs]
+    if min(map(len, runs)) < 2:
+        return None
+    count = runs[0].shape[1]
+    for run in runs:
+        count = min(count, _standing_out(run, rng))
+        if count == 0:
+            return None
+    leading = [_leading(run, count) for run in runs]
+    overlap = _mean_overlap(leading, leading)
+    found = []
+    schemes = dict(SCHEMES)
+    if any(((run < 0).any(axis=1) & (run > 0).any(axis=1)).any() for run in runs):
+        schemes["entries of random sign"] = _random_signs
+    for name, scheme in schemes.items():
+        null = np.array([_permuted_overlap(runs, leading, scheme, rng) for _ in range(DRAWS)])
+        p_value = float(1 + np.count_nonzero(null >= overlap)) / (1 + DRAWS)
+        found.append((p_value, float(null.mean()), name))
+    p_value, chance, name = max(found)
+    uniform = count / runs[0].shape[1]
+    return Subspace(tuple(map(len, runs)), count, overlap, uniform, chance, p_value, name)
+
+
+def _random_signs(atoms: Floats, rng: np.random.Generator) -> Floats:
+    """Every entry with a random sign: atoms and coordinates keep the sizes of theirs exactly."""
+    signs = rng.choice(np.array([-1, 1], np.float32), size=atoms.shape)
+    return np.asarray(atoms * signs)
+
+
+def _gram(atoms: Floats) -> Array:
+    """Their products along the longer side: its eigenvalues are squared singular values."""
+    matrix = atoms.astype(np.float64)
+    return matrix.T @ matrix if len(atoms) >= atoms.shape[1] else matrix @ matrix.T
+
+
+def _leading(atoms: Floats, count: int) -> Array:
+    """The right singular vectors of the largest singular values, in rows."""
+    from scipy.linalg import eigh
+
+    gram = _gram(atoms)
+    last = len(gram) - 1
+    vectors: Array = eigh(gram, subset_by_index=[last - count + 1, last])[1].T[::-1]
+    if len(atoms) < atoms.shape[1]:
+        vectors = vectors @ atoms
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return vectors
+
+
+def _standing_out(atoms: Floats, rng: np.random.Generator) -> int:
+    """How many squared singular values are above those of permuted atoms, from the first on."""
+    values = np.linalg.eigvalsh(_gram(atoms))[::-1]
+    count = len(values)
+    for _ in range(PARALLEL):
+        null = np.linalg.eigvalsh(_gram(within_atoms(atoms, rng)))[::-1]
+        above = values[:count] > null[:count] * (1 + 1e-6)
+        count = count if above.all() else int(np.argmin(above))
+        if count == 0:
+            break
+    return count
+
+
+def _permuted_overlap(
+    runs: Sequence[Floats], leading: Sequence[Array], scheme: Scheme, rng: np.random.Generator
+) -> float:
+    """Of every run's directions with those of the later runs, permuted."""
+    count = len(leading[0])
+    permuted = [leading[0], *(_leading(scheme(run, rng), count) for run in runs[1:])]
+    return _mean_overlap(leading, permuted)
+
+
+def _mean_overlap(left: Sequence[Array], right: Sequence[Array]) -> float:
+    overlaps = [
+        np.square(left[r] @ right[s].T).sum() / len(left[r])
+        for r, s in combinations(range(len(left)), 2)
+    ]
+    return float(np.mean(overlaps))
