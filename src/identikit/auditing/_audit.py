@@ -131,7 +131,7 @@ def audit(
         labels, matched = groups, together.matched
         if matched is not None and groups is not None:
             labels = matched.pick(read_labels(groups))
-        dealt = _deal(sources, folds, labels)
+        dealt = _deal(sources, folds, labels, seed)
         widths = [source.width for source in sources]
         sample, room = sample_rows(widths, memory) if ica else (SAMPLE, memory)
         chosen = plan(widths, folds, dealt.rows, room)
@@ -188,7 +188,7 @@ def _of_moments(
     return found.audit(tolerance, reading=reading, pairing="paired by position")
 
 
-def _deal(sources: Sequence[Source], folds: int, groups: ArrayLike | None) -> Folds:
+def _deal(sources: Sequence[Source], folds: int, groups: ArrayLike | None, seed: int) -> Folds:
     if len(sources) < 2:
         raise InputError("an audit compares views: give at least two")
     rows = sources[0].rows
@@ -197,7 +197,7 @@ def _deal(sources: Sequence[Source], folds: int, groups: ArrayLike | None) -> Fo
             f"{folds} folds of two rows or more need at least {2 * folds} rows; the views have "
             f"{rows}"
         )
-    return assign_folds(rows, folds, groups)
+    return assign_folds(rows, folds, groups, seed)
 
 
 @dataclass

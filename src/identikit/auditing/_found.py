@@ -73,7 +73,7 @@ class Found:
         self.last = {
             "rows": moments.rows,
             "folds": moments.folds,
-            "fold_rule": FOLD_RULES[moments.grouped] or "a rule that was not kept",
+            "fold_rule": FOLD_RULES[moments.rule] or "a rule that was not kept",
             "seed": moments.seed,
             "dropped": moments.dropped,
             "sample": len(few.sample.keys),

@@ -44,11 +44,12 @@ def accumulate(
     folds : int
         Number of folds the statistics are kept for.
     groups : array (rows,), optional
-        A label a row; rows of one group share a fold. Without it folds are runs of rows.
+        A label a row; rows of one group share a fold. Without it, folds are small blocks of rows
+        that are scattered at random, so that sorted rows are in all of them.
     names : sequence of str, optional
         Names of the views.
     seed : int
-        Of the row sample.
+        Of the folds and of the row sample.
     sample : int
         How many rows to keep for the measures that need rows.
     drop_nonfinite : bool
@@ -88,7 +89,7 @@ def accumulate(
         with engine_for(engine) as workers:
             return read_moments(
                 sources,
-                assign_folds(sources[0].rows, folds, groups),
+                assign_folds(sources[0].rows, folds, groups, seed),
                 seed=seed,
                 sample=sample,
                 drop_nonfinite=drop_nonfinite,
