@@ -391,7 +391,9 @@ def test_scattered_folds_are_even_and_the_same_in_any_order_of_reading(rows, fol
     assert size <= max(1, rows // (256 * folds))
     # Every block is whole, and as many blocks in a row as there are folds are one in each.
     whole = fold_of_row[: rows // (size * folds) * size * folds].reshape(-1, folds, size)
-    assert np.array_equal(np.sort(whole[:, :, 0], axis=1), np.tile(np.arange(folds), (len(whole), 1)))
+    assert np.array_equal(
+        np.sort(whole[:, :, 0], axis=1), np.tile(np.arange(folds), (len(whole), 1))
+    )
     assert np.all(whole == whole[:, :, :1])
     start = data.draw(st.integers(0, rows - 1))
     stop = data.draw(st.integers(start + 1, min(rows, start + 5000)))

@@ -238,7 +238,9 @@ def test_a_fold_rule_that_differs_does_not_merge_and_one_that_nobody_told_is_not
     a, b = (accumulate([rng.normal(size=(20, 2))]) for _ in range(2))
     groups, runs = replace(b, rule="groups"), replace(b, rule="runs")
     for other in (groups, runs):
-        with pytest.raises(InputError, match="the folds of one are scattered blocks of rows, those"):
+        with pytest.raises(
+            InputError, match="the folds of one are scattered blocks of rows, those"
+        ):
             a + other
     assert (a.rule, a.grouped, groups.grouped) == ("blocks", False, True)
     assert (a + b).rule == "blocks"

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +69,14 @@ def audit(
         At least 5: errors are held out fold by fold, intervals are jackknifed over folds.
     groups : array (rows,), optional
         A label a row; dependent rows (tokens of a sentence, crops of an image) share a label and so
-        a fold. Without it, folds are runs of consecutive rows.
+        a fold. Without it, folds are small blocks of rows that are scattered at random, and a check
+        ("dependent rows") asks whether rows depend on others nearby; if so, they are read again in
+        folds of consecutive rows (`Pair.blocked`).
     tolerance : float
         The largest error that counts as the same.
     seed : int
-        Of the row sample that neighbour overlap, rank correlation and the scatter plots use.
+        Of the folds, and of the row sample that neighbour overlap, rank correlation and the scatter
+        plots use.
     ids : str or sequence, optional
         Pair rows by id and not by position: the name of the column, or of the array, that holds the
         ids in each view's own file, or one array or file of ids a view. Rows without a partner are
@@ -232,19 +236,24 @@ class _Run:
         widths = [source.width for source in self.sources]
         for number, tile in enumerate(tiles):
             sources = [views[v] for v in tile.views]
-            moments = read_moments(
-                sources,
-                self.folds,
-                seed=self.seed,
-                sample=self.sample,
-                drop_nonfinite=self.drop_nonfinite,
-                block_rows=self.chosen.block_rows if self.chosen.careful else None,
-                progress=_reading(self.progress, number, len(tiles)),
-                engine=self.engine,
-            )
+            moments = self._read(sources, self.folds, self.sample, number)
             moments = replace(moments, dropped=moments.dropped + dropped)
-            found.add(moments, tile, widths, reduced, read_windows(sources, moments))
+            windows = read_windows(sources, moments)
+            runs = partial(self._read, sources, self.folds.in_runs(), 0, number)
+            found.add(moments, tile, widths, reduced, windows, runs)
             del moments  # before the next are read: the budget is for one tile
+
+    def _read(self, sources: Sequence[Source], folds: Folds, sample: int, tile: int) -> Moments:
+        return read_moments(
+            sources,
+            folds,
+            seed=self.seed,
+            sample=sample,
+            drop_nonfinite=self.drop_nonfinite,
+            block_rows=self.chosen.block_rows if self.chosen.careful else None,
+            progress=_reading(self.progress, tile, len(self.chosen.tiles)),
+            engine=self.engine,
+        )
 
     def saved_into(self, found: Found, path: str | os.PathLike[str], resume: bool) -> None:
         """The same for a plan of one pass, whose moments are kept in a file."""
@@ -264,7 +273,9 @@ class _Run:
             progress=_reading(self.progress, 0, 1),
             engine=self.engine,
         )
-        found.add(moments, self.chosen.tiles[0], windows=read_windows(self.sources, moments))
+        windows = read_windows(self.sources, moments)
+        runs = partial(self._read, self.sources, self.folds.in_runs(), 0, 0)
+        found.add(moments, self.chosen.tiles[0], windows=windows, read_runs=runs)
 
 
 def _reading(progress: Progress | None, tile: int, tiles: int) -> Callable[[int, int], None] | None:

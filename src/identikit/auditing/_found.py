@@ -42,8 +42,12 @@ class Found:
         widths: Sequence[int] | None = None,
         reduced: dict[int, Reduced] | None = None,
         windows: tuple[Window, ...] | None = None,
+        read_runs: Callable[[], Moments] | None = None,
     ) -> None:
-        """Compare the pairs of a pass, given its moments."""
+        """Compare the pairs of a pass, given its moments.
+
+        Where rows depend on others nearby, they are read again, in folds of consecutive rows.
+        """
         _check_folds(moments)
         reduced = reduced or {}
         for place, v in enumerate(tile.views):
@@ -53,7 +57,9 @@ class Found:
                     what = reduced[v]
                     view = replace(view, dims=widths[v], reduced_to=what.dims, lost=what.lost)
                 self.views[v] = view
-        few = _few_rows(moments)
+        few, runs = _few_rows(moments), None
+        if read_runs is not None and not self.grouped and _dependent(windows, tile):
+            runs = read_runs()
         for a, b in tile.pairs:
             i, j = tile.views.index(a), tile.views.index(b)
             ica = None if self.axes is None else self.axes.shared(moments, (i, j), (a, b))
@@ -67,6 +73,7 @@ class Found:
                     axes=a not in reduced and b not in reduced,
                     windows=windows,
                     ica=ica,
+                    runs=runs,
                 )
             if self.progress is not None:
                 self.progress("comparing", len(self.pairs), self.total)
@@ -82,7 +89,7 @@ class Found:
     def audit(self, tolerance: float, *, reading: str, pairing: str) -> Audit:
         """The verdict on all pairs."""
         comparisons = tuple(self.pairs[key] for key in sorted(self.pairs))
-        worst = max(comparisons, key=lambda pair: (round(pair.error, 6), _looseness(pair.group)))
+        worst = max(comparisons, key=_badness)
         loosest = max((pair.group for pair in comparisons), key=_looseness)
         verdict = Verdict(
             worst.group,
@@ -92,6 +99,7 @@ class Found:
             worst.a,
             worst.b,
             loosest,
+            worst.order_only,
         )
         rows = self.last.pop("rows")
         settings = Settings(
@@ -99,6 +107,18 @@ class Found:
         )
         views = tuple(self.views[v] for v in sorted(self.views))
         return Audit(__version__, rows, views, comparisons, verdict, settings)
+
+
+def _badness(pair: Pair) -> tuple[bool, float, int]:
+    # The error of views that share the order of their rows only may be small.
+    return pair.order_only, round(pair.error, 6), _looseness(pair.group)
+
+
+def _dependent(windows: tuple[Window, ...] | None, tile: Tile) -> bool:
+    """Whether the rows of any pair of a pass depend on others nearby."""
+    order = windows[0].order if windows else None
+    places = ((tile.views.index(a), tile.views.index(b)) for a, b in tile.pairs)
+    return order is not None and any(order.dependent(i, j) for i, j in places)
 
 
 def _few_rows(moments: Moments) -> Moments:

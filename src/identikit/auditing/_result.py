@@ -136,6 +136,11 @@ class Pair:
     `correlations` is the canonical spectrum, `chance_edge` the largest correlation that independent
     views would show; `points` (rows, 2 views, 2 axes) are the first canonical variates of a row
     sample. `ica` is there if it was asked for and could be had.
+
+    `blocked` is there if rows depend on others nearby: the rung of the verdict, if whole stretches
+    of rows are left out; `interval` then reaches from the lower of both intervals to the higher.
+    `order_only` is whether the pair is unrelated because all that a map explains may come from the
+    order of the rows.
     """
 
     a: str
@@ -153,6 +158,8 @@ class Pair:
     chance_edge: float
     points: NDArray[np.float64]
     ica: SharedAxes | None = None
+    blocked: Rung | None = None
+    order_only: bool = False
 
     @property
     def warnings(self) -> list[str]:
@@ -170,6 +177,8 @@ class Pair:
             "within_tolerance": self.within_tolerance,
             "ladder": [_plain(rung) for rung in self.ladder],
             "ica": None if self.ica is None else self.ica.to_dict(),
+            "blocked": None if self.blocked is None else _plain(self.blocked),
+            "order_only": self.order_only,
             "cca": _plain(self.cca),
             "cka": _plain(self.cka),
             "measures": dict(self.measures),
@@ -182,7 +191,7 @@ class Pair:
 class Verdict:
     """The verdict on the worst pair, `a` and `b`: the one with the largest error.
 
-    `loosest` is the loosest group that any pair needs.
+    `loosest` is the loosest group that any pair needs; `order_only` is that of the pair.
     """
 
     group: str
@@ -192,6 +201,7 @@ class Verdict:
     a: str
     b: str
     loosest: str
+    order_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -242,6 +252,8 @@ class Audit:
             row |= {f"error_{rung.group}": rung.error for rung in pair.ladder}
             if pair.ica is not None:
                 row |= {"error_ica": pair.ica.rung.error}
+            if any(other.blocked is not None for other in self.comparisons):
+                row["error_blocked"] = None if pair.blocked is None else pair.blocked.error
             row |= {key: value for key, value in pair.measures.items() if key not in row}
             row["warnings"] = len(pair.warnings)
             rows.append(row)

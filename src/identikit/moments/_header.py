@@ -16,7 +16,7 @@ from identikit.moments._moments import Moments, Shard
 FORMAT, NUMBER = "identikit-moments", 1
 
 #: The words for ``Moments.rule``.
-FOLD_RULES: dict[str | None, str | None] = {**RULES, None: None}
+FOLD_RULES: dict[str | None, str | None] = {None: None} | dict(RULES)
 
 DIGEST_BYTES = 16
 _SIZES = {"F64": 8, "U64": 8, "U8": 1}
