@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -239,9 +238,10 @@ class _Run:
             moments = self._read(sources, self.folds, self.sample, number)
             moments = replace(moments, dropped=moments.dropped + dropped)
             windows = read_windows(sources, moments)
-            runs = partial(self._read, sources, self.folds.in_runs(), 0, number)
-            found.add(moments, tile, widths, reduced, windows, runs)
+            dependent = found.add(moments, tile, widths, reduced, windows)
             del moments  # before the next are read: the budget is for one tile
+            if dependent:
+                self._again(found, sources, tile, dependent, number)
 
     def _read(self, sources: Sequence[Source], folds: Folds, sample: int, tile: int) -> Moments:
         return read_moments(
@@ -254,6 +254,17 @@ class _Run:
             progress=_reading(self.progress, tile, len(self.chosen.tiles)),
             engine=self.engine,
         )
+
+    def _again(
+        self,
+        found: Found,
+        sources: Sequence[Source],
+        tile: Tile,
+        pairs: Sequence[tuple[int, int]],
+        number: int,
+    ) -> None:
+        """Read a tile in folds of consecutive rows, for the pairs whose rows are dependent."""
+        found.add_blocked(self._read(sources, self.folds.in_runs(), 0, number), tile, pairs)
 
     def saved_into(self, found: Found, path: str | os.PathLike[str], resume: bool) -> None:
         """The same for a plan of one pass, whose moments are kept in a file."""
@@ -273,9 +284,11 @@ class _Run:
             progress=_reading(self.progress, 0, 1),
             engine=self.engine,
         )
-        windows = read_windows(self.sources, moments)
-        runs = partial(self._read, self.sources, self.folds.in_runs(), 0, 0)
-        found.add(moments, self.chosen.tiles[0], windows=windows, read_runs=runs)
+        (tile,), windows = self.chosen.tiles, read_windows(self.sources, moments)
+        dependent = found.add(moments, tile, windows=windows)
+        del moments
+        if dependent:
+            self._again(found, self.sources, tile, dependent, 0)
 
 
 def _reading(progress: Progress | None, tile: int, tiles: int) -> Callable[[int, int], None] | None:

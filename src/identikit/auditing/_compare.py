@@ -11,17 +11,9 @@ from identikit.alignment import ladder
 from identikit.auditing._axes import rung
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._plan import AXIS_FREE, OF_COLUMNS
-from identikit.auditing._result import (
-    CCASummary,
-    CKASummary,
-    Interval,
-    Pair,
-    Rung,
-    SharedAxes,
-    View,
-)
+from identikit.auditing._result import CCASummary, CKASummary, Pair, SharedAxes, View
 from identikit.auditing._verdict import UNRELATED, choose_group, unshrunk_errors
-from identikit.auditing._windows import Window
+from identikit.auditing._windows import Window, only_in_order
 from identikit.auditing.checks import run_checks
 from identikit.inference import (
     adjusted_r2,
@@ -59,7 +51,6 @@ def compare(
     axes: bool = True,
     windows: tuple[Window, ...] | None = None,
     ica: SharedAxes | str | None = None,
-    runs: Moments | None = None,
 ) -> Pair:
     """All that an audit says of two views.
 
@@ -79,18 +70,12 @@ def compare(
         Rows in their order, where rows are at hand.
     ica : SharedAxes or str, optional
         What the axes after ICA say, or why there are none.
-    runs : Moments, optional
-        Of the same rows in folds of consecutive rows, if some depend on others nearby.
     """
     found = ladder(moments, i, j, None if axes else AXIS_FREE)
     rungs = tuple(rung(name, *both) for name, both in found.items())
     group, chosen = choose_group(rungs, unshrunk_errors(moments, i, j))
-    order_only, blocked = False, None
-    if not grouped and windows and windows[0].order and windows[0].order.dependent(i, j):
-        order_only = group != UNRELATED and windows[0].order.stands_out(i, j) is False
-        group = UNRELATED if order_only else group
-        if runs is not None:
-            blocked = rung(chosen.group, *ladder(runs, i, j, (chosen.group,))[chosen.group])
+    order_only = group != UNRELATED and not grouped and only_in_order(windows, i, j)
+    group = UNRELATED if order_only else group
     spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
     n = moments.rows
     chance = cca_chance(n, p, q)
@@ -100,13 +85,13 @@ def compare(
     assert biased.value is not None  # the ladder has refused constant views
     assert biased.chance is not None
     evidence = Evidence(moments, i, j, rungs, group, spectrum, chance, grouped, windows, ica)
-    evidence = replace(evidence, error=chosen.error, blocked=blocked, order_only=order_only)
+    evidence = replace(evidence, error=chosen.error, order_only=order_only)
     return Pair(
         a=moments.names[i],
         b=moments.names[j],
         group=group,
         error=chosen.error,
-        interval=_both(chosen.interval, blocked),
+        interval=chosen.interval,
         within_tolerance=group != UNRELATED and chosen.error <= tolerance,
         ladder=rungs,
         cca=CCASummary(
@@ -130,16 +115,8 @@ def compare(
         chance_edge=cca_chance_edge(n, p, q),
         points=_canonical_variates(moments, i, j),
         ica=ica if isinstance(ica, SharedAxes) else None,
-        blocked=blocked,
         order_only=order_only,
     )
-
-
-def _both(interval: Interval, blocked: Rung | None) -> Interval:
-    """An interval, and that of the same map if whole stretches of rows are left out."""
-    if blocked is None:
-        return interval
-    return min(interval[0], blocked.interval[0]), max(interval[1], blocked.interval[1])
 
 
 def _canonical_variates(moments: Moments, i: int, j: int) -> Array:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from identikit.auditing._result import Rung, SharedAxes
 from identikit.auditing._order import Order
+from identikit.auditing._result import Rung, SharedAxes
 from identikit.auditing._windows import Window
 from identikit.moments import Moments
 from identikit.similarity import CCA
@@ -16,9 +16,8 @@ class Evidence:
     """The moments, the two views, and what the audit has found of them so far.
 
     `windows` are rows in their order, where rows are at hand; `ica` what the axes after ICA say, or
-    why there are none, if that was asked for. `error` is that of the verdict's rung, `blocked` the
-    same if whole stretches of rows are left out, where that was looked at, and `order_only` is
-    whether all that a map explains may come from the order of the rows.
+    why there are none, if that was asked for. `error` is that of the verdict's rung, and
+    `order_only` whether all that a map explains may come from the order of the rows.
     """
 
     moments: Moments
@@ -32,7 +31,6 @@ class Evidence:
     windows: tuple[Window, ...] | None = None
     ica: SharedAxes | str | None = None
     error: float | None = None
-    blocked: Rung | None = None
     order_only: bool = False
 
     @property

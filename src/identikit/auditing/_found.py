@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from identikit._linalg import one_thread
 from identikit._version import __version__
-from identikit.alignment import GROUPS
+from identikit.alignment import GROUPS, ladder
 from identikit.auditing._axes import AxesOfViews
+from identikit.auditing._axes import rung as rung_of
 from identikit.auditing._compare import compare, describe
 from identikit.auditing._plan import Reduced
-from identikit.auditing._result import Audit, Pair, Settings, Verdict, View
+from identikit.auditing._result import Audit, Pair, Rung, Settings, Verdict, View
 from identikit.auditing._verdict import SLACK, UNRELATED
-from identikit.auditing._windows import Window
+from identikit.auditing._windows import Window, depends
+from identikit.auditing.checks.dependent_rows import NAME, with_blocked
 from identikit.errors import InputError
 from identikit.moments import FOLD_RULES, SAMPLE, Moments, Tile
 from identikit.moments._sample import RowSample
@@ -42,12 +45,8 @@ class Found:
         widths: Sequence[int] | None = None,
         reduced: dict[int, Reduced] | None = None,
         windows: tuple[Window, ...] | None = None,
-        read_runs: Callable[[], Moments] | None = None,
-    ) -> None:
-        """Compare the pairs of a pass, given its moments.
-
-        Where rows depend on others nearby, they are read again, in folds of consecutive rows.
-        """
+    ) -> list[tuple[int, int]]:
+        """Compare the pairs of a pass, given its moments; return those with dependent rows."""
         _check_folds(moments)
         reduced = reduced or {}
         for place, v in enumerate(tile.views):
@@ -57,9 +56,7 @@ class Found:
                     what = reduced[v]
                     view = replace(view, dims=widths[v], reduced_to=what.dims, lost=what.lost)
                 self.views[v] = view
-        few, runs = _few_rows(moments), None
-        if read_runs is not None and not self.grouped and _dependent(windows, tile):
-            runs = read_runs()
+        few, dependent = _few_rows(moments), []
         for a, b in tile.pairs:
             i, j = tile.views.index(a), tile.views.index(b)
             ica = None if self.axes is None else self.axes.shared(moments, (i, j), (a, b))
@@ -73,8 +70,9 @@ class Found:
                     axes=a not in reduced and b not in reduced,
                     windows=windows,
                     ica=ica,
-                    runs=runs,
                 )
+            if not self.grouped and depends(windows, i, j):
+                dependent.append((a, b))
             if self.progress is not None:
                 self.progress("comparing", len(self.pairs), self.total)
         self.last = {
@@ -85,6 +83,33 @@ class Found:
             "dropped": moments.dropped,
             "sample": len(few.sample.keys),
         }
+        return dependent
+
+    def add_blocked(self, runs: Moments, tile: Tile, pairs: Sequence[tuple[int, int]]) -> None:
+        """Say of some pairs what happens if whole stretches of rows are left out.
+
+        Parameters
+        ----------
+        runs : Moments
+            Of the same pass in folds of consecutive rows.
+        tile : Tile
+            The pass.
+        pairs : sequence of pairs of int
+            Those with dependent rows.
+        """
+        for a, b in pairs:
+            i, j, pair = tile.views.index(a), tile.views.index(b), self.pairs[a, b]
+            # That of the verdict; of unrelated views the rung that has the error.
+            group = min(pair.ladder, key=partial(_apart, pair)).group
+            blocked = rung_of(group, *ladder(runs, i, j, (group,))[group])
+            low, high = (
+                f(*ends) for f, ends in zip((min, max), zip(pair.interval, blocked.interval))
+            )
+            checks = tuple(
+                with_blocked(check, pair.error, blocked.error) if check.name == NAME else check
+                for check in pair.checks
+            )
+            self.pairs[a, b] = replace(pair, interval=(low, high), blocked=blocked, checks=checks)
 
     def audit(self, tolerance: float, *, reading: str, pairing: str) -> Audit:
         """The verdict on all pairs."""
@@ -109,16 +134,14 @@ class Found:
         return Audit(__version__, rows, views, comparisons, verdict, settings)
 
 
+def _apart(pair: Pair, rung: Rung) -> tuple[bool, float]:
+    """How far a rung is from that of the verdict."""
+    return rung.group != pair.group, abs(rung.error - pair.error)
+
+
 def _badness(pair: Pair) -> tuple[bool, float, int]:
     # The error of views that share the order of their rows only may be small.
     return pair.order_only, round(pair.error, 6), _looseness(pair.group)
-
-
-def _dependent(windows: tuple[Window, ...] | None, tile: Tile) -> bool:
-    """Whether the rows of any pair of a pass depend on others nearby."""
-    order = windows[0].order if windows else None
-    places = ((tile.views.index(a), tile.views.index(b)) for a, b in tile.pairs)
-    return order is not None and any(order.dependent(i, j) for i, j in places)
 
 
 def _few_rows(moments: Moments) -> Moments:

@@ -48,7 +48,7 @@ def audit_models(
         Called with (what is being done, done, of how many).
     groups : array (inputs,), optional
         A label an input; inputs that share one share a fold of the held-out error of f. Without
-        it, folds are runs of consecutive inputs.
+        it, folds are scattered blocks of inputs.
 
     Returns
     -------

@@ -179,7 +179,7 @@ def _curves(scores: Array, rows: int) -> Array:
 
 
 def _shares_blocks(x: Array, y: Array, rng: np.random.Generator) -> bool:
-    """Whether the cross products of blocks are no matter of chance, nor smooth from block to block."""
+    """Whether the cross products of blocks are no matter of chance, nor of a smooth change."""
     blocks = len(x)
     products = np.einsum("bci,bcj->bij", x, y).reshape(blocks, -1)
     given = float(np.square(products.sum(axis=0)).sum())

@@ -77,6 +77,18 @@ def read_windows(sources: Sequence[Source], moments: Moments) -> tuple[Window, .
     return (together, *(Window(a, b, tuple(part)) for a, b, part in zip(starts, ends, parts)))
 
 
+def depends(windows: tuple[Window, ...] | None, i: int, j: int) -> bool:
+    """Whether rows of two views are known to depend on others nearby."""
+    order = windows[0].order if windows else None
+    return order is not None and order.dependent(i, j)
+
+
+def only_in_order(windows: tuple[Window, ...] | None, i: int, j: int) -> bool:
+    """Whether rows do, and two views share no more than a smooth function of the row number."""
+    order = windows[0].order if windows and depends(windows, i, j) else None
+    return order is not None and order.stands_out(i, j) is False
+
+
 def _leading(source: Source, moments: Moments, view: int, start: int, size: int) -> Array:
     """Rows of a view along its leading principal axes."""
     values, axes = moments.principal(view)

@@ -1,10 +1,14 @@
 """Do rows depend on other rows?"""
 
+from dataclasses import replace
+
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._order import LARGEST, Order
 from identikit.auditing._result import Check
 
-QUESTION = "Do rows depend on other rows?"
+NAME, QUESTION = "dependent rows", "Do rows depend on other rows?"
+
+TOO_NARROW = "intervals are too narrow"
 
 
 def check(evidence: Evidence, threshold: float | None = None) -> Check | None:
@@ -29,16 +33,10 @@ def _of_rows(evidence: Evidence, order: Order, threshold: float) -> Check:
             f"{evidence.error:.2f}, may come from the order of the rows alone: the two do not fit "
             "better row by row than if they only were sorted, drifted or came in classes together"
         )
-    elif evidence.blocked is not None:
-        found = (
-            f"the error is {evidence.error:.2f} with scattered folds and "
-            f"{evidence.blocked.error:.2f} when whole stretches of rows are left out, and the "
-            "interval covers both"
-        )
     else:
-        found = "intervals are too narrow"
+        found = TOO_NARROW
     return Check(
-        "dependent rows",
+        NAME,
         QUESTION,
         value,
         threshold,
@@ -48,6 +46,15 @@ def _of_rows(evidence: Evidence, order: Order, threshold: float) -> Check:
         f"as much as those of independent rows would): {found}; give dependent rows one label each "
         "with groups (--groups).",
     )
+
+
+def with_blocked(check: Check, error: float, blocked: float) -> Check:
+    """The check where it is also known what happens if whole stretches of rows are left out."""
+    both = (
+        f"the error is {error:.2f} with scattered folds and {blocked:.2f} when whole stretches of "
+        "rows are left out, and the interval covers both"
+    )
+    return replace(check, message=check.message.replace(TOO_NARROW, both))
 
 
 def _of_folds(evidence: Evidence, threshold: float) -> Check | None:
@@ -72,7 +79,7 @@ def _of_folds(evidence: Evidence, threshold: float) -> Check | None:
         "give the dependent rows one label each with groups (--groups)"
     )
     return Check(
-        "dependent rows",
+        NAME,
         QUESTION,
         ratio,
         threshold,
