@@ -21,6 +21,7 @@ import identikit as ik
 from identikit.alignment import GROUPS, AlignmentMap, HeldOut, ladder, load_map
 from identikit.alignment._groups import join
 from identikit.errors import InputError
+from identikit.moments import assign_folds
 
 Array = NDArray[np.float64]
 EQUAL_WIDTHS = ("identity", "permutation", "monomial")
@@ -168,7 +169,7 @@ def test_held_out_error_from_rows(group: str, grouped: bool) -> None:
     X, Y = pair(4, n=203)
     labels = np.random.default_rng(0).integers(0, 5, size=203) if grouped else None
     # Five labels and five folds: a fold is a label.
-    fold_of_row = np.arange(203) * 5 // 203 if labels is None else labels
+    fold_of_row = assign_folds(203, 5).of() if labels is None else labels
     moments = ik.accumulate([X, Y], groups=labels, sample=0)
     forward, backward = ladder(moments, 0, 1)[group]
     assert forward.error == pytest.approx(held_out_rows(group, X, Y, fold_of_row), abs=1e-8)
@@ -179,7 +180,7 @@ def test_held_out_error_from_rows(group: str, grouped: bool) -> None:
 @pytest.mark.parametrize(("p", "q"), [(3, 6), (6, 3)])
 def test_unequal_widths(p: int, q: int) -> None:
     X, Y = pair(5, p=p, q=q)
-    fold_of_row = np.arange(300) * 5 // 300
+    fold_of_row = assign_folds(300, 5).of()
     rungs = ladder(ik.accumulate([X, Y], sample=0))
     assert list(rungs) == ["rigid", "similarity", "linear", "affine"]
     for group, (forward, backward) in rungs.items():
@@ -241,7 +242,7 @@ def test_ill_conditioned_source_keeps_the_affine_error(condition: float) -> None
     Y = Z + 0.1 * rng.normal(size=Z.shape)
     Q, _ = np.linalg.qr(rng.normal(size=(6, 6)))
     X = Z * np.logspace(0, -np.log10(condition), 6) @ Q
-    expected = held_out_rows("affine", Z, Y, np.arange(2000) * 5 // 2000)
+    expected = held_out_rows("affine", Z, Y, assign_folds(2000, 5).of())
     forward, _ = ladder(ik.accumulate([X, Y], sample=0), groups=("affine",))["affine"]
     assert expected == pytest.approx(0.1, abs=0.005)
     assert forward.error == pytest.approx(expected, abs=1e-6)

@@ -21,6 +21,7 @@ from identikit.inference import (
     jackknife_interval,
     mean_of_folds,
 )
+from identikit.moments import assign_folds
 
 Array = NDArray[np.float64]
 
@@ -258,7 +259,7 @@ def test_adjusted_r2_is_one_for_equal_views() -> None:
 
 def direct_held_out(X: Array, Y: Array, folds: int) -> list[float]:
     """Directions by QR and SVD on the other folds' rows, correlations on the fold's."""
-    fold_of_row = np.arange(len(X)) * folds // len(X)
+    fold_of_row = assign_folds(len(X), folds).of()
     means = []
     for fold in range(folds):
         train, test = fold_of_row != fold, fold_of_row == fold

@@ -86,7 +86,7 @@ def test_the_json_is_a_summary(folder):
         "rows": 400,
         "dropped": 0,
         "folds": 5,
-        "fold_rule": "runs of consecutive rows",
+        "fold_rule": "scattered blocks of rows",
         "seed": 3,
         "sample": 400,
         "views": [{"name": "p", "dims": 4}, {"name": "q", "dims": 3}],

@@ -365,10 +365,72 @@ def test_progress_counts_rows_to_the_end(rng):
 # Folds.
 
 
+def assert_split_is_of(plan, start, stop):
+    """Where `split` finds each fold is where `of` says."""
+    found = np.full(stop - start, -1)
+    for fold, chosen in plan.split(start, stop):
+        assert np.all(found[chosen] == -1)
+        found[chosen] = fold
+    np.testing.assert_array_equal(found, plan.of(start, stop))
+
+
+@given(
+    st.one_of(st.integers(1, 2000), st.integers(2000, 200_000)),
+    st.integers(1, 50),
+    st.integers(-3, 2**40),
+    st.data(),
+)
+@settings(max_examples=100)
+def test_scattered_folds_are_even_and_the_same_in_any_order_of_reading(rows, folds, seed, data):
+    plan = assign_folds(rows, folds, seed=seed)
+    fold_of_row, size = plan.of(), plan.block
+    assert len(fold_of_row) == rows
+    sizes = np.bincount(fold_of_row, minlength=folds)
+    assert len(sizes) == folds
+    assert sizes.max() - sizes.min() <= size
+    assert size <= max(1, rows // (256 * folds))
+    # Every block is whole, and as many blocks in a row as there are folds are one in each.
+    whole = fold_of_row[: rows // (size * folds) * size * folds].reshape(-1, folds, size)
+    assert np.array_equal(
+        np.sort(whole[:, :, 0], axis=1), np.tile(np.arange(folds), (len(whole), 1))
+    )
+    assert np.all(whole == whole[:, :, :1])
+    start = data.draw(st.integers(0, rows - 1))
+    stop = data.draw(st.integers(start + 1, min(rows, start + 5000)))
+    again = assign_folds(rows, folds, seed=seed).within(start, stop)
+    np.testing.assert_array_equal(again.of(start, stop), fold_of_row[start:stop])
+    assert_split_is_of(again, start, stop)
+    ends, some = plan.last_rows(start, stop), fold_of_row[start:stop]
+    for fold in np.unique(some[-2 * folds * size :]):
+        assert ends[fold] == start + np.flatnonzero(some == fold)[-1]
+    assert set(some) <= set(ends)
+
+
+def test_scattered_folds_depend_on_the_seed_and_look_random():
+    first, other = (assign_folds(10_000, 5, seed=seed).of() for seed in (0, 1))
+    assert 0.15 < np.mean(first == other) < 0.25
+    for period in (2, 5, 10):  # rows that alternate are spread over all folds
+        table = np.array([np.bincount(first[k::period], minlength=5) for k in range(period)])
+        assert np.abs(table - 2000 / period).max() < 5 * np.sqrt(2000 / period)
+    # And the row sample of the same seed has nothing to do with them.
+    rows = np.arange(10_000.0)[:, None]
+    kept = accumulate([rows], sample=1000).sample.rows[:, 0].astype(int)
+    assert np.bincount(first[kept]).min() > 140
+
+
+def test_blocks_are_small_and_rows_need_no_memory():
+    assert [assign_folds(rows, 5).block for rows in (10, 2559, 2560, 50_000, 10**12)] == [
+        *(1, 1, 2, 32, 64)
+    ]
+    assert len(assign_folds(10**12, 5).of(10**11, 10**11 + 1000)) == 1000
+
+
 @given(st.integers(1, 2000), st.integers(1, 50))
-def test_contiguous_folds_are_even_and_in_order(rows, folds):
-    plan = assign_folds(rows, folds)
+def test_runs_are_even_and_in_order(rows, folds):
+    plan = assign_folds(rows, folds, seed=None)
     fold_of_row = plan.of()
+    assert_split_is_of(plan, 0, rows)
+    assert np.array_equal(assign_folds(rows, folds).in_runs().of(), fold_of_row)
     assert len(fold_of_row) == rows
     assert np.array_equal(plan.of(rows // 3, rows), fold_of_row[rows // 3 :])
     ends = plan.last_rows(0, rows)

@@ -40,7 +40,7 @@ def arrays_of(moments: Moments) -> list[np.ndarray]:
 
 
 def assert_same_bits(a: Moments, b: Moments) -> None:
-    for name in ("names", "widths", "eps", "dropped", "shards", "grouped", "seed"):
+    for name in ("names", "widths", "eps", "dropped", "shards", "rule", "seed"):
         assert getattr(a, name) == getattr(b, name), name
     assert [part.count for part in a.parts] == [part.count for part in b.parts]
     assert a.sample.size == b.sample.size
@@ -66,7 +66,7 @@ def saved(tmp_path, rng) -> Path:
     """A file of two views with an empty fold, a sample, a shard."""
     views = [rng.normal(size=(4, 3)), rng.normal(size=(4, 2))]
     path = tmp_path / "part.moments"
-    replace(digested(views, folds=5, sample=3), grouped=False, seed=0).save(path)
+    replace(digested(views, folds=5, sample=3), seed=0).save(path)
     return path
 
 
@@ -80,12 +80,12 @@ def saved(tmp_path, rng) -> Path:
     st.sampled_from(ODD),
     st.sampled_from([1, 4]),
     st.sampled_from([0, 7]),
-    st.sampled_from([None, True, False]),
+    st.sampled_from([None, "groups", "runs", "blocks"]),
 )
 @settings(max_examples=60)
-def test_a_file_gives_back_every_bit(seed, rows, widths, odd, folds, sample, grouped):
+def test_a_file_gives_back_every_bit(seed, rows, widths, odd, folds, sample, rule):
     moments = digested(make_views(seed, rows, widths, odd), folds, sample=sample, seed=seed)
-    moments = replace(moments, grouped=grouped, seed=seed if seed % 2 else None, dropped=seed % 3)
+    moments = replace(moments, rule=rule, seed=seed if seed % 2 else None, dropped=seed % 3)
     assert_same_bits(there_and_back(moments), moments)
 
 
@@ -180,7 +180,7 @@ def parts(tmp_path, rng) -> list[Path]:
     paths = [tmp_path / f"part{i}.moments" for i in range(3)]
     for path in paths:
         views = [rng.normal(size=(20, 3)), rng.normal(size=(20, 2))]
-        replace(digested(views, 5), names=("a", "b"), grouped=False, seed=0).save(path)
+        replace(digested(views, 5), names=("a", "b"), seed=0).save(path)
     return paths
 
 
@@ -191,7 +191,8 @@ def parts(tmp_path, rng) -> list[Path]:
             {"names": ("a", "c")},
             "part1.moments does not fit .*part0.moments: its views are called a, c, not a, b",
         ),
-        ({"grouped": True}, "its folds are whole groups of rows, not runs of consecutive rows"),
+        ({"rule": "groups"}, "its folds are whole groups of rows, not scattered blocks of rows"),
+        ({"rule": "runs"}, "its folds are runs of consecutive rows, not scattered blocks of rows"),
         ("folds", "it has 4 folds, not 5"),
         ("widths", "they have 3, 4 columns, not 3, 2"),
     ],
@@ -235,11 +236,16 @@ def test_merging_nothing_is_an_error_and_one_file_is_that_file(parts):
 
 def test_a_fold_rule_that_differs_does_not_merge_and_one_that_nobody_told_is_not_told(rng):
     a, b = (accumulate([rng.normal(size=(20, 2))]) for _ in range(2))
-    runs, groups = replace(a, grouped=False), replace(b, grouped=True)
-    with pytest.raises(InputError, match="the folds of one are whole groups of rows"):
-        runs + groups
-    assert (runs + replace(b, grouped=False)).grouped is False
-    assert (replace(a, grouped=None) + groups).grouped is None
+    groups, runs = replace(b, rule="groups"), replace(b, rule="runs")
+    for other in (groups, runs):
+        with pytest.raises(
+            InputError, match="the folds of one are scattered blocks of rows, those"
+        ):
+            a + other
+    assert (a.rule, a.grouped, groups.grouped) == ("blocks", False, True)
+    assert (a + b).rule == "blocks"
+    assert (runs + replace(a, rule="runs")).grouped is False
+    assert (replace(a, rule=None) + groups).grouped is None
 
 
 def test_seeds_that_differ_merge_to_a_sample_of_no_one_seed(rng):
@@ -552,8 +558,8 @@ def reading(sources, path, groups=None, folds=5, **options) -> Moments:
 def assert_equal_moments(a: Moments, b: Moments, tol: float = 1e-12) -> None:
     assert a.shards == b.shards
     assert len(a.shards) == 1
-    assert (a.names, a.eps, a.rows, a.dropped, a.grouped, a.seed) == (
-        (b.names, b.eps, b.rows, b.dropped, b.grouped, b.seed)
+    assert (a.names, a.eps, a.rows, a.dropped, a.rule, a.seed) == (
+        (b.names, b.eps, b.rows, b.dropped, b.rule, b.seed)
     )
     assert np.array_equal(a.sample.rows, b.sample.rows)
     for fold in range(a.folds):

@@ -81,7 +81,7 @@ def fit_and_score(
 def runs_of(labels: Labels, rows: int) -> Runs:
     """The jackknife's runs of the scored rows, whole groups where there are any."""
     if labels is None:
-        return assign_folds(rows, RUNS).of()
+        return assign_folds(rows, RUNS, seed=None).of()
     groups = len(np.unique(labels))
     if groups < 2:
         raise InputError("all scored rows are of one group; an interval needs at least two groups")

@@ -70,12 +70,15 @@ def audit(
         At least 5: errors are held out fold by fold, intervals are jackknifed over folds.
     groups : array (rows,) or "duplicates", optional
         A label a row; dependent rows (tokens of a sentence, crops of an image) share a label and so
-        a fold. Without it, folds are runs of consecutive rows. With "duplicates", rows that are
-        equal in all views share a fold, for one more reading.
+        a fold. Without it, folds are small blocks of rows that are scattered at random, and a check
+        ("dependent rows") asks whether rows depend on others nearby; if so, they are read again in
+        folds of consecutive rows (`Pair.blocked`). With "duplicates", rows that are equal in all
+        views share a fold, for one more reading.
     tolerance : float
         The largest error that counts as the same.
     seed : int
-        Of the row sample that neighbour overlap, rank correlation and the scatter plots use.
+        Of the folds, and of the row sample that neighbour overlap, rank correlation and the scatter
+        plots use.
     ids : str or sequence, optional
         Pair rows by id and not by position: the name of the column, or of the array, that holds the
         ids in each view's own file, or one array or file of ids a view. Rows without a partner are
@@ -136,7 +139,7 @@ def audit(
             labels = duplicate_groups(sources)
         elif matched is not None and groups is not None:
             labels = matched.pick(read_labels(groups))
-        dealt = _deal(sources, folds, labels)
+        dealt = _deal(sources, folds, labels, seed)
         widths = [source.width for source in sources]
         sample, room = sample_rows(widths, memory) if ica else (SAMPLE, memory)
         chosen = plan(widths, folds, dealt.rows, room)
@@ -193,7 +196,7 @@ def _of_moments(
     return found.audit(tolerance, reading=reading, pairing="paired by position")
 
 
-def _deal(sources: Sequence[Source], folds: int, groups: ArrayLike | None) -> Folds:
+def _deal(sources: Sequence[Source], folds: int, groups: ArrayLike | None, seed: int) -> Folds:
     if len(sources) < 2:
         raise InputError("an audit compares views: give at least two")
     rows = sources[0].rows
@@ -202,7 +205,7 @@ def _deal(sources: Sequence[Source], folds: int, groups: ArrayLike | None) -> Fo
             f"{folds} folds of two rows or more need at least {2 * folds} rows; the views have "
             f"{rows}"
         )
-    return assign_folds(rows, folds, groups)
+    return assign_folds(rows, folds, groups, seed)
 
 
 @dataclass
@@ -237,19 +240,36 @@ class _Run:
         widths = [source.width for source in self.sources]
         for number, tile in enumerate(tiles):
             sources = [views[v] for v in tile.views]
-            moments = read_moments(
-                sources,
-                self.folds,
-                seed=self.seed,
-                sample=self.sample,
-                drop_nonfinite=self.drop_nonfinite,
-                block_rows=self.chosen.block_rows if self.chosen.careful else None,
-                progress=_reading(self.progress, number, len(tiles)),
-                engine=self.engine,
-            )
+            moments = self._read(sources, self.folds, self.sample, number)
             moments = replace(moments, dropped=moments.dropped + dropped)
-            found.add(moments, tile, widths, reduced, read_windows(sources, moments))
+            windows = read_windows(sources, moments)
+            dependent = found.add(moments, tile, widths, reduced, windows)
             del moments  # before the next are read: the budget is for one tile
+            if dependent:
+                self._again(found, sources, tile, dependent, number)
+
+    def _read(self, sources: Sequence[Source], folds: Folds, sample: int, tile: int) -> Moments:
+        return read_moments(
+            sources,
+            folds,
+            seed=self.seed,
+            sample=sample,
+            drop_nonfinite=self.drop_nonfinite,
+            block_rows=self.chosen.block_rows if self.chosen.careful else None,
+            progress=_reading(self.progress, tile, len(self.chosen.tiles)),
+            engine=self.engine,
+        )
+
+    def _again(
+        self,
+        found: Found,
+        sources: Sequence[Source],
+        tile: Tile,
+        pairs: Sequence[tuple[int, int]],
+        number: int,
+    ) -> None:
+        """Read a tile in folds of consecutive rows, for the pairs whose rows are dependent."""
+        found.add_blocked(self._read(sources, self.folds.in_runs(), 0, number), tile, pairs)
 
     def saved_into(self, found: Found, path: str | os.PathLike[str], resume: bool) -> None:
         """The same for a plan of one pass, whose moments are kept in a file."""
@@ -269,7 +289,11 @@ class _Run:
             progress=_reading(self.progress, 0, 1),
             engine=self.engine,
         )
-        found.add(moments, self.chosen.tiles[0], windows=read_windows(self.sources, moments))
+        (tile,), windows = self.chosen.tiles, read_windows(self.sources, moments)
+        dependent = found.add(moments, tile, windows=windows)
+        del moments
+        if dependent:
+            self._again(found, self.sources, tile, dependent, 0)
 
 
 def _reading(progress: Progress | None, tile: int, tiles: int) -> Callable[[int, int], None] | None:

@@ -11,8 +11,8 @@ from identikit.auditing._evidence import Evidence
 from identikit.auditing._influence import decided_by
 from identikit.auditing._plan import AXIS_FREE, OF_COLUMNS
 from identikit.auditing._result import CCASummary, CKASummary, Pair, SharedAxes, View
-from identikit.auditing._verdict import judge
-from identikit.auditing._windows import Window
+from identikit.auditing._verdict import UNRELATED, judge
+from identikit.auditing._windows import Window, only_in_order
 from identikit.auditing.checks import run_checks
 from identikit.inference import (
     adjusted_r2,
@@ -73,6 +73,9 @@ def compare(
     judged = judge(moments, i, j, None if axes else AXIS_FREE)
     rungs, group, chosen = judged.rungs, judged.group, judged.rung
     influence = decided_by(moments, i, j, judged)
+    order_only = group != UNRELATED and not grouped and only_in_order(windows, i, j)
+    group = UNRELATED if order_only else group
+    candidates = (UNRELATED,) if order_only else judged.candidates
     spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
     n = moments.rows
     chance = cca_chance(n, p, q)
@@ -82,13 +85,25 @@ def compare(
     assert biased.value is not None  # the ladder has refused constant views
     assert biased.chance is not None
     evidence = Evidence(
-        moments, i, j, rungs, group, spectrum, chance, grouped, windows, ica, influence
+        moments,
+        i,
+        j,
+        rungs,
+        group,
+        spectrum,
+        chance,
+        grouped,
+        windows,
+        ica,
+        influence,
+        error=chosen.error,
+        order_only=order_only,
     )
     pair = Pair(
         a=moments.names[i],
         b=moments.names[j],
         group=group,
-        candidates=judged.candidates,
+        candidates=candidates,
         error=chosen.error,
         interval=chosen.interval,
         within_tolerance=False,
@@ -115,6 +130,7 @@ def compare(
         points=_canonical_variates(moments, i, j),
         ica=ica if isinstance(ica, SharedAxes) else None,
         influence=influence,
+        order_only=order_only,
     )
     return replace(pair, within_tolerance=not pair.exceeds(tolerance))
 

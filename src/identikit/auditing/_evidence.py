@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from identikit.auditing._order import Order
 from identikit.auditing._result import Influence, Rung, SharedAxes
 from identikit.auditing._windows import Window
 from identikit.moments import Moments
@@ -16,6 +17,8 @@ class Evidence:
 
     `windows` are rows in their order, where rows are at hand; `ica` what the axes after ICA say, or
     why there are none, if that was asked for; `influence` the few rows that decide, if some do.
+    `error` is that of the verdict's rung, and `order_only` whether all that a map explains may come
+    from the order of the rows.
     """
 
     moments: Moments
@@ -29,6 +32,13 @@ class Evidence:
     windows: tuple[Window, ...] | None = None
     ica: SharedAxes | str | None = None
     influence: Influence | None = None
+    error: float | None = None
+    order_only: bool = False
+
+    @property
+    def order(self) -> Order | None:
+        """Rows as they are, in their order."""
+        return self.windows[0].order if self.windows else None
 
     @property
     def views(self) -> tuple[int, int]:

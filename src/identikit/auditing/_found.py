@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from identikit._linalg import one_thread
 from identikit._version import __version__
-from identikit.alignment import GROUPS
+from identikit.alignment import GROUPS, ladder
 from identikit.auditing._axes import AxesOfViews
+from identikit.auditing._axes import rung as rung_of
 from identikit.auditing._compare import compare, describe
 from identikit.auditing._plan import Reduced
-from identikit.auditing._result import Audit, Pair, Settings, Verdict, View
+from identikit.auditing._result import Audit, Pair, Rung, Settings, Verdict, View
 from identikit.auditing._verdict import SLACK, UNRELATED
-from identikit.auditing._windows import Window
+from identikit.auditing._windows import Window, depends
+from identikit.auditing.checks.dependent_rows import NAME, with_blocked
 from identikit.errors import InputError
 from identikit.moments import FOLD_RULES, SAMPLE, Moments, Tile
 from identikit.moments._sample import RowSample
@@ -42,8 +45,8 @@ class Found:
         widths: Sequence[int] | None = None,
         reduced: dict[int, Reduced] | None = None,
         windows: tuple[Window, ...] | None = None,
-    ) -> None:
-        """Compare the pairs of a pass, given its moments."""
+    ) -> list[tuple[int, int]]:
+        """Compare the pairs of a pass, given its moments; return those with dependent rows."""
         _check_folds(moments)
         reduced = reduced or {}
         for place, v in enumerate(tile.views):
@@ -53,7 +56,7 @@ class Found:
                     what = reduced[v]
                     view = replace(view, dims=widths[v], reduced_to=what.dims, lost=what.lost)
                 self.views[v] = view
-        few = _few_rows(moments)
+        few, dependent = _few_rows(moments), []
         for a, b in tile.pairs:
             i, j = tile.views.index(a), tile.views.index(b)
             ica = None if self.axes is None else self.axes.shared(moments, (i, j), (a, b))
@@ -68,29 +71,50 @@ class Found:
                     windows=windows,
                     ica=ica,
                 )
+            if not self.grouped and depends(windows, i, j):
+                dependent.append((a, b))
             if self.progress is not None:
                 self.progress("comparing", len(self.pairs), self.total)
         self.last = {
             "rows": moments.rows,
             "folds": moments.folds,
-            "fold_rule": FOLD_RULES[moments.grouped] or "a rule that was not kept",
+            "fold_rule": FOLD_RULES[moments.rule] or "a rule that was not kept",
             "seed": moments.seed,
             "dropped": moments.dropped,
             "sample": len(few.sample.keys),
         }
+        return dependent
+
+    def add_blocked(self, runs: Moments, tile: Tile, pairs: Sequence[tuple[int, int]]) -> None:
+        """Say of some pairs what happens if whole stretches of rows are left out.
+
+        Parameters
+        ----------
+        runs : Moments
+            Of the same pass in folds of consecutive rows.
+        tile : Tile
+            The pass.
+        pairs : sequence of pairs of int
+            Those with dependent rows.
+        """
+        for a, b in pairs:
+            i, j, pair = tile.views.index(a), tile.views.index(b), self.pairs[a, b]
+            # That of the verdict; of unrelated views the rung that has the error.
+            group = min(pair.ladder, key=partial(_apart, pair)).group
+            blocked = rung_of(group, *ladder(runs, i, j, (group,))[group])
+            low, high = (
+                f(*ends) for f, ends in zip((min, max), zip(pair.interval, blocked.interval))
+            )
+            checks = tuple(
+                with_blocked(check, pair.error, blocked.error) if check.name == NAME else check
+                for check in pair.checks
+            )
+            self.pairs[a, b] = replace(pair, interval=(low, high), blocked=blocked, checks=checks)
 
     def audit(self, tolerance: float, *, reading: str, pairing: str) -> Audit:
         """The verdict on all pairs."""
         comparisons = tuple(self.pairs[key] for key in sorted(self.pairs))
-        # A pair may be out of tolerance with a small error: unrelated, or decided by a few rows.
-        worst = max(
-            comparisons,
-            key=lambda pair: (
-                not pair.within_tolerance,
-                round(pair.error, 6),
-                _looseness(pair.group),
-            ),
-        )
+        worst = max(comparisons, key=_badness)
         loosest = max((pair.group for pair in comparisons), key=_looseness)
         verdict = Verdict(
             worst.group,
@@ -101,6 +125,7 @@ class Found:
             worst.a,
             worst.b,
             loosest,
+            worst.order_only,
         )
         rows = self.last.pop("rows")
         settings = Settings(
@@ -108,6 +133,16 @@ class Found:
         )
         views = tuple(self.views[v] for v in sorted(self.views))
         return Audit(__version__, rows, views, comparisons, verdict, settings)
+
+
+def _apart(pair: Pair, rung: Rung) -> tuple[bool, float]:
+    """How far a rung is from that of the verdict."""
+    return rung.group != pair.group, abs(rung.error - pair.error)
+
+
+def _badness(pair: Pair) -> tuple[bool, float, int]:
+    # A pair may be out of tolerance with a small error: if a few rows decide it, or their order.
+    return not pair.within_tolerance, round(pair.error, 6), _looseness(pair.group)
 
 
 def _few_rows(moments: Moments) -> Moments:

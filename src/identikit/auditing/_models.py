@@ -14,6 +14,7 @@ from identikit.auditing import _models_words as words
 from identikit.auditing._compare import compare
 from identikit.auditing._found import Progress
 from identikit.auditing._models_result import TEMPERATURE, ModelPair, ModelReport, ModelsAudit
+from identikit.auditing._windows import read_windows
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel, diversity
 from identikit.family._distances import pair_distances
@@ -21,6 +22,7 @@ from identikit.family._gauge import pair_gauge
 from identikit.family._pair import Pair, check_pair
 from identikit.family._up_to import up_to
 from identikit.moments import SAMPLE, accumulate
+from identikit.sources import open_sources
 
 FOLDS = 5
 #: Log-odds drawn in the report: an input and two labels each.
@@ -49,7 +51,7 @@ def audit_models(
         Called with (what is being done, done, of how many).
     groups : array (inputs,), optional
         A label an input; inputs that share one share a fold of the held-out error of f. Without
-        it, folds are runs of consecutive inputs.
+        it, folds are scattered blocks of inputs.
 
     Returns
     -------
@@ -70,6 +72,7 @@ def audit_models(
     moments = accumulate(
         views, FOLDS, groups, names=[model.name for model in models], seed=seed, sample=SAMPLE
     )
+    windows = read_windows(open_sources(views), moments)
     reports = tuple(
         ModelReport(name, model.n, model.K, model.M, model.bias is not None, each)
         for name, model, each in zip(moments.names, models, found)
@@ -81,7 +84,9 @@ def audit_models(
             progress("comparing", done, len(every))
         pair = Pair(models[i], models[j])
         with one_thread(max(models[i].M, models[j].M)):
-            embedding = compare(moments, i, j, tolerance, grouped=groups is not None)
+            embedding = compare(
+                moments, i, j, tolerance, grouped=groups is not None, windows=windows
+            )
         related = pair_gauge(pair, None if pair.K < models[i].K else found[i].pivots)
         apart = pair_distances(pair, seed=seed)
         both = (reports[i], reports[j])

@@ -155,6 +155,11 @@ class Pair:
     one as a rule. `correlations` is the canonical spectrum, `chance_edge` the largest correlation
     that independent views would show; `points` (rows, 2 views, 2 axes) are the first canonical
     variates of a row sample. `ica` is there if it was asked for and could be had.
+
+    `blocked` is there if rows depend on others nearby: the rung of the verdict, if whole stretches
+    of rows are left out; `interval` then reaches from the lower of both intervals to the higher.
+    `order_only` is whether the pair is unrelated because all that a map explains may come from the
+    order of the rows. `influence` is there if a few rows decide.
     """
 
     a: str
@@ -174,6 +179,8 @@ class Pair:
     points: NDArray[np.float64]
     ica: SharedAxes | None = None
     influence: Influence | None = None
+    blocked: Rung | None = None
+    order_only: bool = False
 
     def exceeds(self, limit: float) -> bool:
         """Whether a pair is worse than an error allows: with all rows, or without a few.
@@ -206,6 +213,8 @@ class Pair:
             "influence": None if self.influence is None else _plain(self.influence),
             "ladder": [_plain(rung) for rung in self.ladder],
             "ica": None if self.ica is None else self.ica.to_dict(),
+            "blocked": None if self.blocked is None else _plain(self.blocked),
+            "order_only": self.order_only,
             "cca": _plain(self.cca),
             "cka": _plain(self.cka),
             "measures": dict(self.measures),
@@ -219,7 +228,7 @@ class Verdict:
     """The verdict on the worst pair, `a` and `b`: the one with the largest error.
 
     `candidates` are the rungs that the data do not tell apart for it, `loosest` is the loosest
-    group that any pair needs.
+    group that any pair needs; `order_only` is that of the pair.
     """
 
     group: str
@@ -230,6 +239,7 @@ class Verdict:
     a: str
     b: str
     loosest: str
+    order_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -280,6 +290,8 @@ class Audit:
             row |= {f"error_{rung.group}": rung.error for rung in pair.ladder}
             if pair.ica is not None:
                 row |= {"error_ica": pair.ica.rung.error}
+            if any(other.blocked is not None for other in self.comparisons):
+                row["error_blocked"] = None if pair.blocked is None else pair.blocked.error
             row |= {key: value for key, value in pair.measures.items() if key not in row}
             row["warnings"] = len(pair.warnings)
             rows.append(row)

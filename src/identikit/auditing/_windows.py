@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array, eigh
+from identikit.auditing._order import Order
 from identikit.moments import Moments
 from identikit.sources import Source
 
@@ -32,11 +33,14 @@ class Window:
         The first row and the last.
     scores : tuple of array (n, k)
         Of each view.
+    order : Order, optional
+        The same rows as they are; of all rows together only.
     """
 
     first: int
     last: int
     scores: tuple[Array, ...]
+    order: Order | None = None
 
 
 def read_windows(sources: Sequence[Source], moments: Moments) -> tuple[Window, ...]:
@@ -59,17 +63,30 @@ def read_windows(sources: Sequence[Source], moments: Moments) -> tuple[Window, .
     if size < FEWEST:
         size, starts = rows, [0]
     parts: list[list[Array]] = [[] for _ in starts]
-    whole = []
+    whole, plain = [], []
     for view, source in enumerate(sources):
         found = [_leading(source, moments, view, start, size) for start in starts]
-        whole.append(prepared(np.concatenate(found)))
+        plain.append(np.concatenate(found))
+        whole.append(prepared(plain[-1]))
         for part, scores in zip(parts, found):
             part.append(prepared(scores))
-    together = Window(0, rows - 1, tuple(whole))
+    together = Window(0, rows - 1, tuple(whole), Order.of(plain))
     if len(starts) == 1:
         return (together,)
     ends = [start + size - 1 for start in starts]
     return (together, *(Window(a, b, tuple(part)) for a, b, part in zip(starts, ends, parts)))
+
+
+def depends(windows: tuple[Window, ...] | None, i: int, j: int) -> bool:
+    """Whether rows of two views are known to depend on others nearby."""
+    order = windows[0].order if windows else None
+    return order is not None and order.dependent(i, j)
+
+
+def only_in_order(windows: tuple[Window, ...] | None, i: int, j: int) -> bool:
+    """Whether rows do, and two views share no more than a smooth function of the row number."""
+    order = windows[0].order if windows and depends(windows, i, j) else None
+    return order is not None and order.stands_out(i, j) is False
 
 
 def _leading(source: Source, moments: Moments, view: int, start: int, size: int) -> Array:

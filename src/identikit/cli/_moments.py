@@ -84,7 +84,7 @@ def command(
         ):
             moments = read_and_save(
                 sources,
-                assign_folds(sources[0].rows, folds, labels),
+                assign_folds(sources[0].rows, folds, labels, seed),
                 output,
                 resume=resume,
                 overwrite=force,
@@ -116,7 +116,7 @@ def summary(moments: Moments, path: Path) -> dict[str, Any]:
         "rows": moments.rows,
         "dropped": moments.dropped,
         "folds": moments.folds,
-        "fold_rule": FOLD_RULES[moments.grouped],
+        "fold_rule": FOLD_RULES[moments.rule],
         "seed": moments.seed,
         "sample": len(moments.sample.keys),
         "views": [{"name": n, "dims": w} for n, w in zip(moments.names, moments.widths)],

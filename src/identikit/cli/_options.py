@@ -31,7 +31,8 @@ Groups = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="A label a row (.npy, .npz::name or .txt); rows that share one share a fold.",
+        help="A label a row (.npy, .npz::name or .txt); rows that share one share a "
+        "fold. Without it, folds are scattered blocks of rows.",
     ),
 ]
 GroupsOrDuplicates = Annotated[

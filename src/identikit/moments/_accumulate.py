@@ -45,12 +45,13 @@ def accumulate(
     folds : int
         Number of folds the statistics are kept for.
     groups : array (rows,) or "duplicates", optional
-        A label a row; rows of one group share a fold. Without it folds are runs of rows. With
-        "duplicates", rows that are equal in all views share a fold, for one more reading.
+        A label a row; rows of one group share a fold. Without it, folds are small blocks of rows
+        that are scattered at random, so that sorted rows are in all of them. With "duplicates",
+        rows that are equal in all views share a fold, for one more reading.
     names : sequence of str, optional
         Names of the views.
     seed : int
-        Of the row sample.
+        Of the folds and of the row sample.
     sample : int
         How many rows to keep for the measures that need rows. With 0 no row is kept, not even the
         largest of each view, by which an audit tells whether a few rows decide.
@@ -99,7 +100,7 @@ def accumulate(
         with engine_for(engine) as workers:
             return read_moments(
                 sources,
-                assign_folds(sources[0].rows, folds, labels),
+                assign_folds(sources[0].rows, folds, labels, seed),
                 seed=seed,
                 sample=sample,
                 drop_nonfinite=drop_nonfinite,

@@ -165,7 +165,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, Moments]:
         sample,
         header.dropped,
         header.shards,
-        header.grouped,
+        header.rule,
         header.seed,
         extremes,
         distinct,

@@ -5,23 +5,41 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from identikit.errors import InputError
+from identikit.moments._sample import row_keys
 
 FoldOfRow = NDArray[np.int16]
 Chosen = slice | NDArray[np.intp]
+
+
+#: The ways in which rows are dealt out to folds, and the words for them.
+RULES = {
+    "blocks": "scattered blocks of rows",
+    "runs": "runs of consecutive rows",
+    "groups": "whole groups of rows",
+}
+
+#: Rows of a block at most, and blocks that a fold has at least if they are longer than a row.
+BLOCK_ROWS, BLOCKS_A_FOLD = 64, 256
+
+#: What sets the random numbers of folds apart from those of the row sample.
+_STREAM = 2**31
 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
     """Which fold each of `rows` rows is in, of `count` folds; −1 for a row left out.
 
-    Runs of rows of equal length, to within one row, are computed as they are asked for, so that
-    memory does not grow with the rows; `labels` holds any other assignment, from row `first` on.
-    `grouped` is whether folds are whole groups of rows.
+    Every `count` blocks of consecutive rows get a permutation of the folds, which depends on the
+    seed and on their number alone; without a seed, folds are runs of rows of equal length, to
+    within one row. Both are computed as they are asked for, so that memory does not grow with the
+    rows; `labels` holds any other assignment, from row `first` on. `grouped` is whether folds are
+    whole groups of rows.
     """
 
     rows: int
@@ -29,20 +47,51 @@ class Folds:
     labels: FoldOfRow | None = None
     first: int = 0
     grouped: bool = False
+    seed: int | None = None
+
+    @property
+    def rule(self) -> str:
+        """How rows are dealt out: a key of `RULES`."""
+        if self.grouped:
+            return "groups"
+        return "runs" if self.seed is None else "blocks"
+
+    @property
+    def block(self) -> int:
+        """Rows of a scattered block: one of few rows, more of many, so that copying is cheap."""
+        most = max(1, min(BLOCK_ROWS, self.rows // (BLOCKS_A_FOLD * self.count)))
+        return 1 << (most.bit_length() - 1)
 
     def of(self, start: int = 0, stop: int | None = None) -> FoldOfRow:
         """The folds of some rows, all by default."""
         stop = self.rows if stop is None else stop
         if self.labels is not None:
             return self.labels[start - self.first : stop - self.first]
+        if self.seed is not None:
+            return self._scattered(start, stop)
         return (np.arange(start, stop, dtype=np.int64) * self.count // self.rows).astype(np.int16)
+
+    def _scattered(self, start: int, stop: int) -> FoldOfRow:
+        first, dealt = self._blocks(start, stop)
+        begin = first * self.block
+        return np.repeat(dealt, self.block)[start - begin : stop - begin]
+
+    def _blocks(self, start: int, stop: int) -> tuple[int, FoldOfRow]:
+        """The first of the blocks that some rows are in, and the folds of these blocks."""
+        size, count, seed = self.block, self.count, self.seed or 0
+        first, after = start // size, -(-stop // size)
+        begin, end = first // count * count, -(-after // count) * count
+        keys = row_keys(begin, end, seed + _STREAM).reshape(-1, count)
+        # The order of random keys: a permutation of the folds for every `count` blocks.
+        dealt = np.argsort(keys, axis=1, kind="stable").astype(np.int16).reshape(-1)
+        return first, dealt[first - begin : after - begin]
 
     def split(self, start: int, stop: int) -> Iterator[tuple[int, Chosen]]:
         """Each fold among some rows, and where: a slice if its rows are consecutive, else numbers.
 
         They are counted from `start`.
         """
-        if self.labels is None:
+        if self.labels is None and self.seed is None:
             for fold in range(start * self.count // self.rows, self.count):
                 first, after = (-(-f * self.rows // self.count) for f in (fold, fold + 1))
                 if first >= stop:
@@ -50,11 +99,27 @@ class Folds:
                 if after > first:
                     yield fold, slice(max(first, start) - start, min(after, stop) - start)
             return
+        if self.labels is None:
+            yield from self._split_blocks(start, stop)
+            return
         labels = self.of(start, stop)
         for fold in np.unique(labels[labels >= 0]):
             where = np.flatnonzero(labels == fold)
             run = slice(int(where[0]), int(where[-1]) + 1)
             yield int(fold), run if run.stop - run.start == len(where) else where
+
+    def _split_blocks(self, start: int, stop: int) -> Iterator[tuple[int, Chosen]]:
+        first, dealt = self._blocks(start, stop)
+        order = np.argsort(dealt, kind="stable")
+        within = np.arange(self.block) + first * self.block - start
+        ends = np.searchsorted(dealt[order], np.arange(self.count + 1))
+        for fold, (begin, end) in enumerate(pairwise(ends)):
+            where = (order[begin:end, None] * self.block + within).reshape(-1)
+            where = where[slice(*np.searchsorted(where, (0, stop - start)))]
+            if len(where) == stop - start:
+                yield fold, slice(0, stop - start)
+            elif len(where):
+                yield fold, where
 
     def within(self, start: int, stop: int) -> Folds:
         """The same folds, knowing of no rows but these: what a worker is sent."""
@@ -64,9 +129,11 @@ class Folds:
 
     def last_rows(self, start: int, stop: int) -> dict[int, int]:
         """Of the rows of a range, the last of each fold that has one there."""
-        if self.labels is None:
+        if self.labels is None and self.seed is None:
             ends = [-(-(fold + 1) * self.rows // self.count) - 1 for fold in range(self.count)]
             return {fold: min(end, stop - 1) for fold, end in enumerate(ends)}
+        if self.labels is None:  # every fold is among the last blocks
+            start = max(start, stop - 2 * self.count * self.block)
         folds, back = np.unique(self.of(start, stop)[::-1], return_index=True)
         return {int(fold): stop - 1 - int(i) for fold, i in zip(folds, back)}
 
@@ -74,13 +141,23 @@ class Folds:
         """The same folds without the rows that are not to be kept."""
         return replace(self, labels=np.where(keep, self.of(), np.int16(-1)))
 
+    def in_runs(self) -> Folds:
+        """As many folds of the same rows, in runs of consecutive rows."""
+        runs = Folds(self.rows, self.count)
+        return runs if self.labels is None else runs.only(self.of() >= 0)
 
-def assign_folds(rows: int, folds: int, groups: ArrayLike | None = None) -> Folds:
-    """Deal rows out to folds: by groups if there are any, else in runs of rows."""
+
+def assign_folds(
+    rows: int, folds: int, groups: ArrayLike | None = None, seed: int | None = 0
+) -> Folds:
+    """Deal rows out to folds: by groups if there are any, else in blocks scattered by a seed.
+
+    Without groups and seed, folds are runs of consecutive rows.
+    """
     if folds < 1 or folds > np.iinfo(np.int16).max:
         raise InputError(f"folds is {folds}; give a number from 1 to {np.iinfo(np.int16).max}")
     if groups is None:
-        return Folds(rows, folds)
+        return Folds(rows, folds, seed=seed)
     return Folds(rows, folds, group_folds(groups, rows, folds), grouped=True)
 
 

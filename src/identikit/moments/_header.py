@@ -10,13 +10,14 @@ from typing import Any
 
 from identikit._version import __version__
 from identikit.errors import InputError
+from identikit.moments._folds import RULES
 from identikit.moments._moments import Moments, Shard
 
 #: Files of format 1 have neither extremes nor a count of distinct rows; they are read all the same.
 FORMAT, NUMBER = "identikit-moments", 2
 
-#: The words for ``Moments.grouped``.
-FOLD_RULES = {True: "whole groups of rows", False: "runs of consecutive rows", None: None}
+#: The words for ``Moments.rule``.
+FOLD_RULES: dict[str | None, str | None] = {None: None} | dict(RULES)
 
 DIGEST_BYTES = 16
 _SIZES = {"F64": 8, "U64": 8, "U8": 1}
@@ -50,7 +51,7 @@ class Header:
         Of each view.
     counts : tuple of int
         Rows of each fold.
-    grouped, seed, dropped, shards
+    rule, seed, dropped, shards
         As of `Moments`.
     sample_size, sample_rows : int
         How many rows the sample may have, and has.
@@ -71,7 +72,7 @@ class Header:
     widths: tuple[int, ...]
     eps: tuple[float, ...]
     counts: tuple[int, ...]
-    grouped: bool | None
+    rule: str | None
     seed: int | None
     dropped: int
     shards: tuple[Shard, ...]
@@ -97,7 +98,7 @@ class Header:
             moments.widths,
             moments.eps,
             tuple(part.count for part in moments.parts),
-            moments.grouped,
+            moments.rule,
             moments.seed,
             moments.dropped,
             moments.shards,
@@ -119,7 +120,7 @@ class Header:
             "views": [{"name": n, "width": w, "eps": e} for n, w, e in views],
             "rows": self.rows,
             "folds": list(self.counts),
-            "fold_rule": FOLD_RULES[self.grouped],
+            "fold_rule": FOLD_RULES[self.rule],
             "dropped": self.dropped,
             "sample": {"seed": self.seed, "size": self.sample_size, "rows": self.sample_rows},
             "turned": self.turned,
@@ -207,7 +208,7 @@ def _checked(document: Any) -> Header:
         widths=tuple(_whole(view, "width", 1) for view in views),
         eps=tuple(_spacing(view) for view in views),
         counts=tuple(_whole(document["folds"], fold) for fold in range(len(document["folds"]))),
-        grouped=next((key for key, words in FOLD_RULES.items() if words == rule), None),
+        rule=next((key for key, words in FOLD_RULES.items() if words == rule), None),
         seed=sample["seed"],
         dropped=_whole(document, "dropped"),
         shards=tuple(_shard(shard, len(views)) for shard in document["shards"]),
@@ -221,7 +222,7 @@ def _checked(document: Any) -> Header:
     )
     _expect(bool(header.counts), document, "folds")
     _expect(header.rows == _whole(document, "rows"), document, "rows")
-    _expect(FOLD_RULES[header.grouped] == rule, document, "fold_rule")
+    _expect(FOLD_RULES[header.rule] == rule, document, "fold_rule")
     _expect(header.seed is None or type(header.seed) is int, sample, "seed")
     _expect(header.sample_rows <= min(header.sample_size, header.rows), document, "sample")
     _expect(type(header.turned) is bool, document, "turned")

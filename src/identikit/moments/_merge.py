@@ -69,7 +69,7 @@ def _differences(header: Header, first: Header, renamed: bool) -> list[str]:
         words.append(f"they have {_listed(header.widths)} columns, not {_listed(first.widths)}")
     if len(header.counts) != len(first.counts):
         words.append(f"it has {len(header.counts)} folds, not {len(first.counts)}")
-    rules = header.grouped, first.grouped
+    rules = header.rule, first.rule
     if None not in rules and rules[0] != rules[1]:
         words.append(f"its folds are {FOLD_RULES[rules[0]]}, not {FOLD_RULES[rules[1]]}")
     return words

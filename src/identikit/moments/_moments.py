@@ -24,6 +24,7 @@ from identikit._linalg import (
 from identikit.errors import InputError
 from identikit.moments._distinct import Distinct
 from identikit.moments._extremes import Extremes
+from identikit.moments._folds import RULES
 from identikit.moments._part import Layout, Part, merge, moved
 from identikit.moments._sample import RowSample
 
@@ -58,8 +59,8 @@ class Moments:
         How many rows were left out for a value that was not finite.
     shards : tuple of Shard
         What was read, where that was digested, so that nothing is counted twice.
-    grouped : bool or None
-        Whether folds are whole groups of rows, and not runs of rows; None if nobody said.
+    rule : str or None
+        How rows were dealt out to folds, a key of `RULES`; None if nobody said.
     seed : int or None
         Of the row sample; None if nobody said, or if merged moments had several.
     extremes : Extremes or None
@@ -75,7 +76,7 @@ class Moments:
     sample: RowSample
     dropped: int = 0
     shards: tuple[Shard, ...] = ()
-    grouped: bool | None = None
+    rule: str | None = None
     seed: int | None = None
     extremes: Extremes | None = None
     distinct: Distinct | None = None
@@ -90,6 +91,11 @@ class Moments:
     def folds(self) -> int:
         """Number of folds."""
         return len(self.parts)
+
+    @property
+    def grouped(self) -> bool | None:
+        """Whether folds are whole groups of rows; None if nobody said."""
+        return None if self.rule is None else self.rule == "groups"
 
     @property
     def rows(self) -> int:
@@ -270,10 +276,11 @@ class Moments:
                 f"these moments do not fit together: widths {self.widths} and {other.widths}, "
                 f"{self.folds} and {other.folds} folds; both must be the same"
             )
-        if None not in (self.grouped, other.grouped) and self.grouped != other.grouped:
+        if self.rule is not None and other.rule is not None and self.rule != other.rule:
             raise InputError(
-                "these moments do not fit together: the folds of one are whole groups of rows, "
-                "those of the other are runs of rows; read both with groups, or both without"
+                f"these moments do not fit together: the folds of one are {RULES[self.rule]}, "
+                f"those of the other {RULES[other.rule]}; read both in the same way, with groups "
+                "or without"
             )
         if self.layout.roots is None and other.layout.roots is not None:
             return replace(other + self, names=self.names)
@@ -294,7 +301,7 @@ class Moments:
             self.sample + other.sample,
             self.dropped + other.dropped,
             self.shards + other.shards,
-            self.grouped if self.grouped == other.grouped else None,
+            self.rule if self.rule == other.rule else None,
             self.seed if self.seed == other.seed else None,
             distinct=self.distinct + other.distinct if whole else None,  # type: ignore[operator]
         )

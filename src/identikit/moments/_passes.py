@@ -120,7 +120,7 @@ def read_moments(
         names=tuple(source.name for source in sources),
         eps=tuple(source.eps for source in sources),
         seed=seed,
-        grouped=folds.grouped,
+        rule=folds.rule,
         shards=(Shard(folds.rows, digests),) if digests else (),
     )
 

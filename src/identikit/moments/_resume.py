@@ -98,6 +98,7 @@ def fingerprint(
         "the number of rows": folds.rows,
         "the number of folds": folds.count,
         "the groups": None if folds.labels is None else _digest(folds.labels.data),
+        "how rows are dealt out to folds": folds.rule,
         "the seed": seed,
         "the size of the row sample": sample,
         "leaving out rows that are not finite": drop_nonfinite,

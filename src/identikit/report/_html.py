@@ -77,6 +77,7 @@ def _card(audit: Audit, pair: Pair, index: int) -> dict[str, Any]:
         "pair": pair,
         "standing": standing(pair),
         "error": with_interval(pair.error, pair.interval),
+        "blocked": pair.blocked and with_interval(pair.blocked.error, pair.blocked.interval),
         "held_out_interval": None if held_out is None else [number(end) for end in held_out],
         "ladder": [
             (

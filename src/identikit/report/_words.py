@@ -95,6 +95,13 @@ def compose(
     error = _error(verdict.error, verdict.interval)
     over = f"over {rows:,} rows"
     worst = f"the worst pair ({a}, {b})"
+    if verdict.order_only:
+        who = f"the views {a} and {b}" if views == 2 else worst
+        return (
+            f"All that {who} clearly share is the order of their rows: {over}, a linear map leaves "
+            f"{error}, but views that are sorted, drift or come in classes together would agree as "
+            "well if no row had to do with its partner."
+        )
     if verdict.group == UNRELATED:
         if views == 2:
             return (

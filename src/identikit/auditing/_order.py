@@ -1,0 +1,193 @@
+"""What the order of the rows tells: whether rows depend on others, and if views share more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array, eigh
+
+#: Chance with which independent rows of a pair are taken for dependent ones, at most.
+LEVEL = 0.005
+
+#: How many times more the means of stretches of rows may vary than those of independent rows. At
+#: 1.5 an interval that takes rows for independent is a fifth too short.
+LARGEST = 1.5
+
+#: Effective values that a series has at least, (Σz²)²/Σz⁴; a third of the rows in normal scores.
+EVENTS = 8
+
+#: Blocks that tell whether a relation is more than the order, sets of random signs, and how many of
+#: these may do as well as the given ones.
+BLOCKS, SIGNS, AS_GOOD = 12, 999, 1
+
+#: Places of a block, and those left out after it, so that no short run of rows is in two blocks.
+PLACES, GAP = 4, 4
+
+#: What is left of four places without their mean and their slope.
+_CURVES = np.array([[1.0, -1.0, -1.0, 1.0], [-1.0, 3.0, -3.0, 1.0]]) / [[2.0], [np.sqrt(20.0)]]
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """Rows in their order, along the leading axes of every view.
+
+    Parameters
+    ----------
+    scores : tuple of array (n, k)
+        Of each view, largest variance first; NaN where a row is not finite.
+    excess : tuple of float
+        Of each view, see `excess`.
+    """
+
+    scores: tuple[Array, ...]
+    excess: tuple[float, ...]
+    _of_pairs: dict[tuple[int, int], float] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, scores: Sequence[Array]) -> Order:
+        """The order of rows whose leading axes are given."""
+        whole = [view[np.isfinite(view).all(axis=1)] for view in scores]
+        return cls(tuple(scores), tuple(excess(view, LEVEL / 3) for view in whole))
+
+    def dependence(self, i: int, j: int) -> float:
+        """How many times more stretches of rows vary than independent ones: 1 if not clearly more.
+
+        The largest `excess` of the views' leading axes, and of what each row adds to the error of
+        a linear map between them: ‖y − h(x)‖² − e²‖y‖², which is what intervals are about.
+        """
+        if (i, j) not in self._of_pairs:
+            x, y = self._both(i, j)
+            adds = np.stack([_adds(x, y), _adds(y, x)], axis=1)
+            self._of_pairs[i, j] = max(self.excess[i], self.excess[j], excess(adds, LEVEL / 3))
+        return self._of_pairs[i, j]
+
+    def dependent(self, i: int, j: int) -> bool:
+        """Whether the rows of two views clearly depend on others nearby."""
+        return self.dependence(i, j) > LARGEST
+
+    def stands_out(self, i: int, j: int) -> bool | None:
+        """Whether two views share more than a smooth function of the row number.
+
+        Two views that are sorted, drift, or come in the same classes, agree although no row of one
+        has to do with that row of the other. So they are looked at in blocks of four places, each
+        the mean of 1, 2, 4, … rows, less the block's mean and slope. If that is all they share,
+        the cross products of blocks, C_B = Σ x yᵀ over a block, are as often the one sign as the
+        other: ‖Σ C_B‖² must be larger than with all but one of 999 random sets of signs ± C_B,
+        which holds by chance in one of 500 cases whatever rows of a block have to do with each
+        other (a wild bootstrap, Wu 1986). And it must exceed their mean by twice as much as it does
+        for blocks that are shifted against each other, which it does not if what they share is
+        still smooth from block to block.
+
+        None if there are too few rows to tell.
+        """
+        x, y = self._both(i, j)
+        rows, rng, told = 1, np.random.default_rng(0), None
+        while len(x) // ((PLACES + GAP) * rows) >= BLOCKS:
+            told = _shares_blocks(_curves(x, rows), _curves(y, rows), rng)
+            if told:
+                return True
+            rows *= 2
+        return told
+
+    def _both(self, i: int, j: int) -> tuple[Array, Array]:
+        x, y = self.scores[i], self.scores[j]
+        finite = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1)
+        return x[finite], y[finite]
+
+
+def excess(series: Array, level: float = LEVEL) -> float:
+    """Largest power of slow changes over that of independent rows, where it is clearly above 1.
+
+    Each column's normal scores, which know of no outliers, have squared cosine coefficients
+    c_1², …, c_{n−1}², about χ²₁ each if the rows are exchangeable, whatever their distribution.
+    The mean of the first 1, 2, 4, …, n/4 of them is what the means of stretches of n, n/2, … rows
+    vary, and counts if a χ² variable exceeds it with a chance below level / (number of means).
+
+    Parameters
+    ----------
+    series : array (n, k)
+        In the order of the rows.
+    level : float
+        The chance that anything counts for independent rows, at most.
+    """
+    from scipy.fft import dct
+    from scipy.special import chdtrc
+
+    n = len(series)
+    scores = _normal_scores(series)
+    squares = np.square(scores)
+    events = squares.sum(axis=0) ** 2 / np.square(squares).sum(axis=0).clip(1e-300)
+    scores, events = scores[:, events >= EVENTS], events[events >= EVENTS]
+    if not len(events):
+        return 1.0
+    counts = 2 ** np.arange((n // 4).bit_length())
+    power = np.square(dct(scores, axis=0, norm="ortho")[1:])
+    power *= (n - 1) / power.sum(axis=0)
+    means = np.cumsum(power, axis=0)[counts - 1] / counts[:, None]
+    chance = chdtrc(counts[:, None], counts[:, None] * means) * means.size
+    # A few events that happen to be near each other tell nothing of shorter stretches.
+    counted = (chance < level) & (counts[:, None] <= 0.75 * events)
+    return float(means[counted].max(initial=1.0))
+
+
+def _normal_scores(series: Array) -> Array:
+    """Normal quantiles of the ranks of each column, centred; equal values have equal ones."""
+    from scipy.special import ndtri
+
+    n = len(series)
+    scores = np.empty(series.shape)
+    for column, values in zip(scores.T, series.T):
+        _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+        middle = np.cumsum(counts) - counts / 2
+        column[:] = ndtri(middle / n)[inverse]
+    return scores - scores.mean(axis=0) if n else scores
+
+
+def _adds(x: Array, y: Array) -> Array:
+    """What each row adds to the error of the best affine map."""
+    x, y = x - x.mean(axis=0), y - y.mean(axis=0)
+    gram = x.T @ x
+    ridge = 1e-6 * np.trace(gram) * np.eye(len(gram)) / max(len(gram), 1)
+    missed = np.square(y - x @ np.linalg.lstsq(gram + ridge, x.T @ y, rcond=None)[0]).sum(axis=1)
+    whole: Array = np.square(y).sum(axis=1)
+    result: Array = missed - missed.sum() / max(whole.sum(), 1e-300) * whole
+    return result
+
+
+def _curves(scores: Array, rows: int) -> Array:
+    """Blocks of four means of so many rows, less mean and slope: (blocks, 2, axes), white.
+
+    Blocks further out than the median are drawn in to it, so that no single jump decides.
+    """
+    blocks = len(scores) // ((PLACES + GAP) * rows)
+    few = scores[: (PLACES + GAP) * blocks * rows, : max(1, blocks // 6)]
+    means = few.reshape(blocks, PLACES + GAP, rows, -1)[:, :PLACES].mean(axis=2)
+    curves: Array = np.einsum("ct,btk->bck", _CURVES, means)
+    for _ in range(4):
+        flat = curves.reshape(2 * blocks, -1)
+        values, vectors = eigh(flat.T @ flat)
+        kept = values > 1e-10 * values.max(initial=0.0)
+        curves = (flat @ (vectors[:, kept] / np.sqrt(values[kept]))).reshape(blocks, 2, -1)
+        norms = np.sqrt(np.square(curves).sum(axis=(1, 2)))
+        median = np.median(norms)
+        curves *= np.divide(median, norms, out=np.ones(blocks), where=norms > median)[:, None, None]
+    return curves
+
+
+def _shares_blocks(x: Array, y: Array, rng: np.random.Generator) -> bool:
+    """Whether the cross products of blocks are no matter of chance, nor of a smooth change."""
+    blocks = len(x)
+    products = np.einsum("bci,bcj->bij", x, y).reshape(blocks, -1)
+    given = float(np.square(products.sum(axis=0)).sum())
+    signs: NDArray[np.float64] = rng.choice([-1.0, 1.0], size=(SIGNS, blocks))
+    by_chance = np.square(signs @ products).sum(axis=1)
+    if np.count_nonzero(by_chance >= given * (1 - 1e-9)) > AS_GOOD:
+        return False
+    left, right = np.conj(np.fft.rfft(x, axis=0)), np.fft.rfft(y, axis=0)
+    shifted = np.fft.irfft(np.einsum("fci,fcj->fij", left, right), blocks, axis=0)[1:]
+    mean = float(by_chance.mean())
+    return given - mean > 2 * (float(np.square(shifted).sum(axis=(1, 2)).max()) - mean)
