@@ -20,7 +20,7 @@ from identikit.inference import (
     held_out_cca,
 )
 from identikit.moments import Moments
-from identikit.similarity import MEASURES, cca, cka
+from identikit.similarity import cca, cka, score_measures
 
 #: Rows drawn in the report.
 DRAWN = 300
@@ -70,6 +70,7 @@ def compare(
         What the axes after ICA say, or why there are none.
     """
     found = ladder(moments, i, j, None if axes else AXIS_FREE)
+    measures = score_measures(moments, i, j, axes=axes)
     rungs = tuple(rung(name, *both) for name, both in found.items())
     group, chosen = choose_group(rungs, unshrunk_errors(moments, i, j))
     spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
@@ -98,11 +99,7 @@ def compare(
             rank=spectrum.rank,
         ),
         cka=CKASummary(biased.value, cka(moments, i, j, debiased=True).value, biased.chance),
-        measures={
-            name: measure(moments, i, j) if axes or measure.invariant_to in AXIS_FREE else None
-            for name, measure in MEASURES.items()
-            if name not in ("cca", "cka")
-        },
+        measures=measures,
         checks=tuple(
             check for check in run_checks(evidence) if axes or check.name not in OF_COLUMNS
         ),

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit import _files
+from identikit.similarity import Scored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,9 +134,10 @@ class View:
 class Pair:
     """All that an audit says of two views.
 
-    `correlations` is the canonical spectrum, `chance_edge` the largest correlation that independent
-    views would show; `points` (rows, 2 views, 2 axes) are the first canonical variates of a row
-    sample. `ica` is there if it was asked for and could be had.
+    `measures` has every registered measure beside its chance level, None where it would mean
+    nothing. `correlations` is the canonical spectrum, `chance_edge` the largest correlation that
+    independent views would show; `points` (rows, 2 views, 2 axes) are the first canonical variates
+    of a row sample. `ica` is there if it was asked for and could be had.
     """
 
     a: str
@@ -147,7 +149,7 @@ class Pair:
     ladder: tuple[Rung, ...]
     cca: CCASummary
     cka: CKASummary
-    measures: dict[str, float | None]
+    measures: dict[str, Scored | None]
     checks: tuple[Check, ...]
     correlations: NDArray[np.float64]
     chance_edge: float
@@ -172,7 +174,10 @@ class Pair:
             "ica": None if self.ica is None else self.ica.to_dict(),
             "cca": _plain(self.cca),
             "cka": _plain(self.cka),
-            "measures": dict(self.measures),
+            "measures": {
+                name: None if scored is None else _plain(scored)
+                for name, scored in self.measures.items()
+            },
             "warnings": self.warnings,
             "checks": [_plain(check) for check in self.checks],
         }
@@ -242,7 +247,9 @@ class Audit:
             row |= {f"error_{rung.group}": rung.error for rung in pair.ladder}
             if pair.ica is not None:
                 row |= {"error_ica": pair.ica.rung.error}
-            row |= {key: value for key, value in pair.measures.items() if key not in row}
+            for key, scored in pair.measures.items():
+                row.setdefault(key, None if scored is None else scored.value)
+                row[f"{key}_calibrated"] = None if scored is None else scored.calibrated
             row["warnings"] = len(pair.warnings)
             rows.append(row)
         return pd.DataFrame(rows)

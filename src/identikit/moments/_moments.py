@@ -16,6 +16,7 @@ from identikit._linalg import (
     inverse_or_zero,
     one_thread,
     rank_tolerance,
+    singular_values,
     standard_deviations,
     svd,
     whitening,
@@ -149,14 +150,21 @@ class Moments:
 
     def scales(self, view: int, without: int | None = None) -> Array:
         """Root of the diagonal of a view's scatter; 0 for a constant column."""
-        block = self._stored(view, view, without)
+        if without is not None:
+            return self.without(without).scales(view)
+        key = ("scales", view)
+        if key not in self._cache:
+            self._cache[key] = self._scales(view)
+        scales: Array = self._cache[key]
+        return scales
+
+    def _scales(self, view: int) -> Array:
+        block = self._stored(view, view)
         diagonal = np.diagonal(block)
         if self.layout.roots is not None:
             root = self.layout.roots[view]
             diagonal = np.einsum("ij,ij->j", root, block @ root)
-        return standard_deviations(
-            diagonal, self.centre(view, without), self.n(without), self.eps[view]
-        )
+        return standard_deviations(diagonal, self.centre(view), self.rows, self.eps[view])
 
     def varies(self, view: int) -> bool:
         """Whether the rows of a view differ by more than the rounding of their mean."""
@@ -175,18 +183,37 @@ class Moments:
         values, vectors = self._cache[key]
         return values, vectors
 
+    def without(self, fold: int) -> Moments:
+        """The moments of all folds but one, kept for the next pair of views.
+
+        The row sample does not know folds, and loses as large a part at random.
+        """
+        from identikit.moments._rest import Rest
+
+        key, sample = ("without", fold), self.sample.without(fold, self.folds)
+        if key not in self._cache:
+            parts = self.parts[:fold] + self.parts[fold + 1 :]
+            self._cache[key] = Rest(
+                self.names, self.eps, self.layout, parts, sample, grouped=self.grouped
+            )
+        # Moments that differ in their sample only share what is kept.
+        rest: Moments = self._cache[key]
+        return rest if rest.sample is sample else replace(rest, sample=sample)
+
     def sample_of(self, view: int) -> Array:
         """The stored row sample of one view."""
         return self.sample.rows[:, self.layout.columns[view]]
 
     def whiten(self, view: int, without: int | None = None) -> Whitening:
         """Rank-aware whitening of a view, in the *stored* coordinates."""
-        key = ("whiten", view, without)
+        if without is not None:
+            return self.without(without).whiten(view)
+        key = ("whiten", view)
         if key not in self._cache:
             root = None if self.layout.roots is None else self.layout.roots[view]
-            tolerance = rank_tolerance(self.n(without), self.widths[view], self.eps[view])
+            tolerance = rank_tolerance(self.rows, self.widths[view], self.eps[view])
             self._cache[key] = whitening(
-                self._stored(view, view, without), root, self.scales(view, without), tolerance
+                self._stored(view, view), root, self.scales(view), tolerance
             )
         result: Whitening = self._cache[key]
         return result
@@ -237,6 +264,10 @@ class Moments:
             last = (i, j), svd(self.coherence(i, j))
             self._cache["canonical"] = last
         return last[1]
+
+    def canonical_correlations(self, i: int, j: int) -> Array:
+        """Singular values of the coherence, without directions."""
+        return singular_values(self.coherence(i, j))
 
     def norm_products(self) -> Array:
         """[i, j] = Σ ‖x_i‖² ‖x_j‖² over all rows, centred on the overall means."""

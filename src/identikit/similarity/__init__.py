@@ -15,6 +15,7 @@ from identikit.similarity._procrustes import Procrustes, procrustes
 from identikit.similarity._pwcca import PWCCA, pwcca
 from identikit.similarity._r2 import R2, r2
 from identikit.similarity._registry import MEASURES, Measure, discover, measure
+from identikit.similarity._scored import Scored, calibrate, null_laws, score, score_measures
 from identikit.similarity._spearman_mcc import spearman_mcc
 from identikit.similarity._svcca import SVCCA, svcca
 
@@ -30,15 +31,20 @@ __all__ = [
     "Measure",
     "MutualKNN",
     "Procrustes",
+    "Scored",
+    "calibrate",
     "cca",
     "cka",
     "mcc",
     "measure",
     "mutual_knn",
+    "null_laws",
     "pls_svd",
     "procrustes",
     "pwcca",
     "r2",
+    "score",
+    "score_measures",
     "spearman_mcc",
     "svcca",
 ]
