@@ -61,19 +61,24 @@ class Null:
 
     def quantile(self, level: float) -> float:
         """The score that this share of independent views stay below."""
+        return float(self.quantiles(np.array(level)))
+
+    def quantiles(self, levels: Array) -> Array:
+        """`quantile` of many levels."""
         from scipy.special import gammainccinv, gammaincinv, ndtr, ndtri, stdtrit
 
         if self.sd == 0.0:
-            return self.mean
+            return np.full(levels.shape, self.mean)
         if self.draws:
-            score = float(stdtrit(self.draws - 1, level)) * math.sqrt(1 + 1 / self.draws)
-            level = float(ndtr(score))
+            scores = stdtrit(self.draws - 1, levels) * math.sqrt(1 + 1 / self.draws)
+            levels = ndtr(scores)
         g = self.skewness
         if abs(g) < FLAT:
-            return self.mean + self.sd * float(ndtri(level))
-        inverse = gammaincinv if g > 0 else gammainccinv
-        shape = 4 / g**2
-        return self.mean + self.sd * g / 2 * (float(inverse(shape, level)) - shape)
+            z = ndtri(levels)
+        else:
+            inverse, shape = gammaincinv if g > 0 else gammainccinv, 4 / g**2
+            z = g / 2 * (inverse(shape, levels) - shape)
+        return np.asarray(self.mean + self.sd * z, dtype=np.float64)
 
     def _gamma_tail(self, z: float) -> float:
         """The tail of a standardised value."""

@@ -15,7 +15,7 @@ from identikit.similarity._procrustes import Procrustes, procrustes
 from identikit.similarity._pwcca import PWCCA, pwcca
 from identikit.similarity._r2 import R2, r2
 from identikit.similarity._registry import MEASURES, Measure, discover, measure
-from identikit.similarity._scored import Scored, calibrate, null_laws, score, score_measures
+from identikit.similarity._scored import Scored, calibrate, score_measures, scores_and_laws
 from identikit.similarity._spearman_mcc import spearman_mcc
 from identikit.similarity._svcca import SVCCA, svcca
 
@@ -38,13 +38,12 @@ __all__ = [
     "mcc",
     "measure",
     "mutual_knn",
-    "null_laws",
     "pls_svd",
     "procrustes",
     "pwcca",
     "r2",
-    "score",
     "score_measures",
+    "scores_and_laws",
     "spearman_mcc",
     "svcca",
 ]

@@ -40,8 +40,8 @@ class Measure:
     rows : bool
         Whether it looks at the stored row sample; all others are functions of the moments alone.
     null : callable, optional
-        ``null(moments, i, j)`` returns what independent views score, if there is a way to it that is
-        quicker than independent views (`inference.twins`, or `inference.shuffled` rows).
+        ``null(moments, i, j)`` returns what independent views score, where there is a quicker way
+        than drawing such views (`inference.twins`, or `inference.shuffled` rows).
     """
 
     name: str

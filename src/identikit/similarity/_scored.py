@@ -75,6 +75,19 @@ def score_measures(
     names : iterable of str, optional
         Only these measures.
     """
+    found = scores_and_laws(moments, i, j, axes=axes, names=names)
+    return {name: None if both is None else both[0] for name, both in found.items()}
+
+
+def scores_and_laws(
+    moments: Moments,
+    i: int | str = 0,
+    j: int | str = 1,
+    *,
+    axes: bool = True,
+    names: Iterable[str] | None = None,
+) -> dict[str, tuple[Scored, Null] | None]:
+    """`score_measures`, and of every measure the law that it was judged by."""
     i, j = moments.resolve(i), moments.resolve(j)
     wanted = MEASURES if names is None else {name: MEASURES[name] for name in names}
     values = {
@@ -85,7 +98,7 @@ def score_measures(
     nulls = null_laws(moments, i, j, there)
     rests = _leave_one_out(moments, i, j, there)
     return {
-        name: score(there[name], nulls[name], _interval(there[name], rests[name]))
+        name: (score(there[name], nulls[name], _interval(there[name], rests[name])), nulls[name])
         if name in nulls
         else None
         for name in values
@@ -151,11 +164,11 @@ def _leave_one_out(
 ) -> dict[str, list[float | None]]:
     """Every measure without each fold in turn; all of them of one fold before the next."""
     values: dict[str, list[float | None]] = {name: [] for name in names}
-    for fold, part in enumerate(moments.parts):
-        if part.count:
-            rest = moments.without(fold)
-            for name, found in values.items():
-                found.append(MEASURES[name](rest, i, j))
+    folds = [fold for fold, part in enumerate(moments.parts) if part.count]
+    for fold in folds if len(folds) > 1 else ():
+        rest = moments.without(fold)
+        for name, found in values.items():
+            found.append(MEASURES[name](rest, i, j))
     return values
 
 
