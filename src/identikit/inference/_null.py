@@ -71,7 +71,7 @@ class Null:
             return np.full(levels.shape, self.mean)
         if self.draws:
             scores = stdtrit(self.draws - 1, levels) * math.sqrt(1 + 1 / self.draws)
-            levels = ndtr(scores)
+            levels = np.asarray(ndtr(scores), dtype=np.float64)
         g = self.skewness
         if abs(g) < FLAT:
             z = ndtri(levels)
