@@ -136,7 +136,7 @@ class Layers:
         )
 
     def _repr_html_(self) -> str:
-        html: str = self.table.to_html(index=False, float_format="%.3f")
+        html: str = self.table.round(3).to_html(index=False)
         return html
 
     def to_dict(self) -> dict[str, Any]:

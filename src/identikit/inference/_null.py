@@ -74,10 +74,9 @@ class Null:
             levels = np.asarray(ndtr(scores), dtype=np.float64)
         g = self.skewness
         if abs(g) < FLAT:
-            z = ndtri(levels)
-        else:
-            inverse, shape = gammaincinv if g > 0 else gammainccinv, 4 / g**2
-            z = g / 2 * (inverse(shape, levels) - shape)
+            return np.asarray(self.mean + self.sd * ndtri(levels), dtype=np.float64)
+        inverse, shape = gammaincinv if g > 0 else gammainccinv, 4 / g**2
+        z = g / 2 * (inverse(shape, levels) - shape)
         return np.asarray(self.mean + self.sd * z, dtype=np.float64)
 
     def _gamma_tail(self, z: float) -> float:
