@@ -116,9 +116,15 @@ def test_twins_keep_what_a_view_is_by_itself() -> None:
         r = np.linalg.svd(coherence, compute_uv=False)
         np.testing.assert_allclose(twin.canonical(0, 1)[1], r, atol=1e-12)
         np.testing.assert_allclose(ik.cca(twin).correlations, r, atol=1e-12)
-    # The seed is fixed, and draws that were kept are the same.
-    again = [ik.procrustes(twin).value for twin in twins(moments, 1, 2)]
-    assert again == [ik.procrustes(twin).value for twin in drawn]
+    # The seed is fixed, and draws that are kept, where there is room for them, are the same.
+    values = [ik.procrustes(twin).value for twin in drawn]
+    assert "draws" not in moments._cache
+    assert [ik.procrustes(twin).value for twin in twins(moments, 1, 2)] == values
+    many = ik.accumulate([Y, X, Y, *rng.normal(size=(3, 200, 50))], sample=0)
+    for _ in range(2):
+        again = [ik.procrustes(twin).value for twin in twins(many, 1, 2)]
+        np.testing.assert_allclose(again, values, rtol=1e-9)
+        assert many._cache["draws"][0] == (5, 7)
 
 
 def test_twins_of_views_in_stored_coordinates() -> None:
@@ -263,8 +269,6 @@ def assert_calibrated(shape: tuple[int, int, int, str, str], count: int) -> None
             assert within_binomial_limits(hits, count, level), (name, level, hits)
         beyond = sum(scored.calibrated > 0 for scored in scores)
         assert beyond == np.sum(p < 0.05), name  # one threshold for both
-        below = sum(scored.value < scored.band[0] for scored in scores)
-        assert within_binomial_limits(below, count, 0.05), (name, below)
 
 
 def test_independent_views_score_by_chance() -> None:
@@ -348,10 +352,8 @@ def test_wide_views_keep_little_a_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y = related(np.random.default_rng(0), 200)
     before = score_measures(ik.accumulate([X, Y]))
     monkeypatch.setattr("identikit.moments._rest.NARROW_PAIR", 2)
-    monkeypatch.setattr("identikit.inference._independent.NULL_BYTES", 0)
     moments = ik.accumulate([X, Y])
     after = score_measures(moments)
-    assert "draws" not in moments._cache
     for name in MEASURES:
         for key, value in asdict(before[name]).items():
             assert asdict(after[name])[key] == pytest.approx(value, rel=1e-6, abs=1e-9), name

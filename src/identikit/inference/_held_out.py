@@ -48,7 +48,9 @@ def held_out_cca(moments: Moments, i: int | str = 0, j: int | str = 1) -> HeldOu
 
 def _fold(moments: Moments, i: int, j: int, fold: int) -> float:
     """Mean correlation on one fold of the canonical variates found on the others."""
-    left, _, right = moments.without(fold).canonical(i, j)
+    rest = moments.without(fold)
+    left, _, right = rest.canonical(i, j)
+    rest.release()
     cross = np.einsum(
         "ac,ab,bc->c", left, moments.coherence(i, j, fold, fold), right.T, optimize=True
     )

@@ -9,13 +9,13 @@ import numpy as np
 
 from identikit._linalg import Array, Whitening, one_thread, svd
 from identikit.moments import Moments
-from identikit.moments._memory import MOST_DRAWS, NULL_BYTES
+from identikit.moments._memory import DRAWS_SHARE
 from identikit.moments._part import Layout, Part
 from identikit.moments._sample import RowSample
 
-#: The fewest draws, and the cost beyond which there are fewer than MOST_DRAWS: p q min(p, q) of one
+#: Draws for few columns, for many, and the cost beyond which there are fewer: p q min(p, q) of one
 #: draw times their number. What many columns sum up varies little, so few draws know it.
-LEAST, COST = 10, 5e7
+MOST, LEAST, COST = 99, 10, 5e7
 
 Draw = tuple[Array, tuple[Array, Array, Array]]
 
@@ -26,7 +26,7 @@ def number_of_draws(p: int, q: int) -> int:
     >>> [number_of_draws(d, d) for d in (8, 64, 100, 256)]
     [99, 99, 50, 10]
     """
-    return int(np.clip(COST / max(p * q * min(p, q), 1), LEAST, MOST_DRAWS))
+    return int(np.clip(COST / max(p * q * min(p, q), 1), LEAST, MOST))
 
 
 def coherence_draw(rng: np.random.Generator, N: int, p: int, q: int) -> Array:
@@ -128,7 +128,8 @@ def _draws(moments: Moments, p: int, q: int) -> Iterator[Draw]:
         return
     # One slot: of many shapes the last. It makes room before it is filled again.
     moments._cache.pop("draws", None)
-    few = 8 * K * (p * q + (p + q) * min(p, q)) <= NULL_BYTES
+    room = DRAWS_SHARE * moments.folds * sum(moments.widths) ** 2
+    few = K * (p * q + (p + q) * min(p, q)) <= room
     rng, done = np.random.default_rng(0), []
     for _ in range(K):
         with one_thread(max(p, q)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,12 @@ from identikit._linalg import (
     whitening,
 )
 from identikit.errors import InputError
+from identikit.moments._memory import NARROW_PAIR
 from identikit.moments._part import Layout, Part, merge, moved
 from identikit.moments._sample import RowSample
+
+if TYPE_CHECKING:
+    from identikit.moments._rest import Rest
 
 
 @dataclass(frozen=True)
@@ -183,22 +187,24 @@ class Moments:
         values, vectors = self._cache[key]
         return values, vectors
 
-    def without(self, fold: int) -> Moments:
+    def without(self, fold: int) -> Rest:
         """The moments of all folds but one, kept for the next pair of views.
 
         The row sample does not know folds, and loses as large a part at random.
         """
         from identikit.moments._rest import Rest
 
-        key, sample = ("without", fold), self.sample.without(fold, self.folds)
+        kept = max(self.widths) <= NARROW_PAIR
+        key, sample = ("without", fold), self.sample.without(fold, self.folds, keep=kept)
         if key not in self._cache:
             parts = self.parts[:fold] + self.parts[fold + 1 :]
+            nothing = RowSample(0, self.sample.keys[:0], self.sample.rows[:0])
             self._cache[key] = Rest(
-                self.names, self.eps, self.layout, parts, sample, grouped=self.grouped
+                self.names, self.eps, self.layout, parts, nothing, grouped=self.grouped
             )
         # Moments that differ in their sample only share what is kept.
-        rest: Moments = self._cache[key]
-        return rest if rest.sample is sample else replace(rest, sample=sample)
+        rest: Rest = self._cache[key]
+        return replace(rest, sample=sample)
 
     def sample_of(self, view: int) -> Array:
         """The stored row sample of one view."""

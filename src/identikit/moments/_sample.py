@@ -52,13 +52,16 @@ class RowSample:
     rows: Array
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
-    def without(self, part: int, parts: int) -> RowSample:
+    def without(self, part: int, parts: int, *, keep: bool = True) -> RowSample:
         """All rows but one of so many parts, which are dealt in the (random) order of the keys."""
         key = ("without", part, parts)
-        if key not in self.cache:
-            kept = np.arange(len(self.keys)) % parts != part
-            self.cache[key] = RowSample(self.size, self.keys[kept], self.rows[kept])
-        rest: RowSample = self.cache[key]
+        if key in self.cache:
+            rest: RowSample = self.cache[key]
+            return rest
+        there = np.arange(len(self.keys)) % parts != part
+        rest = RowSample(self.size, self.keys[there], self.rows[there])
+        if keep:
+            self.cache[key] = rest
         return rest
 
     def __add__(self, other: RowSample) -> RowSample:

@@ -75,7 +75,8 @@ def _neighbours(moments: Moments, view: int, k: int) -> NDArray[np.intp]:
         squares = np.einsum("ij,ij->i", X, X)
         distances = squares[:, None] + squares - 2 * (X @ X.T)
         np.fill_diagonal(distances, np.inf)
-        cache[key] = np.argpartition(distances, k - 1, axis=1)[:, :k]
+        # A copy, or all the rest of the order would be kept with it.
+        cache[key] = np.argpartition(distances, k - 1, axis=1)[:, :k].copy()
     nearest: NDArray[np.intp] = cache[key]
     return nearest
 

@@ -27,7 +27,8 @@ class Scored:
     chance : float
         The mean for independent views with the same rows, widths and spectra.
     band : (float, float)
-        95 % of independent views score above its lower end, and 95 % below its upper end τ.
+        95 % of independent views score below its upper end τ, and about 95 % above its lower end,
+        which is coarse where the law is very skewed.
     interval : (float, float) or None
         95 %, by the delete-one-fold jackknife: of what the measure says of so many such rows. For
         measures on the row sample its parts stand in for the folds. None if a fold's absence leaves
@@ -169,6 +170,7 @@ def _leave_one_out(
         rest = moments.without(fold)
         for name, found in values.items():
             found.append(MEASURES[name](rest, i, j))
+        rest.release()
     return values
 
 
