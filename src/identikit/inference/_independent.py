@@ -17,7 +17,7 @@ from identikit.moments._sample import RowSample
 #: draw times their number. What many columns sum up varies little, so few draws know it.
 MOST, LEAST, COST = 99, 10, 5e7
 
-Draw = tuple[Array, tuple[Array, Array, Array]]
+Draw = tuple[Array, Array, Array]
 
 
 def number_of_draws(p: int, q: int) -> int:
@@ -104,8 +104,9 @@ def twins(moments: Moments, i: int, j: int) -> Iterator[Moments]:
     shared = _alone(moments, i, j)
     left, right = (moments.loadings(view) for view in (i, j))
     p, q = len(left), len(right)
-    for C, decomposed in _draws(moments, p, q) if p and q else ():
+    for decomposed in _draws(moments, p, q) if p and q else ():
         with one_thread(max(p, q)):
+            C = (decomposed[0] * decomposed[1]) @ decomposed[2]
             cross = left.T @ C @ right
         cache = {**shared._cache, "canonical": ((0, 1), decomposed)}
         yield Twins(
@@ -121,6 +122,7 @@ def twins(moments: Moments, i: int, j: int) -> Iterator[Moments]:
 
 
 def _draws(moments: Moments, p: int, q: int) -> Iterator[Draw]:
+    """Singular value decompositions of draws."""
     N, K = moments.rows - 1, number_of_draws(p, q)
     kept = moments._cache.get("draws")
     if kept is not None and kept[0] == (p, q):
@@ -129,12 +131,11 @@ def _draws(moments: Moments, p: int, q: int) -> Iterator[Draw]:
     # One slot: of many shapes the last. It makes room before it is filled again.
     moments._cache.pop("draws", None)
     room = DRAWS_SHARE * moments.folds * sum(moments.widths) ** 2
-    few = K * (p * q + (p + q) * min(p, q)) <= room
+    few = K * (p + q) * min(p, q) <= room
     rng, done = np.random.default_rng(0), []
     for _ in range(K):
         with one_thread(max(p, q)):
-            C = coherence_draw(rng, N, p, q)
-        draw = C, svd(C)
+            draw = svd(coherence_draw(rng, N, p, q))
         if few:
             done.append(draw)
         yield draw

@@ -37,7 +37,7 @@ NARROW_PAIR, FOLD_WORK = 256, 6
 
 #: Draws of independent views are kept for the next pair if they take no more than this share of
 #: what the scatter matrices of all views take.
-DRAWS_SHARE = 0.1
+DRAWS_SHARE = 0.2
 
 #: Square matrices as wide as the sample has rows, while neighbours are looked for.
 SAMPLE_WORK = 4
@@ -61,7 +61,7 @@ def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
     """Bytes that an audit takes at its peak, if views of these widths share a pass.
 
     For f folds, widths d and D = Σ d: while rows are read, 8 (f + 2) D², a scatter a fold and two
-    to merge; while views are compared, 8 (1.1 f D² + (f + 3) Σ d² + max(22 d², 4 s²)), of each view
+    to merge; while views are compared, 8 (1.2 f D² + (f + 3) Σ d² + max(22 d², 4 s²)), of each view
     its whitenings without each fold, its scatter and its principal axes, and the work on the widest
     pair or on the distances of s rows; for views up to 256 columns also the principal axes
     without each fold, f Σ d², 6 f d² for the pair, and the sample and its ranks without each part
