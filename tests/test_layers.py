@@ -102,19 +102,22 @@ def test_correlations_that_cannot_be_are_met_by_the_nearest() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("measure", ["cka", "cca", "procrustes", "mutual_knn"])
-def test_independent_models_have_no_match(measure: str) -> None:
-    """Of 150 pairs of independent models whose layers are alike, 0 to 6 % + 4 deviations match.
+@pytest.mark.parametrize(
+    ("measure", "count"), [("cka", 400), ("cca", 60), ("procrustes", 60), ("mutual_knn", 60)]
+)
+def test_independent_models_have_no_match(measure: str, count: int) -> None:
+    """Of independent models whose layers are alike, no more than 5 % and four deviations match.
 
-    What is said of dependence is on the safe side for measures other than CKA.
+    For CKA, whose dependence is known, no fewer than that either.
     """
     rng = np.random.default_rng(0)
     hits = 0
-    for _ in range(150):
+    for _ in range(count):
         a, b = (chain(rng, rng.normal(size=(120, 5)), 4) for _ in range(2))
         hits += bool(ik.layers(a, b, measure=measure, folds=2))
-    assert hits <= 0.05 * 150 + 4 * np.sqrt(0.05 * 0.95 * 150)
-    assert hits >= 1 or measure != "cka"
+    deviation = np.sqrt(0.05 * 0.95 * count)
+    assert hits <= 0.05 * count + 4 * deviation
+    assert hits >= 0.05 * count - 4 * deviation or measure != "cka", hits
 
 
 # The result.
