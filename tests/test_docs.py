@@ -64,7 +64,7 @@ def test_the_measure_of_the_contributing_guide_works_in_one_file(tmp_path):
         "X = np.random.default_rng(0).normal(size=(100, 3))\n"
         "m = ik.accumulate([X, X @ np.diag([1, 2, 3])])\n"
         "assert abs(s.rv(m).value - ik.cka(m).value) < 1e-12\n"
-        "print(ik.audit([X, 2 * X]).comparisons[0].measures['rv'])\n"
+        "print(ik.audit([X, 2 * X]).comparisons[0].measures['rv'].value)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True

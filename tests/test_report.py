@@ -397,8 +397,13 @@ def test_page_shows_every_number_of_the_audit():
     audit = unequal_widths()
     words = " ".join(Page(html(audit)).text)
     pair = audit.comparisons[0]
-    for value in (pair.cca.mean, pair.cca.held_out, pair.cka.debiased, *pair.measures.values()):
+    for value in (pair.cca.mean, pair.cca.held_out, pair.cka.debiased):
         assert f"{value:.3f}" in words
+    for measure in pair.measures.values():
+        ends = "({:.3f} to {:.3f})"
+        shown = [f"{measure.value:.3f}", ends.format(*measure.interval), f"{measure.chance:.3f}"]
+        shown += [ends.format(*measure.band), f"{measure.calibrated:.3f}", "<0.001"]
+        assert " ".join(shown) in re.sub(r"\s+", " ", words)
     assert "0.30 (0.28 to 0.32)" in re.sub(r"\s+", " ", words)  # a predicts b
     assert "300" in words
     assert all(key in words for key in pair.measures)

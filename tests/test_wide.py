@@ -438,8 +438,8 @@ def test_a_budget_for_two_columns_at_least():
     ("budget", "words"),
     [
         (10**12, "All views were read in one pass."),
-        (20 * 10**6, r"The views were read in 6 passes over pairs, as all of them at once would "
-         r"take 26\.\d MB of memory, and 20\.0 MB may be used\."),
+        (30 * 10**6, r"The views were read in 6 passes over pairs, as all of them at once would "
+         r"take 4\d\.\d MB of memory, and 30\.0 MB may be used\."),
         (8 * 10**6, r"Of 4 views, 4 were reduced to \d+ dimensions or less, as all .*; then they "
          r"were read in 6 passes over pairs\."),
     ],
@@ -492,10 +492,9 @@ def assert_pairs_agree(reduced, reference, tol):
     close([a.cca.mean, a.cca.held_out], [b.cca.mean, b.cca.held_out], tol)
     close([a.cka.value, a.cka.debiased], [b.cka.value, b.cka.debiased], tol)
     for name, measure in MEASURES.items():
-        if name in ("cca", "cka"):
-            continue
         if measure.invariant_to in AXIS_FREE:
-            close(a.measures[name], b.measures[name], tol)
+            close(a.measures[name].value, b.measures[name].value, tol)
+            close(a.measures[name].chance, b.measures[name].chance, 1e-3 + 10 * tol)
         else:
             assert a.measures[name] is None, name
     assert a.measures["mcc"] is None
@@ -578,7 +577,8 @@ def test_a_wide_view_beside_narrow_ones(rng):
     ladders = [pair.ladder for pair in (by_name["view1", "view2"], whole.comparisons[2])]
     assert [rung.group for rung in ladders[0]] == list(GROUPS)
     close(*([rung.error for rung in rungs] for rungs in ladders), 1e-9)
-    close(by_name["view1", "view2"].measures["mcc"], whole.comparisons[2].measures["mcc"], 1e-9)
+    matched = (by_name["view1", "view2"].measures["mcc"], whole.comparisons[2].measures["mcc"])
+    close(*(scored.value for scored in matched), 1e-9)
     assert by_name["view0", "view1"].measures["mcc"] is None
     assert whole.comparisons[0].measures["mcc"] is not None
 
@@ -708,7 +708,7 @@ def peak_of_audit(folder, n, d, budget, views=2):
     ("n", "d", "budget", "choice"),
     [
         (2500, 3000, 80 * 10**6, "reduced to "),
-        (2500, 400, 130 * 10**6, "one pass"),
+        (2500, 400, 190 * 10**6, "one pass"),
     ],
 )
 def test_the_peak_is_below_the_budget(tmp_path, n, d, budget, choice):

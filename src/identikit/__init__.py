@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         load_map,
         near_identifiability,
     )
-    from identikit.auditing import Audit, audit
+    from identikit.auditing import Audit, Layers, audit, layers
     from identikit.components import Components, match_components, stability_figure
     from identikit.errors import InputError, MissingExtraError
     from identikit.family import SoftmaxModel, distances, diversity, gauge, normal_form
@@ -54,7 +54,7 @@ _HOME = {
         "load_map",
         "near_identifiability",
     ),
-    "auditing": ("Audit", "audit"),
+    "auditing": ("Audit", "Layers", "audit", "layers"),
     "components": ("Components", "match_components", "stability_figure"),
     "errors": ("InputError", "MissingExtraError"),
     "family": ("SoftmaxModel", "distances", "diversity", "gauge", "normal_form"),
@@ -83,6 +83,7 @@ __all__ = [
     "Audit",
     "Components",
     "InputError",
+    "Layers",
     "MissingExtraError",
     "Moments",
     "NearIdentifiability",
@@ -99,6 +100,7 @@ __all__ = [
     "diversity",
     "gauge",
     "held_out_cca",
+    "layers",
     "load_map",
     "match_components",
     "mcc",

@@ -32,6 +32,7 @@ tried. Of a linear map without a shift the noise leaves open how far it carries 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,6 +50,9 @@ EDGE = 1.5
 
 #: Sampling errors that a mean may be off.
 MEANS = 2.5
+
+#: Share of the variance by which a rung may be behind in one fold, and still be worth the others.
+HOPELESS = 0.03
 
 Side = tuple[Array, Array]
 
@@ -70,7 +74,12 @@ class Denoised:
             if part.count
         ]
 
-    def errors(self, rung: Group, own: tuple[HeldOut, HeldOut]) -> tuple[HeldOut, HeldOut]:
+    def errors(
+        self,
+        rung: Group,
+        own: tuple[HeldOut, HeldOut],
+        least: tuple[HeldOut, HeldOut] | None = None,
+    ) -> tuple[HeldOut, HeldOut]:
         """The least held-out error that noise can explain, from view i to view j and back.
 
         Parameters
@@ -78,24 +87,38 @@ class Denoised:
         rung : Group
         own : tuple of HeldOut
             The errors of its maps as they are.
+        least : tuple of HeldOut, optional
+            The least errors of any rung: if the first fold is hopeless beside them, the others are
+            not tried, and `own` is returned.
         """
         if rung.whitened and rung.shift:
             return own  # regression is what the others are compared with
-        found = self._about_reachable_means() if rung.whitened else self._shrunk(rung)
+        found = self._about_reachable_means() if rung.whitened else self._shrunk(rung, least)
+        if found is None:
+            return own
         best = [
             HeldOut(min([held_out.residual, *models], key=np.sum), held_out.total)
             for held_out, models in zip(own, found)
         ]
         return best[0], best[1]
 
-    def _shrunk(self, rung: Group) -> tuple[Array, Array]:
+    def _shrunk(
+        self, rung: Group, least: tuple[HeldOut, HeldOut] | None
+    ) -> tuple[Array, Array] | None:
         """Squared error of every prediction (models × folds), both ways."""
         sides: tuple[list[list[float]], list[list[float]]] = [], []
-        for rows, test in self._rows:
+        for position, (rows, test) in enumerate(self._rows):
             for side, scored_on, predictions in zip(
                 sides, (test, test.reversed()), rows.predictions(rung)
             ):
                 side.append([scored_on.squared_error(*one) for one in predictions])
+            if position == 0 and least is not None:
+                gaps = [
+                    (min(side[0]) - best.residual[0]) / best.total[0]
+                    for side, best in zip(sides, least)
+                ]
+                if max(gaps) > HOPELESS:
+                    return None
         # A fold whose map has one scale only has fewer predictions.
         few = min(len(fold) for fold in sides[0])
         return np.array([f[:few] for f in sides[0]]).T, np.array([f[:few] for f in sides[1]]).T
@@ -229,7 +252,11 @@ class _White:
 
 
 def _inverse(matrix: Array) -> Array:
-    return np.asarray(np.linalg.pinv(matrix), dtype=np.float64)
+    with one_thread(min(matrix.shape)):
+        if matrix.shape[0] == matrix.shape[1]:
+            with suppress(np.linalg.LinAlgError):
+                return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+        return np.asarray(np.linalg.pinv(matrix), dtype=np.float64)
 
 
 def _symmetric(matrix: Array) -> Array:

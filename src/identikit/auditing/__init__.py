@@ -1,6 +1,8 @@
 """The product: views in, an Audit out (pairs, ladder, checks, verdict)."""
 
 from identikit.auditing._audit import audit
+from identikit.auditing._layers import layers
+from identikit.auditing._layers_result import Layers, Match
 from identikit.auditing._models import audit_models
 from identikit.auditing._models_result import ModelPair, ModelReport, ModelsAudit
 from identikit.auditing._result import Audit, Check, Pair, Rung, Verdict, View
@@ -10,6 +12,8 @@ __all__ = [
     "SLACK",
     "Audit",
     "Check",
+    "Layers",
+    "Match",
     "ModelPair",
     "ModelReport",
     "ModelsAudit",
@@ -20,4 +24,5 @@ __all__ = [
     "audit",
     "audit_models",
     "choose_group",
+    "layers",
 ]

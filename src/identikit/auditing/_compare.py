@@ -11,7 +11,7 @@ from identikit.auditing._evidence import Evidence
 from identikit.auditing._influence import decided_by
 from identikit.auditing._plan import AXIS_FREE, OF_COLUMNS
 from identikit.auditing._result import CCASummary, CKASummary, Pair, SharedAxes, View
-from identikit.auditing._verdict import UNRELATED, judge
+from identikit.auditing._verdict import RELATED, UNRELATED, judge, related_by
 from identikit.auditing._windows import Window, only_in_order
 from identikit.auditing.checks import run_checks
 from identikit.inference import (
@@ -21,7 +21,7 @@ from identikit.inference import (
     held_out_cca,
 )
 from identikit.moments import Moments
-from identikit.similarity import MEASURES, cca, cka
+from identikit.similarity import cca, cka, score_measures
 
 #: Rows drawn in the report.
 DRAWN = 300
@@ -70,12 +70,15 @@ def compare(
     ica : SharedAxes or str, optional
         What the axes after ICA say, or why there are none.
     """
+    measures = score_measures(moments, i, j, axes=axes)
     judged = judge(moments, i, j, None if axes else AXIS_FREE)
-    rungs, group, chosen = judged.rungs, judged.group, judged.rung
+    rungs, group, chosen, candidates = judged.rungs, judged.group, judged.rung, judged.candidates
     influence = decided_by(moments, i, j, judged)
+    if group == UNRELATED and not grouped and related_by(measures):
+        group, candidates = RELATED, (RELATED,)
     order_only = group != UNRELATED and not grouped and only_in_order(windows, i, j)
-    group = UNRELATED if order_only else group
-    candidates = (UNRELATED,) if order_only else judged.candidates
+    if order_only:
+        group, candidates = UNRELATED, (UNRELATED,)
     spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
     n = moments.rows
     chance = cca_chance(n, p, q)
@@ -117,11 +120,7 @@ def compare(
             rank=spectrum.rank,
         ),
         cka=CKASummary(biased.value, cka(moments, i, j, debiased=True).value, biased.chance),
-        measures={
-            name: measure(moments, i, j) if axes or measure.invariant_to in AXIS_FREE else None
-            for name, measure in MEASURES.items()
-            if name not in ("cca", "cka")
-        },
+        measures=measures,
         checks=tuple(
             check for check in run_checks(evidence) if axes or check.name not in OF_COLUMNS
         ),

@@ -15,7 +15,7 @@ from identikit.auditing._axes import rung as rung_of
 from identikit.auditing._compare import compare, describe
 from identikit.auditing._plan import Reduced
 from identikit.auditing._result import Audit, Pair, Rung, Settings, Verdict, View
-from identikit.auditing._verdict import SLACK, UNRELATED
+from identikit.auditing._verdict import RELATED, SLACK, UNRELATED
 from identikit.auditing._windows import Window, depends
 from identikit.auditing.checks.dependent_rows import NAME, with_blocked
 from identikit.errors import InputError
@@ -155,7 +155,7 @@ def _few_rows(moments: Moments) -> Moments:
 
 
 def _looseness(group: str) -> int:
-    return [*GROUPS, UNRELATED].index(group)
+    return [*GROUPS, RELATED, UNRELATED].index(group)
 
 
 def _check_folds(moments: Moments) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit import _files
+from identikit.similarity import Scored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,9 +153,10 @@ class Pair:
     """All that an audit says of two views.
 
     `candidates` are the rungs that the data do not tell apart, `group` among them; there is just
-    one as a rule. `correlations` is the canonical spectrum, `chance_edge` the largest correlation
-    that independent views would show; `points` (rows, 2 views, 2 axes) are the first canonical
-    variates of a row sample. `ica` is there if it was asked for and could be had.
+    one as a rule. `measures` has every registered measure beside its chance level, None where it
+    would mean nothing. `correlations` is the canonical spectrum, `chance_edge` the largest
+    correlation that independent views would show; `points` (rows, 2 views, 2 axes) are the first
+    canonical variates of a row sample. `ica` is there if it was asked for and could be had.
 
     `blocked` is there if rows depend on others nearby: the rung of the verdict, if whole stretches
     of rows are left out; `interval` then reaches from the lower of both intervals to the higher.
@@ -172,7 +174,7 @@ class Pair:
     ladder: tuple[Rung, ...]
     cca: CCASummary
     cka: CKASummary
-    measures: dict[str, float | None]
+    measures: dict[str, Scored | None]
     checks: tuple[Check, ...]
     correlations: NDArray[np.float64]
     chance_edge: float
@@ -185,7 +187,7 @@ class Pair:
     def exceeds(self, limit: float) -> bool:
         """Whether a pair is worse than an error allows: with all rows, or without a few.
 
-        A pair that is unrelated always is, and so is one of which only a few rows say anything.
+        A pair that no map relates always is, and so is one of which only a few rows say anything.
         """
         few = self.influence
         said = [(self.group, self.error)]
@@ -193,7 +195,7 @@ class Pair:
             if few.error_without is None or few.group_without is None:
                 return True
             said.append((few.group_without, few.error_without))
-        return any(group == "unrelated" or not error <= limit for group, error in said)
+        return any(group in ("unrelated", "related") or not error <= limit for group, error in said)
 
     @property
     def warnings(self) -> list[str]:
@@ -217,7 +219,10 @@ class Pair:
             "order_only": self.order_only,
             "cca": _plain(self.cca),
             "cka": _plain(self.cka),
-            "measures": dict(self.measures),
+            "measures": {
+                name: None if scored is None else _plain(scored)
+                for name, scored in self.measures.items()
+            },
             "warnings": self.warnings,
             "checks": [_plain(check) for check in self.checks],
         }
@@ -292,7 +297,9 @@ class Audit:
                 row |= {"error_ica": pair.ica.rung.error}
             if any(other.blocked is not None for other in self.comparisons):
                 row["error_blocked"] = None if pair.blocked is None else pair.blocked.error
-            row |= {key: value for key, value in pair.measures.items() if key not in row}
+            for key, scored in pair.measures.items():
+                row.setdefault(key, None if scored is None else scored.value)
+                row[f"{key}_calibrated"] = None if scored is None else scored.calibrated
             row["warnings"] = len(pair.warnings)
             rows.append(row)
         return pd.DataFrame(rows)

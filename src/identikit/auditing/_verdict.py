@@ -13,6 +13,7 @@ from identikit.alignment import GROUPS, Denoised, HeldOut, ladder
 from identikit.auditing._axes import rung
 from identikit.auditing._result import Rung
 from identikit.moments import Moments
+from identikit.similarity import Scored
 
 #: How much worse a stricter rung may be once noise has been allowed for: of what the best rung
 #: explains it may miss the share SLACK². Where views agree exactly, that calls a rotation by 1.7°
@@ -33,6 +34,16 @@ UNRELATED = "unrelated"
 RELATED = "related"
 
 Ladder = Mapping[str, tuple[HeldOut, HeldOut]]
+
+
+#: Independent views are called related by their kernels or their neighbours this seldom, each.
+LEVEL = 0.01
+
+
+def related_by(measures: Mapping[str, Scored | None]) -> bool:
+    """Whether kernel alignment or neighbours say more than chance, though no map does."""
+    found = [measures.get(name) for name in ("cka", "mutual_knn")]
+    return any(one is not None and one.p is not None and one.p < LEVEL for one in found)
 
 
 @dataclass(frozen=True)
@@ -149,7 +160,7 @@ def _excesses(moments: Moments, i: int, j: int, rungs: Ladder) -> Callable[[str]
             return Excess(-1.0, 0.0)
         if all(_excess(one, best).high(STRICT) <= 0 for one, best in zip(own, least)):
             return Excess(-1.0, 0.0)  # noise need not be asked
-        found = denoised.errors(GROUPS[name], own)
+        found = denoised.errors(GROUPS[name], own, (least[0], least[1]))
         sides = [_excess(one, best) for one, best in zip(found, least)]
         return max(sides, key=lambda side: side.value)
 

@@ -7,15 +7,23 @@ from identikit.inference._chance import (
     cca_chance_square,
 )
 from identikit.inference._held_out import HeldOutCCA, held_out_cca
+from identikit.inference._independent import number_of_draws, shuffled, twins
 from identikit.inference._jackknife import jackknife_interval, mean_of_folds
+from identikit.inference._largest import largest_by_chance
+from identikit.inference._null import Null
 
 __all__ = [
     "HeldOutCCA",
+    "Null",
     "adjusted_r2",
     "cca_chance",
     "cca_chance_edge",
     "cca_chance_square",
     "held_out_cca",
     "jackknife_interval",
+    "largest_by_chance",
     "mean_of_folds",
+    "number_of_draws",
+    "shuffled",
+    "twins",
 ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array, svd
+from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.inference._jackknife import mean_of_folds
 from identikit.moments import Moments
@@ -48,7 +48,9 @@ def held_out_cca(moments: Moments, i: int | str = 0, j: int | str = 1) -> HeldOu
 
 def _fold(moments: Moments, i: int, j: int, fold: int) -> float:
     """Mean correlation on one fold of the canonical variates found on the others."""
-    left, _, right = svd(moments.coherence(i, j, without=fold))
+    rest = moments.without(fold)
+    left, _, right = rest.canonical(i, j)
+    rest.release()
     cross = np.einsum(
         "ac,ab,bc->c", left, moments.coherence(i, j, fold, fold), right.T, optimize=True
     )

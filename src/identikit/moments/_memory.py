@@ -34,6 +34,14 @@ LARGEST_HELD = 128
 #: training and test rows, some of them whitened, maps, and what an SVD needs. Measured: 20 or less.
 PAIR_WORK = 22
 
+#: Up to this width, the jackknife keeps a view's principal axes without each fold, and of the last
+#: pair the scatters and the canonical decomposition, `FOLD_WORK` square matrices a fold.
+NARROW_PAIR, FOLD_WORK = 256, 6
+
+#: Draws of independent views are kept for the next pair if they take no more than this share of
+#: what the scatter matrices of all views take.
+DRAWS_SHARE = 0.2
+
 #: Square matrices as wide as the sample has rows, while neighbours are looked for.
 SAMPLE_WORK = 4
 
@@ -56,10 +64,12 @@ def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
     """Bytes that an audit takes at its peak, if views of these widths share a pass.
 
     For f folds, widths d and D = Σ d: while rows are read, 8 (f + 2) D², a scatter a fold and two
-    to merge; while views are compared, 8 (f D² + (f + 3) Σ d² + max(22 d², 4 s²)), of each view its
-    whitenings without each fold, its scatter and its principal axes, and the work on the widest
-    pair or on the distances of s rows. To the larger of these, rows that are held for the sample or
-    as the largest, or being read, and what `allocated` adds.
+    to merge; while views are compared, 8 (1.2 f D² + (f + 3) Σ d² + max(22 d², 4 s²)), of each view
+    its whitenings without each fold, its scatter and its principal axes, and the work on the widest
+    pair or on the distances of s rows; for views up to 256 columns also the principal axes
+    without each fold, f Σ d², 6 f d² for the pair, and the sample and its ranks without each part
+    of it. To the larger of these, rows that are held for the sample or as the largest, or being
+    read, and what `allocated` adds.
 
     Parameters
     ----------
@@ -70,7 +80,12 @@ def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
     """
     squares, total = [width**2 for width in widths], sum(widths)
     work = max(PAIR_WORK * max(squares), SAMPLE_WORK * min(rows, SAMPLE) ** 2)
-    comparing = folds * total**2 + (folds + 3) * sum(squares) + work
+    # Of wider views nothing is kept; but a wider view must never seem to take less.
+    narrow = [min(width, NARROW_PAIR) ** 2 for width in widths]
+    kept = folds * (sum(narrow) + FOLD_WORK * max(narrow))
+    statistics = int((1 + DRAWS_SHARE) * folds * total**2)
+    sampled = min(rows, SAMPLE) * (total + folds * sum(min(w, NARROW_PAIR) for w in widths))
+    comparing = statistics + (folds + 3) * sum(squares) + work + kept + sampled
     held = min(rows, HELD * SAMPLE) + COPIES * min(rows, LEAST_ROWS)
     held += min(rows, LARGEST_HELD) * len(widths)
     return allocated(8 * (max(comparing, (folds + 2) * total**2) + held * total))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from identikit._linalg import (
     one_thread,
     rank_tolerance,
     rounding_shares,
+    singular_values,
     standard_deviations,
     svd,
     whitening,
@@ -25,8 +26,12 @@ from identikit.errors import InputError
 from identikit.moments._distinct import Distinct
 from identikit.moments._extremes import Extremes
 from identikit.moments._folds import RULES
+from identikit.moments._memory import NARROW_PAIR
 from identikit.moments._part import Layout, Part, merge, moved
 from identikit.moments._sample import RowSample
+
+if TYPE_CHECKING:
+    from identikit.moments._rest import Rest
 
 
 @dataclass(frozen=True)
@@ -164,14 +169,21 @@ class Moments:
 
     def scales(self, view: int, without: int | None = None) -> Array:
         """Root of the diagonal of a view's scatter; 0 for a constant column."""
-        block = self._stored(view, view, without)
+        if without is not None:
+            return self.without(without).scales(view)
+        key = ("scales", view)
+        if key not in self._cache:
+            self._cache[key] = self._scales(view)
+        scales: Array = self._cache[key]
+        return scales
+
+    def _scales(self, view: int) -> Array:
+        block = self._stored(view, view)
         diagonal = np.diagonal(block)
         if self.layout.roots is not None:
             root = self.layout.roots[view]
             diagonal = np.einsum("ij,ij->j", root, block @ root)
-        return standard_deviations(
-            diagonal, self.centre(view, without), self.n(without), self.eps[view]
-        )
+        return standard_deviations(diagonal, self.centre(view), self.rows, self.eps[view])
 
     def varies(self, view: int) -> bool:
         """Whether the rows of a view differ by more than the rounding of their mean."""
@@ -190,22 +202,43 @@ class Moments:
         values, vectors = self._cache[key]
         return values, vectors
 
+    def without(self, fold: int) -> Rest:
+        """The moments of all folds but one, kept for the next pair of views.
+
+        The row sample does not know folds, and loses as large a part at random.
+        """
+        from identikit.moments._rest import Rest
+
+        kept = max(self.widths) <= NARROW_PAIR
+        key, sample = ("without", fold), self.sample.without(fold, self.folds, keep=kept)
+        if key not in self._cache:
+            parts = self.parts[:fold] + self.parts[fold + 1 :]
+            nothing = RowSample(0, self.sample.keys[:0], self.sample.rows[:0])
+            self._cache[key] = Rest(
+                self.names, self.eps, self.layout, parts, nothing, grouped=self.grouped
+            )
+        # Moments that differ in their sample only share what is kept.
+        rest: Rest = self._cache[key]
+        return replace(rest, sample=sample)
+
     def sample_of(self, view: int) -> Array:
         """The stored row sample of one view."""
         return self.sample.rows[:, self.layout.columns[view]]
 
     def whiten(self, view: int, without: int | None = None) -> Whitening:
         """Rank-aware whitening of a view, in the *stored* coordinates."""
-        key = ("whiten", view, without)
+        if without is not None:
+            return self.without(without).whiten(view)
+        key = ("whiten", view)
         if key not in self._cache:
             root = None if self.layout.roots is None else self.layout.roots[view]
-            n, eps, scales = self.n(without), self.eps[view], self.scales(view, without)
+            n, eps, scales = self.rows, self.eps[view], self.scales(view)
             self._cache[key] = whitening(
-                self._stored(view, view, without),
+                self._stored(view, view),
                 root,
                 scales,
                 rank_tolerance(n, self.widths[view], eps),
-                rounding_shares(self.centre(view, without), scales, n, eps),
+                rounding_shares(self.centre(view), scales, n, eps),
             )
         result: Whitening = self._cache[key]
         return result
@@ -256,6 +289,10 @@ class Moments:
             last = (i, j), svd(self.coherence(i, j))
             self._cache["canonical"] = last
         return last[1]
+
+    def canonical_correlations(self, i: int, j: int) -> Array:
+        """Singular values of the coherence, without directions."""
+        return singular_values(self.coherence(i, j))
 
     def norm_products(self) -> Array:
         """[i, j] = Σ ‖x_i‖² ‖x_j‖² over all rows, centred on the overall means."""

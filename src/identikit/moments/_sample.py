@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +49,25 @@ def largest_key(size: int, rows: int) -> np.uint64:
 class RowSample:
     """At most `size` rows, those of the smallest keys: a uniform sample whatever the block order.
 
-    `rows` are the stacked views, in the order of `keys`.
+    `rows` are the stacked views, in the order of `keys`; `cache` is for what measures find in them.
     """
 
     size: int
     keys: Keys
     rows: Array
+    cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def without(self, part: int, parts: int, *, keep: bool = True) -> RowSample:
+        """All rows but one of so many parts, which are dealt in the (random) order of the keys."""
+        key = ("without", part, parts)
+        if key in self.cache:
+            rest: RowSample = self.cache[key]
+            return rest
+        there = np.arange(len(self.keys)) % parts != part
+        rest = RowSample(self.size, self.keys[there], self.rows[there])
+        if keep:
+            self.cache[key] = rest
+        return rest
 
     def __add__(self, other: RowSample) -> RowSample:
         size = min(self.size, other.size)

@@ -13,6 +13,7 @@ from identikit.report._page import render
 from identikit.report._svg import inline
 from identikit.report._words import GROUPS, compose, headline, reductions, standing
 from identikit.report.plots import pair_figure
+from identikit.similarity import Scored
 
 # Pairs that get a figure; with 20 views there are 190 pairs, and a page must stay a page.
 MAX_FIGURES = 30
@@ -91,9 +92,31 @@ def _card(audit: Audit, pair: Pair, index: int) -> dict[str, Any]:
             )
             for rung in (*pair.ladder, *([pair.ica.rung] if pair.ica else []))
         ],
+        "measures": _measures(pair),
         "ica": pair.ica and with_interval(pair.ica.rung.error, pair.ica.rung.interval),
         "svg": Markup(inline(figure, FIGURE_LABEL, f"identikit-{index}")),
     }
+
+
+def _measures(pair: Pair) -> list[tuple[str, tuple[str, ...] | None]]:
+    """Every measure of a pair: value with interval, chance with its band, calibrated value, p."""
+    return [
+        (_title(key), None if scored is None else _cells(scored))
+        for key, scored in pair.measures.items()
+    ]
+
+
+def _cells(scored: Scored) -> tuple[str, ...]:
+    sure = "" if scored.interval is None else "({} to {})".format(*map(number, scored.interval))
+    band = "({} to {})".format(*map(number, scored.band))
+    return (
+        *(number(scored.value), sure, number(scored.chance), band),
+        *(number(scored.calibrated), number(scored.p)),
+    )
+
+
+def _title(key: str) -> str:
+    return key.replace("_", " ")
 
 
 def _numbers(pairs: list[Pair]) -> dict[str, Any]:
@@ -102,13 +125,15 @@ def _numbers(pairs: list[Pair]) -> dict[str, Any]:
     rungs = [group for group in GROUPS if group in present]
     ica = any(pair.ica for pair in pairs)
     measures = list(dict.fromkeys(key for pair in pairs for key in pair.measures))
+    others = [key for key in measures if key not in ("cca", "cka")]
     columns = [
         ("verdict", ["error", "low", "high"]),
         ("error by group", rungs),
         ("after ICA", ["error", "random rotation"] if ica else []),
         ("CCA", ["mean", "held out", "chance", "adjusted R²", "rank"]),
         ("CKA", ["biased", "debiased", "chance"]),
-        ("other measures", [key.replace("_", " ") for key in measures]),
+        ("other measures", [_title(key) for key in others]),
+        ("calibrated", [_title(key) for key in measures]),
     ]
     rows = []
     for pair in pairs:
@@ -124,7 +149,8 @@ def _numbers(pairs: list[Pair]) -> dict[str, Any]:
                     *(after if ica else ()),
                     *(cca.mean, cca.held_out, cca.chance, cca.adjusted_r2, cca.rank),
                     *(cka.value, cka.debiased, cka.chance),
-                    *map(pair.measures.get, measures),
+                    *(scored and scored.value for scored in map(pair.measures.get, others)),
+                    *(scored and scored.calibrated for scored in map(pair.measures.get, measures)),
                 ],
             )
         )

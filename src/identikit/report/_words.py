@@ -9,6 +9,7 @@ from identikit.auditing._result import Interval, Pair, Verdict, View
 from identikit.report._numbers import SMALLEST, shorten, with_interval
 
 UNRELATED = "unrelated"
+RELATED = "related"
 
 
 class Words(NamedTuple):
@@ -48,6 +49,10 @@ GROUPS = {
         "up to an invertible linear map and a shift",
         "As linear, and the origin may move.",
     ),
+    RELATED: Words(
+        "by their neighbours or kernels alone",
+        "The views have something in common, but no map that these rows can fit shows it.",
+    ),
     UNRELATED: Words(
         "in no linear sense",
         "Even the best map predicts one view from the other no better than chance.",
@@ -66,6 +71,8 @@ def headline(verdict: Verdict, views: int) -> str:
     """The verdict in a few words, for the top of a page."""
     if verdict.group == UNRELATED:
         return "Not related" if views == 2 else "Not all views are related"
+    if verdict.group == RELATED:
+        return "Related, but not by a map that these rows can fit"
     if verdict.within_tolerance:
         return f"The same, {GROUPS[verdict.loosest].up_to}"
     return "Not the same within the tolerance"
@@ -113,6 +120,13 @@ def compose(
             f"Not all {views} views are related: {over}, no linear map explains one view of "
             f"{worst} from the other beyond chance; predicting it leaves {error}, where 1 is no "
             "better than the mean."
+        )
+    if verdict.group == RELATED:
+        who = f"The views {a} and {b} are" if views == 2 else f"Of {views} views, {worst} is"
+        return (
+            f"{who} related, but not by a map that these rows can fit: {over}, their kernels or "
+            f"neighbours agree beyond chance, while the best linear map leaves {error}, where 1 is "
+            "no better than the mean; more rows may tell."
         )
     if verdict.within_tolerance:
         doubt = ", though the interval reaches above it" if verdict.interval[1] > tolerance else ""

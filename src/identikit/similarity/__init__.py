@@ -15,6 +15,7 @@ from identikit.similarity._procrustes import Procrustes, procrustes
 from identikit.similarity._pwcca import PWCCA, pwcca
 from identikit.similarity._r2 import R2, r2
 from identikit.similarity._registry import MEASURES, Measure, discover, measure
+from identikit.similarity._scored import Scored, calibrate, score_measures, scores_and_laws
 from identikit.similarity._spearman_mcc import spearman_mcc
 from identikit.similarity._svcca import SVCCA, svcca
 
@@ -30,6 +31,8 @@ __all__ = [
     "Measure",
     "MutualKNN",
     "Procrustes",
+    "Scored",
+    "calibrate",
     "cca",
     "cka",
     "mcc",
@@ -39,6 +42,8 @@ __all__ = [
     "procrustes",
     "pwcca",
     "r2",
+    "score_measures",
+    "scores_and_laws",
     "spearman_mcc",
     "svcca",
 ]

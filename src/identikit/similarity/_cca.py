@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array, singular_values
+from identikit._linalg import Array
 from identikit.moments import Moments
 from identikit.similarity._registry import measure
 
@@ -71,6 +71,6 @@ def cca(moments: Moments, i: int | str = 0, j: int | str = 1) -> CCA:
     1.0
     """
     i, j = moments.resolve(i), moments.resolve(j)
-    r = singular_values(moments.coherence(i, j))
+    r = moments.canonical_correlations(i, j)
     ranks = moments.whiten(i).rank, moments.whiten(j).rank
     return CCA(np.clip(r, 0.0, 1.0), ranks, moments.rows)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from identikit.inference import Null
 from identikit.moments import Moments
 from identikit.similarity._registry import measure
 
@@ -19,7 +20,44 @@ class CKA:
     chance: float | None
 
 
-@measure(invariant_to="similarity", reference="Kornblith et al. 2019; Song et al. 2007")
+def cka_null(moments: Moments, i: int, j: int) -> Null | None:
+    """The biased value over all pairings of the rows: its exact mean and variance.
+
+    Kazi-Aoual et al. (1995) for the RV coefficient, which linear CKA is: with β = (tr K)²/tr K²,
+    α = n − 1 − β and γ = (n−1)/(n−3) [n(n+1) Σ K_aa²/tr K² − (n−1)(β+2)] of either kernel K = XXᵀ,
+    mean √(β_i β_j)/(n−1), and variance
+    2/((n+1)(n−1)²(n−2)) [α_i α_j + (n−3)/(2n(n−1)) γ_i γ_j]. All of it is in the moments. The third
+    moment is not; the skewness is that of Gaussian views,
+    √8 tr S_i³ tr S_j³ / (tr S_i² tr S_j²)^1.5. None for fewer than four rows.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int
+        The two views.
+    """
+    n = moments.rows
+    if n < 4:
+        return None
+    mean, variance, skewness = 1 / (n - 1), [1.0, 1.0], np.sqrt(8)
+    for view in (i, j):
+        spectrum = moments.principal(view)[0]
+        spectrum = spectrum / spectrum.sum()  # the kernel at unit trace
+        square = float(spectrum @ spectrum)
+        diagonal = moments.norm_products()[view, view] / np.trace(moments.block(view, view)) ** 2
+        beta = 1 / square
+        mean *= np.sqrt(beta)
+        skewness *= float(np.sum(spectrum**3)) / square**1.5
+        variance[0] *= n - 1 - beta
+        variance[1] *= (n - 1) / (n - 3) * (n * (n + 1) * diagonal / square - (n - 1) * (beta + 2))
+    total = variance[0] + (n - 3) / (2 * n * (n - 1)) * variance[1]
+    scale = 2 / ((n + 1) * (n - 1) ** 2 * (n - 2))
+    return Null(float(mean), float(np.sqrt(max(total, 0.0) * scale)), float(skewness))
+
+
+@measure(
+    invariant_to="similarity", reference="Kornblith et al. 2019; Song et al. 2007", null=cka_null
+)
 def cka(moments: Moments, i: int | str = 0, j: int | str = 1, debiased: bool = False) -> CKA:
     """Linear CKA: ‖XᵀY‖²_F / (‖XᵀX‖_F ‖YᵀY‖_F), or the unbiased HSIC in each norm's place.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from identikit._linalg import Array
 from identikit.moments import Moments
 from identikit.similarity._registry import measure
 
@@ -39,13 +40,14 @@ def r2(moments: Moments, i: int | str = 0, j: int | str = 1) -> R2:
         The two views.
     """
     i, j = moments.resolve(i), moments.resolve(j)
-    return R2(_explained(moments, i, j), _explained(moments, j, i))
+    coherence = moments.coherence(i, j)
+    return R2(_explained(moments, i, j, coherence), _explained(moments, j, i, coherence.T))
 
 
-def _explained(moments: Moments, i: int, j: int) -> float | None:
+def _explained(moments: Moments, i: int, j: int, coherence: Array) -> float | None:
     """R² of view j from view i."""
     if not moments.varies(j) or moments.whiten(i).rank >= moments.rows - 1:
         return None
     total = float(np.trace(moments.block(j, j)))
-    along = moments.coherence(i, j) @ moments.loadings(j)
+    along = coherence @ moments.loadings(j)
     return min(float(np.vdot(along, along)) / total, 1.0)

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
+from identikit.inference import Null
 from identikit.moments import Moments
+
+#: The groups that speak of single axes; what no looser group leaves alone depends on the columns.
+OF_AXES = ("identity", "permutation", "monomial")
 
 
 class Similarity(Protocol):
@@ -35,6 +39,9 @@ class Measure:
         Where the measure comes from.
     rows : bool
         Whether it looks at the stored row sample; all others are functions of the moments alone.
+    null : callable, optional
+        ``null(moments, i, j)`` returns what independent views score, where there is a quicker way
+        than drawing such views (`inference.twins`, or `inference.shuffled` rows).
     """
 
     name: str
@@ -42,6 +49,12 @@ class Measure:
     invariant_to: str
     reference: str
     rows: bool = False
+    null: Callable[[Moments, int, int], Null | None] | None = None
+
+    @property
+    def of_axes(self) -> bool:
+        """Whether a rotation of both views changes it."""
+        return self.invariant_to in OF_AXES
 
     def __call__(self, moments: Moments, i: int | str = 0, j: int | str = 1) -> float | None:
         """The value for two views."""
@@ -53,12 +66,18 @@ MEASURES: dict[str, Measure] = {}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def measure(*, invariant_to: str, reference: str, rows: bool = False) -> Callable[[F], F]:
-    """Register a function of Moments as a measure under its own name."""
+def measure(
+    *,
+    invariant_to: str,
+    reference: str,
+    rows: bool = False,
+    null: Callable[[Moments, int, int], Null | None] | None = None,
+) -> Callable[[F], F]:
+    """Register a function of Moments as a measure under its own name (see `Measure`)."""
 
     def register(function: F) -> F:
         name = function.__name__
-        MEASURES[name] = Measure(name, function, invariant_to, reference, rows)
+        MEASURES[name] = Measure(name, function, invariant_to, reference, rows, null)
         return function
 
     return register

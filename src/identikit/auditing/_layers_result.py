@@ -1,0 +1,176 @@
+"""What `layers` returns: a table of pairs of layers, and the best match of each."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from identikit import _files
+from identikit._linalg import Array
+from identikit.auditing._result import _plain
+from identikit.similarity import Scored, calibrate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Match:
+    """The best match of a layer: `a` of one model, `b` of the other.
+
+    `calibrated` and `p` are corrected for having looked at all pairs: by what the largest value of
+    the whole table would be for independent models.
+    """
+
+    a: str
+    b: str
+    value: float
+    calibrated: float
+    p: float
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Layers of two models, every pair by one measure; true if the best match is beyond chance.
+
+    Attributes
+    ----------
+    version : str
+        Of identikit.
+    rows : int
+        Of all views.
+    measure : str
+        What the values are.
+    a, b : tuple of str
+        Names of the layers.
+    scores : tuple of tuple of Scored or None
+        A row for each layer of a, a column for each of b: each on its own, as in an audit.
+    threshold : float
+        95 % of independent models of this shape have no pair above this.
+    best_of_a, best_of_b : tuple of Match or None
+        The best match of every layer of either model.
+    folds, seed : int
+        For intervals, and of the row sample.
+    """
+
+    version: str
+    rows: int
+    measure: str
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    scores: tuple[tuple[Scored | None, ...], ...]
+    threshold: float
+    best_of_a: tuple[Match | None, ...]
+    best_of_b: tuple[Match | None, ...]
+    folds: int
+    seed: int
+
+    @property
+    def best(self) -> Match:
+        """The best match of all."""
+        return max((m for m in self.best_of_a if m is not None), key=lambda m: m.value)
+
+    @property
+    def values(self) -> Array:
+        """Values (layers of a × layers of b); NaN where there is none."""
+        return self._of("value")
+
+    @property
+    def calibrated(self) -> Array:
+        """Calibrated values, of each pair on its own; NaN where there is none."""
+        return self._of("calibrated")
+
+    def _of(self, field: str) -> Array:
+        return np.array(
+            [[np.nan if s is None else getattr(s, field) for s in row] for row in self.scores]
+        )
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a pair of layers that has a value; `best_of_a` marks each layer's best match."""
+        import pandas as pd
+
+        rows = []
+        for i, line in enumerate(self.scores):
+            for j, scored in enumerate(line):
+                if scored is None:
+                    continue
+                low, high = scored.interval or (None, None)
+                best = (self.best_of_a[i], self.best_of_b[j])
+                corrected = calibrate(scored.value, self.threshold)
+                row: dict[str, Any] = {"a": self.a[i], "b": self.b[j], "value": scored.value}
+                row |= {"low": low, "high": high, "chance": scored.chance}
+                row |= {"band_low": scored.band[0], "band_high": scored.band[1]}
+                row |= {"calibrated": scored.calibrated, "p": scored.p, "corrected": corrected}
+                row["best_of_a"] = best[0] is not None and best[0].b == self.b[j]
+                row["best_of_b"] = best[1] is not None and best[1].a == self.a[i]
+                rows.append(row)
+        return pd.DataFrame(rows)
+
+    def __bool__(self) -> bool:
+        return self.best.calibrated > 0
+
+    def summary(self) -> str:
+        """What was found, in two sentences."""
+        best, found = self.best, [m for m in self.best_of_a if m is not None]
+        beyond = sum(m.calibrated > 0 for m in found)
+        of = f"{len(self.a)} and {len(self.b)} layers on {self.rows:,} rows"
+        head = (
+            f"{beyond} of {len(self.a)} layers have a match beyond chance ({self.measure}, {of})."
+        )
+        return (
+            f"{head} The best is {best.a!r} with {best.b!r}: {best.value:.3f}, calibrated "
+            f"{best.calibrated:.3f} (95 % of independent models have no pair above "
+            f"{self.threshold:.3f})."
+        )
+
+    def __repr__(self) -> str:
+        best = self.best
+        return (
+            f"Layers({len(self.a)} × {len(self.b)}, {self.measure}; best {best.a!r} with "
+            f"{best.b!r}: {best.value:.3f}, calibrated {best.calibrated:.3f})"
+        )
+
+    def _repr_html_(self) -> str:
+        html: str = self.table.round(3).to_html(index=False)
+        return html
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as one JSON-ready document."""
+        matches = {"a": self.best_of_a, "b": self.best_of_b}
+        return {
+            "identikit": self.version,
+            "rows": self.rows,
+            "measure": self.measure,
+            "a": list(self.a),
+            "b": list(self.b),
+            "threshold": self.threshold,
+            "best": asdict(self.best),
+            "best_of": {
+                side: [None if match is None else asdict(match) for match in found]
+                for side, found in matches.items()
+            },
+            "scores": [
+                [None if scored is None else _plain(scored) for scored in row]
+                for row in self.scores
+            ],
+            "settings": {"folds": self.folds, "seed": self.seed},
+        }
+
+    def to_json(self) -> str:
+        """The document of `to_dict` as text; strict JSON, so absent values are null."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON document, atomically."""
+        _files.write_text(path, self.to_json())
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write the one-page HTML report, atomically."""
+        from identikit.report._layers import layers_html
+
+        _files.write_text(path, layers_html(self))

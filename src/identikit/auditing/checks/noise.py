@@ -1,0 +1,24 @@
+"""Does the rung that is named also give the best map?"""
+
+from identikit.auditing._evidence import Evidence
+from identikit.auditing._result import Check
+from identikit.auditing._verdict import UNRELATED
+
+
+def check(evidence: Evidence, threshold: float = 0.03) -> Check | None:
+    """Error of the named rung above that of the best one: what noise in both views excuses."""
+    named = [rung for rung in evidence.ladder if rung.group == evidence.group]
+    if evidence.group == UNRELATED or not named:
+        return None
+    best = min(evidence.ladder, key=lambda rung: rung.error)
+    excess = named[0].error - best.error
+    return Check(
+        "noise",
+        "Does the rung that is named also give the best map?",
+        excess,
+        threshold,
+        excess <= threshold,
+        f"{evidence.group} explains all that {best.group} does if noise is allowed for, which a "
+        f"free fit shrinks away; as a map to apply, {best.group} is the better one (error "
+        f"{best.error:.3f} against {named[0].error:.3f}).",
+    )

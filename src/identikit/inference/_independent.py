@@ -1,0 +1,192 @@
+"""Independent twins of two views, drawn from their moments: no row is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from identikit._linalg import Array, Whitening, one_thread, svd
+from identikit.moments import Moments
+from identikit.moments._memory import DRAWS_SHARE
+from identikit.moments._part import Layout, Part
+from identikit.moments._sample import RowSample
+
+#: Draws for few columns, for many, and the cost beyond which there are fewer: p q min(p, q) of one
+#: draw times their number. What many columns sum up varies little, so few draws know it.
+MOST, LEAST, COST = 99, 10, 5e7
+
+Draw = tuple[Array, Array, Array]
+
+
+def number_of_draws(p: int, q: int) -> int:
+    """How many draws there are for views of these ranks.
+
+    >>> [number_of_draws(d, d) for d in (8, 64, 100, 256)]
+    [99, 99, 50, 10]
+    """
+    return int(np.clip(COST / max(p * q * min(p, q), 1), LEAST, MOST))
+
+
+def coherence_draw(rng: np.random.Generator, N: int, p: int, q: int) -> Array:
+    """UᵀV of independent orthonormal frames U (N × p) and V (N × q), uniformly distributed.
+
+    That is what is left of two independent Gaussian views of N + 1 rows once they are whitened, and
+    for any data it has the first two moments of a random pairing of the rows, exactly:
+    E c_ab = 0, E c_ab c_cd = δ_ac δ_bd / N. As U may be the first p axes, it is the first p rows of
+    V; V = ZR⁻¹ for Gaussian Z, of which the other rows matter by their Wishart matrix only (its
+    factor is Bartlett's), so that the cost does not depend on N.
+    """
+    from scipy.linalg import cholesky, solve_triangular
+
+    if q > p:
+        return coherence_draw(rng, N, q, p).T
+    Z = rng.normal(size=(p, q))
+    if N - p >= q:
+        rest = np.triu(rng.normal(size=(q, q)), 1)
+        np.fill_diagonal(rest, np.sqrt(rng.chisquare(N - p - np.arange(q))))
+    else:
+        rest = rng.normal(size=(N - p, q))
+    R = cholesky(Z.T @ Z + rest.T @ rest, check_finite=False)
+    C: Array = solve_triangular(R, Z.T, trans="T", check_finite=False).T
+    return C
+
+
+@dataclass(frozen=True, eq=False)
+class Twins(Moments):
+    """Two views with all that they are by themselves, and another cross-scatter."""
+
+    cross: Array | None = None
+    coherent: Array | None = None
+
+    def _stored(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
+        if i == j:
+            return super()._stored(i, i, without, only)
+        assert self.cross is not None
+        return self.cross if i < j else self.cross.T
+
+    def coherence(
+        self, i: int, j: int, without: int | None = None, only: int | None = None
+    ) -> Array:
+        """``U_iᵀ U_j`` of the whitened views."""
+        if i == j:
+            return super().coherence(i, i, without, only)
+        assert self.coherent is not None
+        return self.coherent if i < j else self.coherent.T
+
+    def loadings(self, view: int, without: int | None = None) -> Array:
+        """``UᵀX``, which all twins share."""
+        key = ("loadings", view)
+        if key not in self._cache:
+            self._cache[key] = super().loadings(view, without)
+        found: Array = self._cache[key]
+        return found
+
+    def canonical_correlations(self, i: int, j: int) -> Array:
+        """Those of the draw, which has its decomposition with it."""
+        return self.canonical(i, j)[1]
+
+
+def twins(moments: Moments, i: int, j: int) -> Iterator[Moments]:
+    """Moments of two views (0 and 1) like these, whose rows have nothing to do with each other.
+
+    The cross-scatter XᵀY becomes L_iᵀ C L_j, with L the whitened views' loadings and C of
+    `coherence_draw`: exact in the first two moments over all pairings of the rows, and in all of
+    them for Gaussian views. The seed is fixed, and pairs of the same ranks share their draws.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int
+        The two views.
+    """
+    shared = _alone(moments, i, j)
+    left, right = (moments.loadings(view) for view in (i, j))
+    p, q = len(left), len(right)
+    for decomposed in _draws(moments, p, q) if p and q else ():
+        with one_thread(max(p, q)):
+            C = (decomposed[0] * decomposed[1]) @ decomposed[2]
+            cross = left.T @ C @ right
+        cache = {**shared._cache, "canonical": ((0, 1), decomposed)}
+        yield Twins(
+            shared.names,
+            shared.eps,
+            shared.layout,
+            shared.parts,
+            shared.sample,
+            _cache=cache,
+            cross=cross,
+            coherent=C,
+        )
+
+
+def _draws(moments: Moments, p: int, q: int) -> Iterator[Draw]:
+    """Singular value decompositions of draws."""
+    N, K = moments.rows - 1, number_of_draws(p, q)
+    kept = moments._cache.get("draws")
+    if kept is not None and kept[0] == (p, q):
+        yield from kept[1]
+        return
+    # One slot: of many shapes the last. It makes room before it is filled again.
+    moments._cache.pop("draws", None)
+    room = DRAWS_SHARE * moments.folds * sum(moments.widths) ** 2
+    few = K * (p + q) * min(p, q) <= room
+    rng, done = np.random.default_rng(0), []
+    for _ in range(K):
+        with one_thread(max(p, q)):
+            draw = svd(coherence_draw(rng, N, p, q))
+        if few:
+            done.append(draw)
+        yield draw
+    if few:
+        moments._cache["draws"] = (p, q), done
+
+
+def _alone(moments: Moments, i: int, j: int) -> Moments:
+    """What two views are by themselves, in their own coordinates: it serves all draws."""
+    views, n = (i, j), moments.rows
+    cache: dict[object, object] = {}
+    for place, view in enumerate(views):
+        own, white = moments.block(view, view), moments.whiten(view)
+        cache["block", place] = (place, place), own
+        cache["whiten", place] = Whitening(moments.whitening_map(view), *white[1:])
+        cache["principal", place] = moments.principal(view)
+        cache["loadings", place] = moments.loadings(view)
+        cache["scales", place] = moments.scales(view)
+    products = moments.norm_products()[np.ix_(views, views)].copy()
+    traces = [float(np.trace(moments.block(view, view))) for view in views]
+    products[0, 1] = products[1, 0] = traces[0] * traces[1] / n
+    cache["norms"] = products
+    layout = Layout((moments.widths[i], moments.widths[j]))
+    mean = np.concatenate([moments.centre(view) for view in views])
+    nothing = np.empty((0, 0))
+    return Moments(
+        (moments.names[i], moments.names[j]),
+        (moments.eps[i], moments.eps[j]),
+        layout,
+        (Part(n, mean, nothing, nothing, products),),
+        RowSample(0, np.empty(0, dtype=np.uint64), np.empty((0, layout.width))),
+        _cache=cache,
+    )
+
+
+def shuffled(moments: Moments, i: int, j: int) -> Iterator[Moments]:
+    """The moments with the sampled rows of view j in another order, as often as there are draws.
+
+    The sample does not know which rows belong together: all of them are shuffled.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int
+        The view that keeps its order, and the one that does not.
+    """
+    from dataclasses import replace
+
+    sample, columns = moments.sample, moments.layout.columns[j]
+    rng = np.random.default_rng(0)
+    for _ in range(number_of_draws(moments.widths[i], moments.widths[j])):
+        rows = sample.rows.copy()
+        rows[:, columns] = rows[rng.permutation(len(rows)), columns]
+        yield replace(moments, sample=RowSample(sample.size, sample.keys, rows))

@@ -1,0 +1,101 @@
+"""Layers of two models: a table in the terminal, and one page with the matrix of pairs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from identikit.auditing._layers_result import Layers
+from identikit.report._numbers import number, shorten
+from identikit.report._page import render
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Columns of the terminal for a layer's name.
+ROOM = 28
+
+
+def print_layers(found: Layers, console: Console) -> None:
+    """Print the summary, and of every layer its best match.
+
+    Parameters
+    ----------
+    found : Layers
+        The result to show.
+    console : rich.console.Console
+        Where to print.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    console.print(Text(found.summary(), style="bold"))
+    console.print()
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for title in ("a", "best in b"):
+        table.add_column(title, max_width=ROOM, no_wrap=True, overflow="ellipsis")
+    for title in ("value (95 %)", "chance", "calibrated", "corrected", "p"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for line in _lines(found):
+        shown = (Text(shorten(name, ROOM)) for name in line["names"])
+        table.add_row(*shown, " ".join(line["value"]), *line["cells"])
+    console.print(table)
+    console.print()
+    console.print(
+        Text(
+            "Calibrated is how far a value is from the upper end of chance to 1; corrected, and p, "
+            "are for having looked at all pairs."
+        )
+    )
+
+
+def layers_html(found: Layers) -> str:
+    """Render layers of two models as one HTML page.
+
+    Parameters
+    ----------
+    found : Layers
+        The result to show.
+    """
+    cells = [
+        [
+            None
+            if scored is None
+            else {
+                "value": number(scored.value),
+                "calibrated": number(scored.calibrated),
+                "shade": f"{scored.calibrated:.2f}",
+                "best": best is not None and best.b == name,
+            }
+            for scored, name in zip(row, found.b)
+        ]
+        for row, best in zip(found.scores, found.best_of_a)
+    ]
+    beyond = "A match beyond chance" if found else "No match beyond chance"
+    return render(
+        "layers.html.j2",
+        version=found.version,
+        found=found,
+        headline=f"{beyond}, by {found.measure.replace('_', ' ')}",
+        summary=found.summary(),
+        rows=list(zip(found.a, cells)),
+        lines=_lines(found),
+    )
+
+
+def _lines(found: Layers) -> list[dict[str, Any]]:
+    """Of every layer of a: its best match in numbers; dashes if it has none."""
+    lines = []
+    for i, match in enumerate(found.best_of_a):
+        if match is None:
+            lines.append(
+                {"names": (found.a[i], ""), "value": (number(None), ""), "cells": [""] * 4}
+            )
+            continue
+        scored = found.scores[i][found.b.index(match.b)]
+        assert scored is not None
+        ends = "" if scored.interval is None else "({}–{})".format(*map(number, scored.interval))
+        cells = [number(x) for x in (scored.chance, scored.calibrated, match.calibrated, match.p)]
+        names, value = (found.a[i], match.b), (number(scored.value), ends)
+        lines.append({"names": names, "value": value, "cells": cells})
+    return lines

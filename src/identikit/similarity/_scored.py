@@ -1,0 +1,182 @@
+"""No number without its chance level: what a measure says of two views, and what to make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.inference import Null, jackknife_interval, shuffled, twins
+from identikit.moments import Moments
+from identikit.similarity._registry import MEASURES, Measure
+
+#: The share of independent views that score below the upper end of the chance band.
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A similarity beside what is needed to read it.
+
+    Parameters
+    ----------
+    value : float
+        What the measure says, in sample.
+    chance : float
+        The mean for independent views with the same rows, widths and spectra.
+    band : (float, float)
+        95 % of independent views score below its upper end τ, and about 95 % above its lower end,
+        which is coarse where the law is very skewed.
+    interval : (float, float) or None
+        95 %, by the delete-one-fold jackknife: of what the measure says of so many such rows. For
+        measures on the row sample its parts stand in for the folds. None if a fold's absence leaves
+        no value.
+    calibrated : float
+        max(0, (value − τ)/(1 − τ)): 0 for independent views in 95 of 100, 1 for equal ones (Gröger,
+        Wen and Brbić 2026).
+    p : float
+        How probable it is that independent views score this or more, by a shifted gamma law with
+        the mean, variance and skewness of independent views (see `inference.Null`).
+    draws : int
+        How many draws of independent views these are from; 0 if the moments are known exactly.
+    """
+
+    value: float
+    chance: float
+    band: tuple[float, float]
+    interval: tuple[float, float] | None
+    calibrated: float
+    p: float
+    draws: int
+
+
+def score_measures(
+    moments: Moments,
+    i: int | str = 0,
+    j: int | str = 1,
+    *,
+    axes: bool = True,
+    names: Iterable[str] | None = None,
+) -> dict[str, Scored | None]:
+    """Every registered measure of two views, with its chance level, interval and p.
+
+    Measures of the moments see independent twins of the views (`inference.twins`), those of the row
+    sample see its rows shuffled; closed forms go before either. None where a value would mean
+    nothing.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int or str
+        The two views.
+    axes : bool
+        If false, measures that speak of single columns are None.
+    names : iterable of str, optional
+        Only these measures.
+    """
+    found = scores_and_laws(moments, i, j, axes=axes, names=names)
+    return {name: None if both is None else both[0] for name, both in found.items()}
+
+
+def scores_and_laws(
+    moments: Moments,
+    i: int | str = 0,
+    j: int | str = 1,
+    *,
+    axes: bool = True,
+    names: Iterable[str] | None = None,
+) -> dict[str, tuple[Scored, Null] | None]:
+    """`score_measures`, and of every measure the law that it was judged by."""
+    i, j = moments.resolve(i), moments.resolve(j)
+    wanted = MEASURES if names is None else {name: MEASURES[name] for name in names}
+    values = {
+        name: None if measure.of_axes and not axes else measure(moments, i, j)
+        for name, measure in wanted.items()
+    }
+    there = {name: value for name, value in values.items() if value is not None}
+    nulls = null_laws(moments, i, j, there)
+    rests = _leave_one_out(moments, i, j, there)
+    return {
+        name: (score(there[name], nulls[name], _interval(there[name], rests[name])), nulls[name])
+        if name in nulls
+        else None
+        for name in values
+    }
+
+
+def score(value: float, null: Null, interval: tuple[float, float] | None) -> Scored:
+    """A value beside its null law."""
+    low, high = (float(np.clip(null.quantile(level), 0.0, 1.0)) for level in (1 - LEVEL, LEVEL))
+    return Scored(
+        value,
+        null.mean,
+        (low, high),
+        interval,
+        calibrate(value, high),
+        null.p(value),
+        null.draws,
+    )
+
+
+def calibrate(value: float, threshold: float) -> float:
+    """How far a value is from the threshold of chance to 1."""
+    return min(max((value - threshold) / (1 - threshold), 0.0), 1.0) if threshold < 1 else 0.0
+
+
+def null_laws(moments: Moments, i: int, j: int, names: Iterable[str]) -> dict[str, Null]:
+    """The laws of measures for independent views; none where independent views have no value.
+
+    Parameters
+    ----------
+    moments : Moments
+    i, j : int
+        The two views.
+    names : iterable of str
+        Measures.
+    """
+    laws: dict[str, Null] = {}
+    linear: list[Measure] = []
+    rows: list[Measure] = []
+    for name in names:
+        measure = MEASURES[name]
+        law = measure.null(moments, i, j) if measure.null is not None else None
+        if law is not None:
+            laws[name] = law
+        else:
+            (rows if measure.rows else linear).append(measure)
+    draws = _drawn(twins(moments, i, j), linear, 0, 1) | _drawn(shuffled(moments, i, j), rows, i, j)
+    return laws | {name: Null.of_draws(values) for name, values in draws.items() if len(values) > 1}
+
+
+def _drawn(draws: Iterator[Moments], measures: list[Measure], i: int, j: int) -> dict[str, Array]:
+    values: dict[str, list[float]] = {measure.name: [] for measure in measures}
+    for draw in draws if measures else ():
+        for measure in measures:
+            value = measure(draw, i, j)
+            if value is not None:
+                values[measure.name].append(value)
+    return {name: np.array(found) for name, found in values.items()}
+
+
+def _leave_one_out(
+    moments: Moments, i: int, j: int, names: Iterable[str]
+) -> dict[str, list[float | None]]:
+    """Every measure without each fold in turn; all of them of one fold before the next."""
+    values: dict[str, list[float | None]] = {name: [] for name in names}
+    folds = [fold for fold, part in enumerate(moments.parts) if part.count]
+    for fold in folds if len(folds) > 1 else ():
+        rest = moments.without(fold)
+        for name, found in values.items():
+            found.append(MEASURES[name](rest, i, j))
+        rest.release()
+    return values
+
+
+def _interval(value: float, rests: list[float | None]) -> tuple[float, float] | None:
+    known = np.array([rest for rest in rests if rest is not None])
+    if len(known) < len(rests) or len(known) < 2:
+        return None
+    low, high = jackknife_interval(value, known, floor=0.0)
+    return low, min(high, 1.0)
