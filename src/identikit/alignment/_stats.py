@@ -13,6 +13,9 @@ from identikit.moments import Moments
 #: A residual below this share of what it is the difference of is rounding.
 ROUNDING = 64 * 2.0**-52
 
+#: Singular values of a cross-scatter below this share of the largest are rounding.
+RANK = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class PairStats:
@@ -35,9 +38,20 @@ class PairStats:
 
     @cached_property
     def polar(self) -> Array:
-        """Orthogonal factor of the cross-scatter: the rotation that solves Procrustes' problem."""
-        left, _, right = svd(self.sxy)
-        factor: Array = left @ right
+        """Orthogonal factor of the cross-scatter: the rotation that solves Procrustes' problem.
+
+        Of directions in which n rows do not vary it says nothing; if there is room for them beside
+        the target, that is where they go: an error as large as in the mean over all solutions.
+        """
+        p, q = self.sxy.shape
+        left, values, right = svd(self.sxy[:, :p])
+        if p == q:
+            factor: Array = left @ right
+            return factor
+        known = int(np.count_nonzero(values[: self.n - 1] > RANK * values[0]))
+        factor = np.zeros((p, q))
+        factor[:, :p] = left[:, :known] @ right[:known]
+        factor[:, p : 2 * p - known] = left[:, known:]
         return factor
 
     def reversed(self) -> PairStats:
@@ -47,12 +61,15 @@ class PairStats:
             swapped.__dict__["polar"] = self.polar.T
         return swapped
 
-    def padded(self) -> PairStats:
-        """Both views at the wider one's width, the narrower filled up with columns of zeros."""
+    def padded(self, *, room: bool = False) -> PairStats:
+        """Both views at the wider one's width, the narrower filled up with columns of zeros.
+
+        With `room`, the target at twice that.
+        """
         p, q = self.sxy.shape
-        if p == q:
+        if p == q and not room:
             return self
-        x, y = max(q - p, 0), max(p - q, 0)
+        x, y = max(q - p, 0), max(p - q, 0) + max(p, q) * room
         return replace(
             self,
             x_mean=np.pad(self.x_mean, (0, x)),

@@ -16,6 +16,8 @@ from identikit.auditing._axes import AxesOfViews, sample_rows
 from identikit.auditing._found import Found, Progress
 from identikit.auditing._plan import Plan, plan, reduce_views
 from identikit.auditing._result import Audit
+from identikit.auditing._transposed import ask_if_transposed
+from identikit.auditing._wide import Wide, look_at_columns
 from identikit.auditing._windows import read_windows
 from identikit.errors import InputError
 from identikit.moments import (
@@ -134,8 +136,10 @@ def audit(
             labels = matched.pick(read_labels(groups))
         dealt = _deal(sources, folds, labels)
         widths = [source.width for source in sources]
+        ask_if_transposed(dealt.rows, widths)
         sample, room = sample_rows(widths, memory) if ica else (SAMPLE, memory)
-        chosen = plan(widths, folds, dealt.rows, room)
+        # Moments that are kept are of the views as they are.
+        chosen = plan(widths, folds, dealt.rows, room, spans=save_moments is None)
         pairs = sum(len(tile.pairs) for tile in chosen.tiles)
         found = Found(tolerance, dealt.grouped, pairs, AxesOfViews() if ica else None, progress)
         run = _Run(sources, dealt, chosen, seed, sample, drop_nonfinite, workers, progress)
@@ -244,8 +248,15 @@ class _Run:
                 engine=self.engine,
             )
             moments = replace(moments, dropped=moments.dropped + dropped)
-            found.add(moments, tile, widths, reduced, read_windows(sources, moments))
+            windows = read_windows(sources, moments)
+            found.add(moments, tile, widths, reduced, windows, self.columns_of)
             del moments  # before the next are read: the budget is for one tile
+
+    def columns_of(self, a: int, b: int) -> Wide | None:
+        """What the columns of two views say, if these are compared in the span of their rows."""
+        if not self.chosen.spans or not {a, b} & set(self.chosen.reduced):
+            return None
+        return look_at_columns(self.sources[a], self.sources[b], self.folds)
 
     def saved_into(self, found: Found, path: str | os.PathLike[str], resume: bool) -> None:
         """The same for a plan of one pass, whose moments are kept in a file."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment import ladder
+from identikit.alignment import HeldOut, ladder
 from identikit.auditing._axes import rung
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._plan import AXIS_FREE, OF_COLUMNS
 from identikit.auditing._result import CCASummary, CKASummary, Pair, SharedAxes, View
 from identikit.auditing._verdict import UNRELATED, choose_group, unshrunk_errors
+from identikit.auditing._wide import Wide
 from identikit.auditing._windows import Window
 from identikit.auditing.checks import run_checks
 from identikit.inference import (
@@ -49,6 +50,7 @@ def compare(
     axes: bool = True,
     windows: tuple[Window, ...] | None = None,
     ica: SharedAxes | str | None = None,
+    wide: Wide | None = None,
 ) -> Pair:
     """All that an audit says of two views.
 
@@ -68,8 +70,17 @@ def compare(
         Rows in their order, where rows are at hand.
     ica : SharedAxes or str, optional
         What the axes after ICA say, or why there are none.
+    wide : Wide, optional
+        If these views are the span of the rows of views with more columns: what those say.
     """
     found = ladder(moments, i, j, None if axes else AXIS_FREE)
+    if wide is not None:
+        totals = [held_out.total for held_out in found["affine"]]
+        of_columns = {
+            name: (HeldOut(both[0], totals[0]), HeldOut(both[1], totals[1]))
+            for name, both in wide.residuals.items()
+        }
+        found = of_columns | found
     rungs = tuple(rung(name, *both) for name, both in found.items())
     group, chosen = choose_group(rungs, unshrunk_errors(moments, i, j))
     spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
@@ -80,7 +91,7 @@ def compare(
     biased = cka(moments, i, j)
     assert biased.value is not None  # the ladder has refused constant views
     assert biased.chance is not None
-    evidence = Evidence(moments, i, j, rungs, group, spectrum, chance, grouped, windows, ica)
+    evidence = Evidence(moments, i, j, rungs, group, spectrum, chance, grouped, windows, ica, wide)
     return Pair(
         a=moments.names[i],
         b=moments.names[j],

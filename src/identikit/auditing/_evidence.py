@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from identikit.auditing._result import Rung, SharedAxes
+from identikit.auditing._wide import Wide
 from identikit.auditing._windows import Window
 from identikit.moments import Moments
 from identikit.similarity import CCA
@@ -15,7 +16,8 @@ class Evidence:
     """The moments, the two views, and what the audit has found of them so far.
 
     `windows` are rows in their order, where rows are at hand; `ica` what the axes after ICA say, or
-    why there are none, if that was asked for.
+    why there are none, if that was asked for; `wide` what there is of the views' own columns, if
+    the moments are of the span of their rows.
     """
 
     moments: Moments
@@ -28,11 +30,19 @@ class Evidence:
     grouped: bool
     windows: tuple[Window, ...] | None = None
     ica: SharedAxes | str | None = None
+    wide: Wide | None = None
 
     @property
     def views(self) -> tuple[int, int]:
         """The two views' numbers."""
         return self.i, self.j
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """How many columns the two views have of their own."""
+        if self.wide is not None:
+            return self.wide.columns
+        return self.moments.widths[self.i], self.moments.widths[self.j]
 
     def name(self, view: int) -> str:
         """A view's name, in quotes."""

@@ -14,6 +14,7 @@ from identikit.auditing._compare import compare, describe
 from identikit.auditing._plan import Reduced
 from identikit.auditing._result import Audit, Pair, Settings, Verdict, View
 from identikit.auditing._verdict import SLACK, UNRELATED
+from identikit.auditing._wide import Wide
 from identikit.auditing._windows import Window
 from identikit.errors import InputError
 from identikit.moments import FOLD_RULES, SAMPLE, Moments, Tile
@@ -42,6 +43,7 @@ class Found:
         widths: Sequence[int] | None = None,
         reduced: dict[int, Reduced] | None = None,
         windows: tuple[Window, ...] | None = None,
+        wide: Callable[[int, int], Wide | None] = lambda _a, _b: None,
     ) -> None:
         """Compare the pairs of a pass, given its moments."""
         _check_folds(moments)
@@ -51,7 +53,9 @@ class Found:
                 view = describe(moments, place)
                 if widths is not None and v in reduced:
                     what = reduced[v]
-                    view = replace(view, dims=widths[v], reduced_to=what.dims, lost=what.lost)
+                    view = replace(view, dims=widths[v])
+                    if not what.whole:
+                        view = replace(view, reduced_to=what.dims, lost=what.lost)
                 self.views[v] = view
         few = _few_rows(moments)
         for a, b in tile.pairs:
@@ -67,6 +71,7 @@ class Found:
                     axes=a not in reduced and b not in reduced,
                     windows=windows,
                     ica=ica,
+                    wide=wide(a, b),
                 )
             if self.progress is not None:
                 self.progress("comparing", len(self.pairs), self.total)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from identikit.cli import _options as options
-from identikit.cli._output import deliver, exit_above
+from identikit.cli._output import calm_warnings, deliver, exit_above
 from identikit.cli._progress import progress_bar
 
 EXAMPLE = "identikit audit run1.npy run2.npy run3.npy --report audit.html --fail-above 0.1"
@@ -72,6 +72,7 @@ def command(
         check_suffix(save_moments)
         options.check_target(save_moments, inputs, overwrite=True)
     with (
+        calm_warnings(quiet),
         options.chosen_engine(engine, scheduler, workers) as ready,
         progress_bar(quiet) as progress,
     ):
