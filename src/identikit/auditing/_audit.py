@@ -249,7 +249,7 @@ class _Run:
             )
             moments = replace(moments, dropped=moments.dropped + dropped)
             windows = read_windows(sources, moments)
-            found.add(moments, tile, widths, reduced, windows, self.columns_of)
+            found.add(moments, tile, widths, reduced, windows, self.columns_of, sources)
             del moments  # before the next are read: the budget is for one tile
 
     def columns_of(self, a: int, b: int) -> Wide | None:
@@ -276,7 +276,8 @@ class _Run:
             progress=_reading(self.progress, 0, 1),
             engine=self.engine,
         )
-        found.add(moments, self.chosen.tiles[0], windows=read_windows(self.sources, moments))
+        windows = read_windows(self.sources, moments)
+        found.add(moments, self.chosen.tiles[0], windows=windows, sources=self.sources)
 
 
 def _reading(progress: Progress | None, tile: int, tiles: int) -> Callable[[int, int], None] | None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.alignment import HeldOut, ladder
@@ -51,6 +55,7 @@ def compare(
     windows: tuple[Window, ...] | None = None,
     ica: SharedAxes | str | None = None,
     wide: Wide | None = None,
+    rows: Callable[[int], NDArray[Any]] | None = None,
 ) -> Pair:
     """All that an audit says of two views.
 
@@ -72,6 +77,8 @@ def compare(
         What the axes after ICA say, or why there are none.
     wide : Wide, optional
         If these views are the span of the rows of views with more columns: what those say.
+    rows : callable, optional
+        Reads all rows of a view of these moments.
     """
     found = ladder(moments, i, j, None if axes else AXIS_FREE)
     if wide is not None:
@@ -91,7 +98,9 @@ def compare(
     biased = cka(moments, i, j)
     assert biased.value is not None  # the ladder has refused constant views
     assert biased.chance is not None
-    evidence = Evidence(moments, i, j, rungs, group, spectrum, chance, grouped, windows, ica, wide)
+    evidence = Evidence(
+        moments, i, j, rungs, group, spectrum, chance, grouped, windows, ica, wide, rows
+    )
     return Pair(
         a=moments.names[i],
         b=moments.names[j],

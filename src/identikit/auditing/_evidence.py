@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from identikit.auditing._result import Rung, SharedAxes
 from identikit.auditing._wide import Wide
@@ -17,7 +21,7 @@ class Evidence:
 
     `windows` are rows in their order, where rows are at hand; `ica` what the axes after ICA say, or
     why there are none, if that was asked for; `wide` what there is of the views' own columns, if
-    the moments are of the span of their rows.
+    the moments are of the span of their rows; `rows` reads all rows of a view, if there are few.
     """
 
     moments: Moments
@@ -31,6 +35,7 @@ class Evidence:
     windows: tuple[Window, ...] | None = None
     ica: SharedAxes | str | None = None
     wide: Wide | None = None
+    rows: Callable[[int], NDArray[Any]] | None = None
 
     @property
     def views(self) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from identikit.auditing._windows import Window
 from identikit.errors import InputError
 from identikit.moments import FOLD_RULES, SAMPLE, Moments, Tile
 from identikit.moments._sample import RowSample
+from identikit.sources import Source
 
 Progress = Callable[[str, int, int], None]
 
@@ -44,6 +45,7 @@ class Found:
         reduced: dict[int, Reduced] | None = None,
         windows: tuple[Window, ...] | None = None,
         wide: Callable[[int, int], Wide | None] = lambda _a, _b: None,
+        sources: Sequence[Source] = (),
     ) -> None:
         """Compare the pairs of a pass, given its moments."""
         _check_folds(moments)
@@ -72,6 +74,7 @@ class Found:
                     windows=windows,
                     ica=ica,
                     wide=wide(a, b),
+                    rows=(lambda v: sources[v].read(0, sources[v].rows)) if sources else None,
                 )
             if self.progress is not None:
                 self.progress("comparing", len(self.pairs), self.total)

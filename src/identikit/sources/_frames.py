@@ -45,7 +45,7 @@ def index_ids(views: Sequence[object], share: float) -> list[NDArray[np.int64]] 
         found = np.asarray(first.get_indexer(index), dtype=np.int64)
         alone = found < 0
         found[alone] = taken + np.arange(np.count_nonzero(alone))
-        taken += np.count_nonzero(alone)
+        taken += int(np.count_nonzero(alone))
         everywhere &= np.isin(ids[0], found)
         ids.append(found)
     matched, least = int(np.count_nonzero(everywhere)), min(len(index) for index in indexes)
