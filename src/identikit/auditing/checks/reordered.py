@@ -24,6 +24,7 @@ def check(evidence: Evidence, threshold: float = 1.0) -> Check | None:
     error up to 0.3, where the variances along the leading axes differ. By simulation
     (tests/test_reordered.py), of 1200 pairs of independent views that are Gaussian, heavy-tailed,
     uniform, sparse, classes or curved, with 100 to 600 rows and 2 to 100 columns, none is above 1.
+    Views that share only a part, such as other features of the same wells, may pass unnoticed.
     """
     if evidence.group != UNRELATED or min(evidence.cca.ranks) < 2:
         return None
