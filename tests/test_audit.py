@@ -413,6 +413,17 @@ def too_few_rows_for_ica() -> Planted:
     return [X, X[:, ::-1]], {"ica": True}
 
 
+def rows_reordered() -> Planted:
+    X, Y = clean()
+    order = np.random.default_rng(1).permutation(600)
+    return [X[:600], Y[:600][order]], {}
+
+
+def rows_for_columns() -> Planted:
+    X = np.random.default_rng(0).normal(size=(12, 60))
+    return [X, X[:, ::-1]], {}
+
+
 PLANTED: dict[str, tuple[Callable[[], Planted], set[str], str]] = {
     "row shift": (one_row_late, set(), r"row t \+ 1 of view .* far better than row t .*--id"),
     "rank": (duplicated_column, set(), "rank 4 of 5.*constant, duplicated or linearly"),
@@ -446,6 +457,12 @@ PLANTED: dict[str, tuple[Callable[[], Planted], set[str], str]] = {
         "17 components of view .*cannot be below",
     ),
     "dropped rows": (rows_with_nan, set(), "1 rows with NaN or infinity were left out"),
+    "reordered": (rows_reordered, set(), "may be in another order; pair them by id with --id"),
+    "transposed": (
+        rows_for_columns,
+        {"saturation", "chance"},
+        r"fewer rows \(12\) than columns \(60\): are the views transposed",
+    ),
 }
 
 
@@ -458,6 +475,7 @@ def test_every_check_has_a_planted_fault() -> None:
     assert files == {name.replace(" ", "_") for name in PLANTED}
 
 
+@pytest.mark.filterwarnings("ignore:there are fewer rows")
 @pytest.mark.parametrize("name", PLANTED)
 def test_check_fires_on_its_fault(name: str) -> None:
     plant, may_fire, message = PLANTED[name]

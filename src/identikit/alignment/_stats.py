@@ -13,6 +13,9 @@ from identikit.moments import Moments
 #: A residual below this share of what it is the difference of is rounding.
 ROUNDING = 64 * 2.0**-52
 
+#: Singular values of a cross-scatter below this share of the largest are rounding.
+RANK = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class PairStats:
@@ -39,9 +42,13 @@ class PairStats:
 
         Between unequal widths it has orthonormal columns or rows: a rotation that then drops the
         directions that the target has no columns for, or leaves the target's other columns at
-        their mean.
+        their mean. Of directions in which fewer rows than columns do not vary it says nothing, and
+        leaves them at their mean too.
         """
-        left, _, right = svd(self.sxy)
+        left, values, right = svd(self.sxy)
+        if self.n - 1 < len(values):
+            known = int(np.count_nonzero(values[: self.n - 1] > RANK * values[0]))
+            left, right = left[:, :known], right[:known]
         factor: Array = left @ right
         return factor
 

@@ -16,6 +16,8 @@ from identikit.auditing._axes import AxesOfViews, sample_rows
 from identikit.auditing._found import Found, Progress
 from identikit.auditing._plan import Plan, plan, reduce_views
 from identikit.auditing._result import Audit
+from identikit.auditing._transposed import ask_if_transposed
+from identikit.auditing._wide import Wide, look_at_columns
 from identikit.auditing._windows import read_windows
 from identikit.errors import InputError
 from identikit.moments import (
@@ -82,7 +84,8 @@ def audit(
     ids : str or sequence, optional
         Pair rows by id and not by position: the name of the column, or of the array, that holds the
         ids in each view's own file, or one array or file of ids a view. Rows without a partner are
-        left out.
+        left out. Data frames are paired by their indexes where all have one that is not the
+        default, of labels that occur once; `Settings.pairing` says what was done.
     ica : bool
         Also say whether the views have the same axes after ICA of each alone (`Pair.ica`), found on
         a sample of at most 20,000 rows.
@@ -141,8 +144,10 @@ def audit(
             labels = matched.pick(read_labels(groups))
         dealt = _deal(sources, folds, labels, seed)
         widths = [source.width for source in sources]
+        ask_if_transposed(dealt.rows, widths)
         sample, room = sample_rows(widths, memory) if ica else (SAMPLE, memory)
-        chosen = plan(widths, folds, dealt.rows, room)
+        # Moments that are kept are of the views as they are.
+        chosen = plan(widths, folds, dealt.rows, room, spans=save_moments is None)
         pairs = sum(len(tile.pairs) for tile in chosen.tiles)
         found = Found(tolerance, dealt.grouped, pairs, AxesOfViews() if ica else None, progress)
         run = _Run(sources, dealt, chosen, seed, sample, drop_nonfinite, workers, progress)
@@ -243,7 +248,7 @@ class _Run:
             moments = self._read(sources, self.folds, self.sample, number)
             moments = replace(moments, dropped=moments.dropped + dropped)
             windows = read_windows(sources, moments)
-            dependent = found.add(moments, tile, widths, reduced, windows)
+            dependent = found.add(moments, tile, widths, reduced, windows, self.columns_of, sources)
             del moments  # before the next are read: the budget is for one tile
             if dependent:
                 self._again(found, sources, tile, dependent, number)
@@ -271,6 +276,12 @@ class _Run:
         """Read a tile in folds of consecutive rows, for the pairs whose rows are dependent."""
         found.add_blocked(self._read(sources, self.folds.in_runs(), 0, number), tile, pairs)
 
+    def columns_of(self, a: int, b: int) -> Wide | None:
+        """What the columns of two views say, if these are compared in the span of their rows."""
+        if not self.chosen.spans or not {a, b} & set(self.chosen.reduced):
+            return None
+        return look_at_columns(self.sources[a], self.sources[b], self.folds)
+
     def saved_into(self, found: Found, path: str | os.PathLike[str], resume: bool) -> None:
         """The same for a plan of one pass, whose moments are kept in a file."""
         if self.chosen.choice != "one pass":
@@ -290,7 +301,7 @@ class _Run:
             engine=self.engine,
         )
         (tile,), windows = self.chosen.tiles, read_windows(self.sources, moments)
-        dependent = found.add(moments, tile, windows=windows)
+        dependent = found.add(moments, tile, windows=windows, sources=self.sources)
         del moments
         if dependent:
             self._again(found, self.sources, tile, dependent, 0)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.auditing._evidence import Evidence
@@ -12,6 +15,7 @@ from identikit.auditing._influence import decided_by
 from identikit.auditing._plan import AXIS_FREE, OF_COLUMNS
 from identikit.auditing._result import CCASummary, CKASummary, Pair, SharedAxes, View
 from identikit.auditing._verdict import RELATED, UNRELATED, judge, related_by
+from identikit.auditing._wide import Wide
 from identikit.auditing._windows import Window, only_in_order
 from identikit.auditing.checks import run_checks
 from identikit.inference import (
@@ -50,6 +54,8 @@ def compare(
     axes: bool = True,
     windows: tuple[Window, ...] | None = None,
     ica: SharedAxes | str | None = None,
+    wide: Wide | None = None,
+    rows: Callable[[int], NDArray[Any]] | None = None,
 ) -> Pair:
     """All that an audit says of two views.
 
@@ -69,9 +75,15 @@ def compare(
         Rows in their order, where rows are at hand.
     ica : SharedAxes or str, optional
         What the axes after ICA say, or why there are none.
+    wide : Wide, optional
+        If these views are the span of the rows of views with more columns: what those say.
+    rows : callable, optional
+        Reads all rows of a view of these moments.
     """
     measures = score_measures(moments, i, j, axes=axes)
-    judged = judge(moments, i, j, None if axes else AXIS_FREE)
+    judged = judge(
+        moments, i, j, None if axes else AXIS_FREE, {} if wide is None else wide.residuals
+    )
     rungs, group, chosen, candidates = judged.rungs, judged.group, judged.rung, judged.candidates
     influence = decided_by(moments, i, j, judged)
     if group == UNRELATED and not grouped and related_by(measures):
@@ -101,6 +113,8 @@ def compare(
         influence,
         error=chosen.error,
         order_only=order_only,
+        wide=wide,
+        rows=rows,
     )
     pair = Pair(
         a=moments.names[i],

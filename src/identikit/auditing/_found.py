@@ -16,11 +16,13 @@ from identikit.auditing._compare import compare, describe
 from identikit.auditing._plan import Reduced
 from identikit.auditing._result import Audit, Pair, Rung, Settings, Verdict, View
 from identikit.auditing._verdict import RELATED, SLACK, UNRELATED
+from identikit.auditing._wide import Wide
 from identikit.auditing._windows import Window, depends
 from identikit.auditing.checks.dependent_rows import NAME, with_blocked
 from identikit.errors import InputError
 from identikit.moments import FOLD_RULES, SAMPLE, Moments, Tile
 from identikit.moments._sample import RowSample
+from identikit.sources import Source
 
 Progress = Callable[[str, int, int], None]
 
@@ -45,6 +47,8 @@ class Found:
         widths: Sequence[int] | None = None,
         reduced: dict[int, Reduced] | None = None,
         windows: tuple[Window, ...] | None = None,
+        wide: Callable[[int, int], Wide | None] = lambda _a, _b: None,
+        sources: Sequence[Source] = (),
     ) -> list[tuple[int, int]]:
         """Compare the pairs of a pass, given its moments; return those with dependent rows."""
         _check_folds(moments)
@@ -54,7 +58,9 @@ class Found:
                 view = describe(moments, place)
                 if widths is not None and v in reduced:
                     what = reduced[v]
-                    view = replace(view, dims=widths[v], reduced_to=what.dims, lost=what.lost)
+                    view = replace(view, dims=widths[v])
+                    if not what.whole:
+                        view = replace(view, reduced_to=what.dims, lost=what.lost)
                 self.views[v] = view
         few, dependent = _few_rows(moments), []
         for a, b in tile.pairs:
@@ -70,6 +76,8 @@ class Found:
                     axes=a not in reduced and b not in reduced,
                     windows=windows,
                     ica=ica,
+                    wide=wide(a, b),
+                    rows=(lambda v: sources[v].read(0, sources[v].rows)) if sources else None,
                 )
             if not self.grouped and depends(windows, i, j):
                 dependent.append((a, b))

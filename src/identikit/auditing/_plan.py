@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from identikit._linalg import blas_threads
@@ -19,6 +19,7 @@ from identikit.moments._memory import (
     default_memory,
 )
 from identikit.moments._reduce import leading, reduction_bytes
+from identikit.moments._span import in_few_rows, row_span, span_bytes
 from identikit.moments._tiles import Tile, tiles
 from identikit.moments.engines import Engine
 from identikit.sources import Source
@@ -51,6 +52,9 @@ class Plan:
         Whether there is no room for several threads to read at once.
     needed, budget : int
         Bytes that all views as they are would take in one pass, and that may be taken.
+    spans : bool
+        Whether the reduced views keep all directions in which their rows vary: there are fewer
+        rows than that.
     """
 
     widths: tuple[int, ...]
@@ -60,10 +64,13 @@ class Plan:
     careful: bool
     needed: int
     budget: int
+    spans: bool = False
 
     @property
     def choice(self) -> str:
         """Which way was taken, in a few words."""
+        if self.spans:
+            return "in the span of the rows"
         return f"reduced to {self._limit} dimensions" if self.reduced else self._passes
 
     @property
@@ -80,6 +87,13 @@ class Plan:
         """The choice in one sentence, with its reason."""
         if self.choice == "one pass":
             return "All views were read in one pass."
+        if self.spans:
+            return (
+                f"Of {len(self.widths)} views, {len(self.reduced)} have more than twice as many "
+                "columns as rows and were compared in the coordinates of the span of their rows, "
+                "in which nothing is lost but single columns: permutation and monomial are tried "
+                "where there are no more than 1,280."
+            )
         why = (
             f"as all of them at once would take {self.needed / 1e6:,.1f} MB of memory, and "
             f"{self.budget / 1e6:,.1f} MB may be used"
@@ -96,16 +110,24 @@ class Plan:
 class Reduced:
     """What became of a view: how many leading directions it has left, and what they leave out.
 
-    `lost`, `exact` and `bound` are those of `Subspace`.
+    `lost`, `exact` and `bound` are those of `Subspace`; `whole` says that nothing is left out.
     """
 
     dims: int
     lost: float
     exact: bool
     bound: float
+    whole: bool = False
 
 
-def plan(widths: Sequence[int], folds: int, rows: int, memory: int | None = None) -> Plan:
+def plan(
+    widths: Sequence[int],
+    folds: int,
+    rows: int,
+    memory: int | None = None,
+    *,
+    spans: bool = False,
+) -> Plan:
     """Choose how to read views, so that no process takes more memory than it may.
 
     All at once if that fits, else in several passes over pairs. If a pair is too wide for that,
@@ -121,9 +143,17 @@ def plan(widths: Sequence[int], folds: int, rows: int, memory: int | None = None
         How many folds, and rows.
     memory : int, optional
         Bytes; half of the machine's memory by default.
+    spans : bool
+        Take views of far fewer rows than columns to the span of their rows, where that fits: it
+        saves time, and loses nothing.
     """
     budget = default_memory() if memory is None else memory
     needed = audit_bytes(widths, folds, rows)
+    few = [rows if in_few_rows(rows, width) else width for width in widths]
+    if spans and few != list(widths):
+        spanning = span_bytes(rows, max(widths)) + _held_bytes(widths, few)
+        if spanning + _pair_bytes(few, folds, rows) <= budget:
+            return replace(_planned(widths, few, folds, rows, needed, budget), spans=True)
     if _pair_bytes(widths, folds, rows) <= budget:
         return _planned(widths, widths, folds, rows, needed, budget)
 
@@ -220,17 +250,23 @@ def reduce_views(
     widths = [source.width for source in sources]
     left = chosen.budget - _held_bytes(widths, chosen.widths)
     for position, v in enumerate(chosen.reduced):
-        found = leading(
-            sources[v],
-            folds,
-            max(1, chosen.widths[v] - 1),
-            left,
-            seed,
-            engine=engine,
-            progress=_share(progress, position, len(chosen.reduced)),
-        )
-        what[v] = Reduced(found.basis.shape[1], found.lost, found.exact, found.bound)
-        recipe = Projected(sources[v].origin, found.mean, found.with_mean())
+        told = _share(progress, position, len(chosen.reduced))
+        if chosen.spans:
+            found = row_span(sources[v], folds)
+            if told is not None:
+                told(folds.rows, folds.rows)
+        else:
+            k = max(1, chosen.widths[v] - 1)
+            found = leading(sources[v], folds, k, left, seed, engine=engine, progress=told)
+        size = found.basis.shape[1]
+        what[v] = Reduced(size, found.lost, found.exact, found.bound, whole=chosen.spans)
+        basis, at_mean = found.with_mean(), None
+        if chosen.spans:
+            # No row leaves the span: along the mean outside of it there must be no rounding that
+            # could be taken for a direction.
+            at_mean = found.mean @ basis
+            basis[:, size:] = 0.0
+        recipe = Projected(sources[v].origin, found.mean, basis, at_mean)
         del found
         views[v] = ProjectedSource(sources[v], recipe)
     return views, what

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -56,7 +57,13 @@ class Judged:
     rung: Rung
 
 
-def judge(moments: Moments, i: int, j: int, groups: tuple[str, ...] | None = None) -> Judged:
+def judge(
+    moments: Moments,
+    i: int,
+    j: int,
+    groups: tuple[str, ...] | None = None,
+    of_columns: Mapping[str, Array] = MappingProxyType({}),
+) -> Judged:
     """Climb the ladder, and name a rung, or say that no rung explains anything beyond chance.
 
     Parameters
@@ -66,13 +73,21 @@ def judge(moments: Moments, i: int, j: int, groups: tuple[str, ...] | None = Non
         The two views.
     groups : tuple of str, optional
         The groups to try; all by default.
+    of_columns : mapping of str to array (2, folds)
+        Squared errors of stricter rungs that the moments know nothing of, both ways.
     """
     found = ladder(moments, i, j, groups)
+    if of_columns:
+        totals = [side.total for side in found["affine"]]
+        found = {
+            name: (HeldOut(both[0], totals[0]), HeldOut(both[1], totals[1]))
+            for name, both in of_columns.items()
+        } | found
     rungs = tuple(rung(name, *both) for name, both in found.items())
     if not any(beyond_chance(one) for one in rungs):
         best = min(rungs, key=lambda one: one.error)
         return Judged(rungs, UNRELATED, (UNRELATED,), best)
-    chosen = choose_group(moments, i, j, found)
+    chosen = choose_group(moments, i, j, found, frozenset(of_columns))
     named = next(one for one in rungs if one.group == chosen.group)
     return Judged(rungs, chosen.group, chosen.candidates, named)
 
@@ -89,7 +104,9 @@ class Chosen:
     candidates: tuple[str, ...]
 
 
-def choose_group(moments: Moments, i: int, j: int, rungs: Ladder) -> Chosen:
+def choose_group(
+    moments: Moments, i: int, j: int, rungs: Ladder, as_they_are: Collection[str] = ()
+) -> Chosen:
     """Name the strictest rung that explains almost as much as the best one does.
 
     A rung is compared with the best by what it predicts if all that it misses is noise (see
@@ -106,8 +123,10 @@ def choose_group(moments: Moments, i: int, j: int, rungs: Ladder) -> Chosen:
         The two views.
     rungs : mapping
         Held-out errors of the rungs, both ways, from the strictest to the loosest.
+    as_they_are : collection of str
+        Rungs that noise is not allowed for, as the moments know nothing of their maps.
     """
-    excess = _excesses(moments, i, j, rungs)
+    excess = _excesses(moments, i, j, rungs, as_they_are)
     best = min(rungs, key=lambda name: max(side.error for side in rungs[name]))
     group, candidates = None, []
     for name in rungs:
@@ -147,7 +166,9 @@ class Excess:
         return self.value + times * self.error
 
 
-def _excesses(moments: Moments, i: int, j: int, rungs: Ladder) -> Callable[[str], Excess | None]:
+def _excesses(
+    moments: Moments, i: int, j: int, rungs: Ladder, as_they_are: Collection[str] = ()
+) -> Callable[[str], Excess | None]:
     """The excess of a rung in its worse direction; None if it is out of the question."""
     denoised = Denoised(moments, i, j)
     least = [min((rungs[name][side] for name in rungs), key=_size) for side in (0, 1)]
@@ -160,7 +181,9 @@ def _excesses(moments: Moments, i: int, j: int, rungs: Ladder) -> Callable[[str]
             return Excess(-1.0, 0.0)
         if all(_excess(one, best).high(STRICT) <= 0 for one, best in zip(own, least)):
             return Excess(-1.0, 0.0)  # noise need not be asked
-        found = denoised.errors(GROUPS[name], own, (least[0], least[1]))
+        found = own
+        if name not in as_they_are:
+            found = denoised.errors(GROUPS[name], own, (least[0], least[1]))
         sides = [_excess(one, best) for one, best in zip(found, least)]
         return max(sides, key=lambda side: side.value)
 

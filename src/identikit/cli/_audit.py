@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from identikit.cli import _options as options
-from identikit.cli._output import deliver, exit_above, exit_failed
+from identikit.cli._output import calm_warnings, deliver, exit_above, exit_failed
 from identikit.cli._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def command(
         check_suffix(save_moments)
         options.check_target(save_moments, inputs, overwrite=True)
     with (
+        calm_warnings(quiet),
         options.chosen_engine(engine, scheduler, workers) as ready,
         progress_bar(quiet) as progress,
     ):

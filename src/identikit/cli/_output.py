@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -102,3 +104,17 @@ def exit_failed(words: str, *, quiet: bool) -> None:
 def print_json(document: Mapping[str, Any]) -> None:
     """Print one strict JSON document: absent values are null, never NaN."""
     sys.stdout.write(json_format.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+@contextmanager
+def calm_warnings(quiet: bool) -> Iterator[None]:
+    """Show warnings as one line each, without the place in the code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if not quiet:
+            typer.echo(f"identikit: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = show
+        yield

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +10,7 @@ import typer
 
 from identikit._version import __version__
 from identikit.cli import _options as options
-from identikit.cli._output import print_json
+from identikit.cli._output import calm_warnings, print_json
 from identikit.cli._progress import progress_bar
 from identikit.errors import InputError
 
@@ -116,7 +113,7 @@ def run(
     from identikit import studies
 
     with (
-        _calm_warnings(quiet),
+        calm_warnings(quiet),
         options.chosen_engine(engine, scheduler, workers) as ready,
         progress_bar(quiet) as progress,
     ):
@@ -163,17 +160,3 @@ def _pairs(changes: list[str]) -> dict[str, str]:
         if "=" not in text:
             raise InputError(f"--set is {text!r}; expected KEY=VALUE")
     return {key: value for key, _, value in (text.partition("=") for text in changes)}
-
-
-@contextmanager
-def _calm_warnings(quiet: bool) -> Iterator[None]:
-    """Show warnings as one line each, without the place in the code."""
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if not quiet:
-            typer.echo(f"identikit: {message}", err=True)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = show
-        yield

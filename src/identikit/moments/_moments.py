@@ -215,7 +215,7 @@ class Moments:
             parts = self.parts[:fold] + self.parts[fold + 1 :]
             nothing = RowSample(0, self.sample.keys[:0], self.sample.rows[:0])
             self._cache[key] = Rest(
-                self.names, self.eps, self.layout, parts, nothing, grouped=self.grouped
+                self.names, self.eps, self.layout, parts, nothing, rule=self.rule
             )
         # Moments that differ in their sample only share what is kept.
         rest: Rest = self._cache[key]

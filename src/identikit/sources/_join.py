@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
+from identikit.sources._frames import index_ids
 from identikit.sources._ids import Ids, column_ids, given_ids, id_keys, without_column
 from identikit.sources._joined import Places, joined_view
 from identikit.sources._open import _tell_apart as tell_apart
@@ -42,12 +43,15 @@ class Matched:
         Number of rows that matched.
     first : Path
         A temporary file of the numbers of these rows in the first view.
+    by_index : bool
+        Whether the ids are the labels of data frames.
     """
 
     names: tuple[str, ...]
     of: tuple[int, ...]
     rows: int
     first: Path
+    by_index: bool = False
 
     def __str__(self) -> str:
         alone = [
@@ -55,7 +59,9 @@ class Matched:
             for name, rows in zip(self.names, self.of)
             if rows > self.rows
         ]
-        return f"{self.rows:,} rows matched by id; without a partner: {', '.join(alone) or 'none'}"
+        how = "paired by the index of the data frames: " if self.by_index else ""
+        by, left = "label" if self.by_index else "id", ", ".join(alone) or "none"
+        return f"{how}{self.rows:,} rows matched by {by}; without a partner: {left}"
 
     def pick(self, labels: NDArray[Any]) -> NDArray[Any]:
         """The labels of the matched rows, given a label for every row of the first view."""
@@ -87,6 +93,8 @@ def paired(
 ) -> Iterator[Paired]:
     """Views whose t-th rows have the same id; without ids, the views as they are.
 
+    Data frames bring ids with them, unless other ids are given: see `index_ids`.
+
     The rows come in the order of the first view. A view that has them in another order is copied
     to a temporary file, in order. All temporary files lie in one folder in TMPDIR, which is gone
     when the block ends.
@@ -105,11 +113,14 @@ def paired(
     memory : int
         Bytes that the join may take.
     """
+    if not 0 <= share <= 1:
+        raise InputError(f"the share of rows that must match is {share}; expected 0 to 1")
+    by_index = ids is None
+    if ids is None:
+        ids = index_ids(views, share)
     if ids is None:
         yield Paired(views, names, None)
         return
-    if not 0 <= share <= 1:
-        raise InputError(f"the share of rows that must match is {share}; expected 0 to 1")
     for what, given in (("names", names), ("ids", ids)):
         if not isinstance(given, str | None) and len(given) != len(views):
             raise InputError(f"expected {what} for {len(views)} views, one each, got {len(given)}")
@@ -130,6 +141,7 @@ def paired(
             temporary = tempfile.TemporaryDirectory(prefix="identikit-join-")
         folder = Path(stack.enter_context(temporary))
         matched, places = _join(sources, columns, folder, share, memory)
+        matched = replace(matched, by_index=by_index)
         for number, (source, place) in enumerate(zip(sources, places)):
             if not place.rising or matched.rows < source.rows:
                 joined[number] = joined_view(source, place, memory)

@@ -32,11 +32,15 @@ class Projected:
         A point near the rows, so that no digits cancel.
     basis : array (d, k)
         Directions in columns.
+    at_mean : array (k,), optional
+        The coordinates of that point, where they are not ``mean @ basis``: along a column of zeros
+        in the basis all rows are then at exactly one place.
     """
 
     origin: object
     mean: Array
     basis: Array
+    at_mean: Array | None = None
 
     def open_source(self, name: str) -> Source:
         """Open the view."""
@@ -61,7 +65,8 @@ class ProjectedSource:
         self.files = source.files
         self._source, self._mean = source, recipe.mean
         self._basis = np.asfortranarray(recipe.basis)
-        self._at_mean: Array = recipe.mean @ recipe.basis
+        at_mean = recipe.mean @ recipe.basis if recipe.at_mean is None else recipe.at_mean
+        self._at_mean: Array = at_mean
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""

@@ -1,0 +1,101 @@
+"""The span of the rows of a view that has far more columns than rows: nothing is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from identikit._linalg import Array, svd
+from identikit.errors import InputError
+from identikit.moments._folds import Folds
+from identikit.moments._memory import allocated
+from identikit.moments._passes import describe_nonfinite
+from identikit.moments._reduce import Subspace, _subspace
+from identikit.moments._sketch import Directions
+from identikit.sources import Source
+
+#: A view is taken to the span of its rows if it has more than this many columns a row.
+COLUMNS_A_ROW = 2
+
+#: Numbers in memory for each one of the view: as stored, centred, LAPACK's copy, and the basis.
+HELD = 5
+
+
+def in_few_rows(rows: int, width: int) -> bool:
+    """Whether a view has so few rows that it is better looked at in their span."""
+    return width > COLUMNS_A_ROW * rows
+
+
+def span_bytes(rows: int, width: int) -> int:
+    """Bytes that `row_span` takes."""
+    return allocated(8 * HELD * rows * width)
+
+
+def row_span(source: Source, folds: Folds) -> Subspace:
+    """The directions in which the rows vary, all of them, by SVD of the centred rows themselves.
+
+    n rows vary in at most n − 1 directions, however many columns they have, and an isometry of that
+    subspace changes no inner product of rows: whatever does not speak of single columns is the same
+    in these coordinates. It takes n²d operations and no d × d matrix.
+
+    The coordinates are turned so that all have the same variance. A regression on fewer rows than
+    columns takes the shortest of its solutions, with columns standardised; so standardised,
+    principal axes would lose that they differ in size.
+
+    Parameters
+    ----------
+    source : Source
+        The view, whose rows are all read at once.
+    folds : Folds
+        Which rows count: those that are in a fold.
+    """
+    rows = source.read(0, source.rows)[folds.of() >= 0].astype(np.float64)
+    if not np.isfinite(rows).all():
+        raise InputError(describe_nonfinite([source], source.rows))
+    mean = rows.mean(axis=0)
+    rows -= mean
+    with np.errstate(over="ignore"):
+        columns = np.square(rows).sum(axis=0)
+    if not np.isfinite(columns.sum()):
+        raise InputError(
+            "the values are so large that their squares overflow; rescale the views "
+            f"({source.name})"
+        )
+    _, values, right = svd(rows)
+    basis = np.asfortranarray(right[: max(len(rows) - 1, 1)].T)
+    found = Directions(len(rows), mean, columns, values[: basis.shape[1]] ** 2, basis)
+    subspace = _subspace(source, found, True, 1.0)
+    k = subspace.basis.shape[1]
+    turned = np.asfortranarray(subspace.basis @ level(found.values[:k]))
+    return replace(subspace, basis=turned)
+
+
+def level(values: Array) -> Array:
+    """An orthogonal Q such that all entries on the diagonal of ``Qᵀ diag(values) Q`` are the same.
+
+    By one rotation an entry, of one that is too small with one that is too large, after which
+    either of them is right (Bendel and Mickey 1978).
+
+    Parameters
+    ----------
+    values : array (k,)
+    """
+    k, mean = len(values), float(np.mean(values))
+    turn, left = np.eye(k), np.array(values, dtype=np.float64)
+    order = np.argsort(left)
+    low, high = 0, k - 1  # among those not yet right, in order; one of the two was changed before
+    while low < high:
+        a, b = order[low], order[high]
+        gap = left[b] - left[a]
+        if gap <= 0:
+            break
+        # cos² such that one of the two becomes the mean, and the other what is left of both.
+        share = min(max((left[b] - mean) / gap, 0.0), 1.0)
+        cos, sin = np.sqrt(share), np.sqrt(1 - share)
+        turn[:, [a, b]] = turn[:, [a, b]] @ np.array([[cos, sin], [sin, -cos]])
+        left[a], left[b] = mean, left[a] + left[b] - mean
+        low += 1
+        if left[b] < mean:  # what was too large is too small now: its turn comes next
+            order[low - 1], low, high = b, low - 1, high - 1
+    return turn
