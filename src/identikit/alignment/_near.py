@@ -47,6 +47,27 @@ def near_identifiability(
 ) -> NearIdentifiability:
     """Distances between two views after the best map of each group, over the latent diameter.
 
+    e_H = E‖y − h(x)‖ / Δ with h the best map of the group H on some rows, and E over others. Δ is
+    the distance that 95 % of the pairs of rows of the target do not exceed. The largest distance,
+    which stands beside it, grows with the number of rows n, and e_H would fall; so, e_H tends to a
+    value of the population (for Gaussian rows of variance 1 in d dimensions Δ² is 2 times the 95 %
+    quantile of χ² with d degrees of freedom).
+
+    Intervals are for the median of the value over samples of n rows, h and ICA fitted on the same
+    share of them. That is not the limit of unlimited rows: h is worse by about its parameters for
+    each output over the rows that it was fitted on, which for wide views is more than an interval's
+    width. They are by the jackknife over ten runs of rows, without each of which everything is
+    computed anew: whitening, ICA from the axes of all rows, maps, distances and Δ. If not all axes
+    are identified, it is partly chance where ICA ends, and the variance over ten other random
+    starts is added to that after ICA. In simulations (normal, Laplace, uniform and t₅ views and
+    noise; n of 200, 1000 and 5000; d of 4 and 16) they cover that median in 93 % of samples or
+    more; after ICA in nearly all, for there they are too wide. They do not hold
+
+    - if rows depend on each other and `groups` does not say so, copies of rows among them;
+    - for the mean over samples, after ICA of few rows, for it may be far from the median;
+    - in whitened coordinates, if the ICA has fewer components than the view and variances do not
+      fall at that point, so that chance decides which directions are kept.
+
     Parameters
     ----------
     A, B : array or path
@@ -114,6 +135,7 @@ def near_identifiability(
     held_out[ICA_AXES] = ica_rung(moments, 0, 1, views.axes.same)
     held_out[DIFFERENT_ROWS] = ica_rung(moments, 0, 1, views.axes.different)
     whole, chance, rest = views.whole(), views.by_chance(rng), []
+    searched = views.searched(rng)
     for run in np.unique(parts.runs):
         rest.append(views.without(int(run)))
         say("leaving out rows", len(rest), int(parts.runs.max()) + 1)
@@ -142,7 +164,7 @@ def near_identifiability(
                     len(views.pairs[0]),
                 ),
                 tuple(errors),
-                gained(measured, others, chance[place]),
+                gained(measured, others, chance[place], searched.get(place)),
             )
         )
         say("comparing", len(directions), 4)

@@ -14,7 +14,7 @@ import numpy as np
 from identikit._linalg import Array, svd
 from identikit.alignment._ica_copies import distinct_rows
 from identikit.alignment._ica_core import Components, Search, independent_components, refit
-from identikit.alignment._ica_rung import components_for
+from identikit.alignment._ica_rung import components_for, turned
 from identikit.alignment._ica_solver import random_rotation
 from identikit.alignment._near_distances import (
     BothWays,
@@ -27,6 +27,9 @@ from identikit.alignment._near_split import Parts, Split
 from identikit.moments import Moments, accumulate
 
 ICA_AXES, DIFFERENT_ROWS, TURNED = "ica", "ica, different rows", "random rotation"
+
+#: Random starts that show how much of ICA's end is chance.
+STARTS = 10
 
 Pair = tuple[Components, Components]
 
@@ -105,6 +108,27 @@ class Views:
         """Of all rows but those of a run."""
         parts = self.parts.without(run)
         return self._measure(parts, self._refitted(parts))
+
+    def searched(self, rng: np.random.Generator) -> dict[Place, Array]:
+        """Mean distances after ICA from other random starts; none if all axes are identified.
+
+        Axes that are not identified are chance, which a jackknife that follows them does not see.
+        """
+        if all(ica.axes.identified.all() for ica in self.axes.same):
+            return {}
+        ends: dict[Place, list[float]] = {}
+        moments = [self._moments(side, self.parts) for side in (0, 1)]
+        fit = [rows[part] for rows, part in zip(self.rows, self.parts.split.fit)]
+        for _ in range(STARTS):
+            first, second = (
+                refit(turned(ica, rng), own, rows)
+                for ica, own, rows in zip(self.axes.same, moments, fit)
+            )
+            for name, sides in _coordinates(self.rows, (first, second)).items():
+                (both,) = after_matching(sides, self.parts.split, [None])
+                for way in (0, 1):
+                    ends.setdefault((name, way), []).append(float(both[way].mean()))
+        return {place: np.array(several) for place, several in ends.items()}
 
     def by_chance(self, rng: np.random.Generator) -> dict[Place, dict[str, Array]]:
         """Distances if the rows of one side are shuffled before any map is fitted."""

@@ -19,11 +19,12 @@ Interval = tuple[float, float]
 
 INTERVALS = (
     "95 %, by the jackknife over runs of rows (whole groups where there are any): without each run "
-    "ICA, maps, distances and diameters are all computed anew. They are for the expected value over "
-    "samples of this size, with maps fitted on as many rows, which for wide views lies above that "
-    "of unlimited rows; that of the efficiency is for the ratio of expected errors. Those of the "
-    "random rotation are for the rotations drawn; those of held_out are by the jackknife over folds "
-    "of all rows, given the axes"
+    "ICA, maps, distances and diameters are all computed anew. They are for the median of a value "
+    "over samples of this size, with maps fitted on as many rows; the limit of unlimited rows is "
+    "lower, for wide views by more than an interval's width. Where axes are not identified, what "
+    "other random starts of ICA lead to is part of the intervals after it and of its efficiency's. "
+    "Those of the random rotation are for the rotations drawn, those of held_out by the jackknife "
+    "over folds of all rows, given the axes"
 )
 DIAMETER = (
     f"distances are divided by the distance that {QUANTILE:.0%} of the pairs of rows of the target "
@@ -52,7 +53,7 @@ class NearError:
     mean, median, q95, largest, rms : float
         Of the distances. `largest` is a plug-in for ε, neither bound of it.
     mean_interval, median_interval, q95_interval, rms_interval : tuple of float
-        95 %, for the expected value over samples of this size (see `near_identifiability`).
+        95 %, for the median over samples of this size (see `near_identifiability`).
     chance : float
         `mean` if the rows of one side are shuffled before anything is fitted.
     held_out, held_out_interval : float and tuple of float, or None
@@ -82,9 +83,10 @@ class Efficiency:
     0 is no better than re-ordering axes, 1 as good as the best rigid map, which has seen the
     pairing. In raw coordinates it may exceed 1, for ICA whitens, and a rigid map cannot.
 
-    The interval is Fieller's for the ratio of the expected errors over samples of this size, ICA
-    fitted anew without each run of rows. It is not to be trusted where many axes are not
-    identified (`Side.identified`): then ICA may end anywhere.
+    The interval is Fieller's for a ratio, with ICA fitted anew without each run of rows; if some
+    axes are not identified, with the spread over other random starts added. It is for the median
+    over samples of this size, not the mean: in a few samples of few rows ICA ends far from the
+    axes, and these pull the mean down.
 
     Beside it, the same with other errors in place of e_ICA: of `shuffled` rows, of a
     `random_rotation` instead of ICA, and of axes that each side finds on `different_rows`. On the

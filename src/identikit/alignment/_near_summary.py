@@ -33,7 +33,13 @@ def ica_efficiency(permutation: float, rigid: float, ica: float) -> float:
     return (permutation - ica) / (permutation - rigid)
 
 
-def summarise(group: str, whole: Measured, rest: Sequence[Measured], chance: Array) -> NearError:
+def summarise(
+    group: str,
+    whole: Measured,
+    rest: Sequence[Measured],
+    chance: Array,
+    searched: Array | None = None,
+) -> NearError:
     """One group's distances over the diameter, with intervals.
 
     Parameters
@@ -45,14 +51,20 @@ def summarise(group: str, whole: Measured, rest: Sequence[Measured], chance: Arr
         Without each run of rows.
     chance : array
         Distances by chance.
+    searched : array, optional
+        Mean distances after ICA from other starts.
     """
+    # In units of the mean: the search moves all statistics of a group about alike.
+    chaos = 0.0 if searched is None else _variance(searched / whole.distances[group].mean())
 
     def estimate(statistic: Statistic) -> tuple[float, Interval]:
         value, *others = (
             float(statistic(measured.distances[group]).mean()) / measured.diameter
             for measured in (whole, *rest)
         )
-        return value, jackknife_interval(value, np.array(others), floor=0.0)
+        low, high = jackknife_interval(value, np.array(others))
+        half = np.hypot((high - low) / 2, _quantile(len(others)) * np.sqrt(chaos) * value)
+        return value, (max(value - float(half), 0.0), value + float(half))
 
     mean, median, q95, rms = map(estimate, STATISTICS)
     largest = float(whole.distances[group].max(axis=1).mean()) / whole.diameter
@@ -70,7 +82,10 @@ def beside(error: NearError, held_out: HeldOut | None) -> NearError:
 
 
 def gained(
-    whole: Measured, rest: Sequence[Measured], chance: Mapping[str, Array]
+    whole: Measured,
+    rest: Sequence[Measured],
+    chance: Mapping[str, Array],
+    searched: Array | None = None,
 ) -> Efficiency | None:
     """None without a permutation; without a value if a rigid map gains nothing on it."""
     if "permutation" not in whole.distances:
@@ -79,7 +94,8 @@ def gained(
         np.array([measured.distances[group].mean() for measured in (whole, *rest)])
         for group in ("permutation", "rigid", ICA_AXES)
     )
-    interval = ratio_interval(start - ica, start - end)
+    chaos = 0.0 if searched is None else _variance(searched)
+    interval = ratio_interval(start - ica, start - end, chaos)
     if interval is None or not start[0] > end[0]:
         return Efficiency(None, None, None, None, None)
     others = chance[ICA_AXES], whole.distances[TURNED], whole.distances[DIFFERENT_ROWS]
@@ -90,7 +106,7 @@ def gained(
     return Efficiency(value, interval, *controls)
 
 
-def ratio_interval(above: Array, below: Array, level: float = 0.95) -> Interval | None:
+def ratio_interval(above: Array, below: Array, more: float = 0.0) -> Interval | None:
     """Fieller's interval (1954) for a ratio; None if what is below may be 0, and it is unbounded.
 
     All θ for which the jackknife's interval of above − θ below has 0 in it.
@@ -99,17 +115,27 @@ def ratio_interval(above: Array, below: Array, level: float = 0.95) -> Interval 
     ----------
     above, below : arrays (1 + F,)
         From all rows, and then without each of F runs.
-    level : float
-        Coverage.
+    more : float
+        Variance of what is above the line that comes from elsewhere.
     """
-    from scipy.special import stdtrit
-
     runs = len(above) - 1
     values = np.array([above[0], below[0]])
     spread = np.stack([above[1:] - above[1:].mean(), below[1:] - below[1:].mean()])
-    factor = float(stdtrit(runs - 1, 0.5 + level / 2)) ** 2 * (runs - 1) / runs
-    (a, b), (_, c) = np.outer(values, values) - factor * spread @ spread.T
+    variance = (runs - 1) / runs * spread @ spread.T
+    variance[0, 0] += more
+    (a, b), (_, c) = np.outer(values, values) - _quantile(runs) ** 2 * variance
     if not c > 0:
         return None
     root = np.sqrt(max(b * b - a * c, 0.0))
     return float((b - root) / c), float((b + root) / c)
+
+
+def _variance(values: Array) -> float:
+    return float(values.var(ddof=1))
+
+
+def _quantile(runs: int) -> float:
+    """Student's, for an interval of 95 % from so many runs."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(runs - 1, 0.975))

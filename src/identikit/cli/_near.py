@@ -98,10 +98,8 @@ def print_near(result: NearIdentifiability, console: Console) -> None:
         size = way.diameter
         exact = "" if size.exact else f", at most {size.upper:.3g}"
         title = f"{shorten(way.source, 30)} → {shorten(way.target, 30)}, {way.coordinates} "
-        title += (
-            f"coordinates (diameter {size.value:.3g}: {size.quantile:.0%} of the pairs of rows "
-        )
-        console.print(Text(f"{title}are no farther apart; the farthest {size.max:.3g}{exact})"))
+        title += f"coordinates (diameter {size.value:.3g}, of {size.quantile:.0%} of the pairs; "
+        console.print(Text(f"{title}largest {size.max:.3g}{exact})"))
         console.print(_table(way))
         console.print(Text(_gained(way)))
     console.print()
