@@ -79,6 +79,17 @@ def test_groups_components_share_and_sample():
     assert "fitted and scored on the same 400 rows" in words
 
 
+def test_the_diameter_says_what_it_is():
+    words = " ".join(done("a.npy", "b.npy").stdout.split())
+    assert words.count(", of 95% of the pairs; largest ") == 4
+    document = json.loads(done("a.npy", "b.npy", "--json").stdout)
+    assert document["diameter_quantile"] == 0.95
+    assert "does not grow with the number of rows" in document["diameter"]
+    for way in document["directions"]:
+        assert way["diameter"]["quantile"] == 0.95
+        assert 0 < way["diameter"]["value"] < way["diameter"]["max"] <= way["diameter"]["upper"]
+
+
 def test_no_efficiency_has_its_reason():
     assert "No permutation between different widths" in done("a.npy", "narrow.npy").stdout
     assert "a rigid map gains nothing on a permutation" in done("a.npy", "noise.npy").stdout

@@ -17,7 +17,8 @@ from conftest import close
 from identikit.alignment import ladder
 from identikit.alignment._ica import ICA
 from identikit.alignment._ica_axes import NORMAL_LOG_COSH, judge
-from identikit.alignment._ica_core import _exactly_white
+from identikit.alignment._ica_copies import cut, distinct_rows, first_copies, half_of
+from identikit.alignment._ica_core import _exactly_white, independent_components, refit
 from identikit.alignment._ica_rung import ica_rung, view_axes
 from identikit.alignment._ica_solver import Rotation, solve
 from identikit.errors import InputError, MissingExtraError
@@ -229,6 +230,100 @@ def test_flat_axes_are_hardly_ever_called_identified():
         wrong, total = wrong + ica.axes_.identified[flat].sum(), total + flat.sum()
     assert total >= 55
     assert wrong <= 2
+
+
+# Copies of rows
+
+
+def called_identified(distinct: int, copies: int, width: int, seeds: int) -> float:
+    """Share of the axes of Gaussian rows, each there several times and shuffled."""
+    called = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        X = np.repeat(rng.normal(size=(distinct, width)), copies, axis=0)
+        called += list(ICA(seed=seed).fit(rng.permutation(X)).axes_.identified)
+    return float(np.mean(called))
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_copies_of_rows_do_not_identify_gaussian_axes(width):
+    """Two thousand rows, of which forty are distinct. With copies in both halves: 0.75 and 0.40."""
+    assert called_identified(40, 50, width, 12) <= 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("distinct", "copies"), [(40, 1), (40, 50), (80, 25), (200, 10)])
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_the_size_of_the_test_with_few_distinct_rows(distinct, copies, width):
+    """Nominally 5 % at most; two standard errors of 100 draws above that."""
+    assert called_identified(distinct, copies, width, 100) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 100)
+
+
+def test_copies_of_rows_that_tell_enough_change_nothing_of_note(rng):
+    X = mixed(rng, sources(rng, "lluu", 3000))
+    once, thrice = ICA().fit(X), ICA().fit(rng.permutation(np.repeat(X, 3, axis=0)))
+    close(thrice.transform(X), once.transform(X), 1e-3)
+    assert thrice.axes_.identified.all()
+    # Rows that say the same three times have not become more certain.
+    ratio = thrice.axes_.non_gaussianity_error / once.axes_.non_gaussianity_error
+    assert ratio.min() > 0.6
+    assert ratio.max() < 1.7
+
+
+def test_copies_are_found_by_their_bytes(rng):
+    rows = rng.integers(0, 3, size=(500, 4)).astype(float)
+    _, numbers, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    assert np.array_equal(first_copies(rows), numbers[inverse.ravel()])
+    assert distinct_rows(rows) == len(numbers)
+    wide = rng.normal(size=(60, 300))
+    wide[50:] = wide[:10]
+    wide[59, 7] += 1e-12  # in a column that is not looked at first
+    expected = np.concatenate([np.arange(50), np.arange(9), [59]])
+    assert np.array_equal(first_copies(wide), expected)
+    assert np.array_equal(first_copies(np.asfortranarray(wide)), expected)
+    assert list(first_copies(np.array([[0.0], [-0.0], [1.0]]))) == [0, 0, 2]
+
+
+def test_halves_and_runs_share_no_row(rng):
+    rows = rng.permutation(np.repeat(rng.normal(size=(30, 2)), 4, axis=0))
+    halves = [half_of(rows, half) for half in (0, 1)]
+    assert sorted(np.concatenate(halves)) == list(range(120))
+    assert not {tuple(row) for row in rows[halves[0]]} & {tuple(row) for row in rows[halves[1]]}
+    assert [distinct_rows(rows[half]) for half in halves] == [15, 15]
+    plain = rng.normal(size=(9, 2))
+    assert list(half_of(plain, 1)) == [1, 3, 5, 7]
+    parts = cut(np.repeat([5, 3, 9], [10, 1, 2]), 3)
+    assert parts == [slice(0, 10), slice(10, 11), slice(11, 13)]
+    assert cut(np.zeros(4, dtype=np.intp), 2) == [slice(0, 4)]
+
+
+def test_one_row_that_makes_up_most_of_the_rows_is_no_trouble(rng):
+    X = np.concatenate([np.zeros((900, 2)), sources(rng, "lu", 100)])
+    ica = ICA().fit(rng.permutation(X))
+    assert np.isfinite(ica.components_).all()
+    # And some rows of a view that are all the same.
+    moments = ik.accumulate([X], 1)
+    assert not independent_components(moments, 0, np.zeros((50, 2))).axes.identified.any()
+
+
+def test_axes_are_followed_to_almost_the_same_rows(rng):
+    """Where the search from random starts ends too, in the order and with the signs that were."""
+    X = mixed(rng, sources(rng, "lluue", 2000))
+    full = independent_components(ik.accumulate([X], 1), 0, X)
+    rest = X[200:]
+    moments = ik.accumulate([rest], 1)
+    followed = refit(full, moments, rest)
+    anew = ICA(tol=1e-8).fit(rest).transform(rest)
+    s = followed.transform(rest)
+    close(correlations(s, anew).max(axis=1), np.ones(5), 1e-5)
+    close(s.T @ s / len(s), np.eye(5), 1e-9)
+    assert (np.einsum("ij,ij->j", s, full.transform(rest)) > 0.99 * len(s)).all()
+    assert followed.passes < 12
+    assert np.abs(followed.unmixing - full.unmixing).max() > 1e-4
+    # Rows that lack a direction: there is nothing to follow.
+    flat = rest.copy()
+    flat[:, 1] = flat[:, 0]
+    assert refit(full, ik.accumulate([flat], 1), flat) is full
 
 
 def test_most_axes_of_a_thousand_rows_are_identified():

@@ -76,6 +76,16 @@ def join(first: str, second: str) -> str:
     return next(name for name in GROUPS if name in both[0] & both[1])
 
 
+def matching(cross: Array) -> Array:
+    """The signed permutation P of axes with the largest tr(PᵀS) for a cross-scatter S."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(-np.abs(cross))
+    weights = np.zeros_like(cross)
+    weights[rows, columns] = np.where(cross[rows, columns] < 0, -1.0, 1.0)
+    return weights
+
+
 @group(
     "no change at all",
     "permutation monomial rigid similarity linear affine",
@@ -92,11 +102,7 @@ def identity(s: PairStats) -> tuple[Array, Array]:
 )
 def permutation(s: PairStats) -> tuple[Array, Array]:
     """Signed permutation and shift: the assignment with the largest Σ |S_xy|."""
-    from scipy.optimize import linear_sum_assignment
-
-    rows, columns = linear_sum_assignment(-np.abs(s.sxy))
-    weights = np.zeros_like(s.sxy)
-    weights[rows, columns] = np.where(s.sxy[rows, columns] < 0, -1.0, 1.0)
+    weights = matching(s.sxy)
     return weights, s.y_mean - s.x_mean @ weights
 
 

@@ -15,14 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
+from identikit.alignment._ica_copies import Numbers, cut
 from identikit.alignment._ica_solver import Rotation, Rows
 
-#: Runs of rows whose spread gives the standard errors, and rows that a run should have.
+#: Runs of rows whose spread gives the standard errors, and distinct rows that a run should have.
 RUNS = 20
 LEAST_RUN = 25
 
 #: Standard errors by which an axis must be non-Gaussian, and by which the contrast must rise when
-#: the axis is turned towards any other one.
+#: the axis is turned towards any other one, if both halves have all their runs. With fewer runs a
+#: standard error is itself uncertain, and more of them are needed: as many as Student's t has for
+#: the same level.
 STANDARD_ERRORS = 3.0
 
 #: Correlation that an axis must have with itself, over restarts and over halves.
@@ -53,6 +56,8 @@ class Axes:
     why_not : tuple of str
         "" for an identified axis; "gaussian" if it is not sharp and as good as Gaussian, "tied" if
         it is not sharp although it is non-Gaussian, "unstable" if it is sharp but does not agree.
+
+    Rows that are exact copies of each other are in one half and one run, and count once.
     """
 
     non_gaussianity: Array
@@ -85,7 +90,12 @@ def match(axes: Array, others: Array) -> tuple[NDArray[np.intp], Array]:
     return partners, np.minimum(correlations[rows, partners], 1.0)
 
 
-def judge(axes: Array, found: Sequence[Sequence[Rotation]], halves: Sequence[Rows]) -> Axes:
+def judge(
+    axes: Array,
+    found: Sequence[Sequence[Rotation]],
+    halves: Sequence[Rows],
+    copies: Sequence[Numbers] | None = None,
+) -> Axes:
     """Judge axes found on all rows by what each half of the rows says.
 
     Parameters
@@ -96,7 +106,13 @@ def judge(axes: Array, found: Sequence[Sequence[Rotation]], halves: Sequence[Row
         What the random starts have led to on each half, the best one first.
     halves : sequence of two arrays
         The whitened rows of the halves.
+    copies : sequence of two arrays, optional
+        Of each half, a number a row: the same for rows that are copies, which stand next to each
+        other. All rows are distinct by default.
     """
+    copies = [np.arange(len(half)) for half in halves] if copies is None else copies
+    runs = [cut(same, int(np.clip(len(np.unique(same)) // LEAST_RUN, 2, RUNS))) for same in copies]
+    enough = _enough(sum(len(each) - 1 for each in runs))
     best = [starts[0] for starts in found]
     partners = [match(axes, rotation.weights)[0] for rotation in best]
     own = [rotation.weights[order] for rotation, order in zip(best, partners)]
@@ -109,17 +125,19 @@ def judge(axes: Array, found: Sequence[Sequence[Rotation]], halves: Sequence[Row
     restarts = np.mean(over_starts, axis=0)
     # Each half's axes on the rows of the other.
     held_out = [
-        _on_other_rows(rows, weights, rotation.signs[order])
-        for rows, weights, rotation, order in zip(reversed(halves), own, best, partners)
+        _on_other_rows([rows[run] for run in each], weights, rotation.signs[order])
+        for rows, each, weights, rotation, order in zip(
+            reversed(halves), reversed(runs), own, best, partners
+        )
     ]
     values, errors, rises = (np.stack(part) for part in zip(*held_out))
     value, error = values.mean(axis=0), np.sqrt((errors**2).sum(axis=0)) / 2
     rise = rises.sum(axis=0) / np.sqrt(2)
     sharpness = rise.min(axis=1)
     tied_with = rise.argmin(axis=1) if len(axes) > 1 else np.array([-1])
-    sharp = sharpness >= STANDARD_ERRORS
+    sharp = sharpness >= enough
     agrees = np.minimum(agreement, restarts) >= AGREEMENT
-    gaussian = np.abs(value) < STANDARD_ERRORS * error
+    gaussian = np.abs(value) < enough * error
     return Axes(
         value,
         error,
@@ -135,14 +153,21 @@ def judge(axes: Array, found: Sequence[Sequence[Rotation]], halves: Sequence[Row
     )
 
 
-def _on_other_rows(rows: Rows, axes: Array, signs: Array) -> tuple[Array, Array, Array]:
+def _enough(freedom: int) -> float:
+    """The standard errors to ask for if they come from so many degrees of freedom."""
+    from scipy.special import stdtr, stdtrit
+
+    level = stdtr(2 * (RUNS - 1), STANDARD_ERRORS)
+    return float(stdtrit(freedom, level)) if freedom else float("inf")
+
+
+def _on_other_rows(runs: Sequence[Rows], axes: Array, signs: Array) -> tuple[Array, Array, Array]:
     """Non-Gaussianity, its standard error, and the rise of the contrast in standard errors.
 
     Turning s_i towards s_j and s_j away from s_i raises the contrast, at second order, by half of
     σ_i (E[ψ'(s_i) s_j²] − E[s_i ψ(s_i)]) + σ_j (E[ψ'(s_j) s_i²] − E[s_j ψ(s_j)]).
     """
-    turn = np.ascontiguousarray(axes.T, dtype=rows.dtype)
-    runs = np.array_split(rows, int(np.clip(len(rows) // LEAST_RUN, 2, RUNS)))
+    turn = np.ascontiguousarray(axes.T, dtype=runs[0].dtype)
     sums, crosses = [], []
     for run in runs:
         s = run @ turn
@@ -169,5 +194,7 @@ def _on_other_rows(rows: Rows, axes: Array, signs: Array) -> tuple[Array, Array,
 
 
 def _with_error(runs: Array) -> tuple[Array, Array]:
-    """Mean of equally reliable runs, and its standard error."""
+    """Mean of equally reliable runs, and its standard error; one run alone knows of none."""
+    if len(runs) == 1:
+        return runs[0], np.full_like(runs[0], np.inf)
     return runs.mean(axis=0), runs.std(axis=0, ddof=1) / np.sqrt(len(runs))

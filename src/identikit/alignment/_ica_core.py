@@ -10,6 +10,7 @@ import numpy as np
 
 from identikit._linalg import Array, blas_threads, eigh, one_thread, svd
 from identikit.alignment._ica_axes import NORMAL_LOG_COSH, Axes, judge, log_cosh, match
+from identikit.alignment._ica_copies import Numbers, cut, first_copies
 from identikit.alignment._ica_solver import (
     Rotation,
     Rows,
@@ -29,6 +30,10 @@ SINGLE = 1e-6
 #: Passes over a half in any case, and at which to give up; axes that take longer do not agree.
 LEAST = 8
 PASSES = 100
+
+#: In sampling errors of an entry, the gradient at which axes have been followed to other rows: what
+#: a tenth of the rows less changes is a third of one.
+FOLLOWED = 0.01
 
 #: The least variance that is brought to 1.
 LEAST_VARIANCE = 1e-3
@@ -135,10 +140,11 @@ def independent_components(
         )
     mean, workers, search = moments.centre(view), blas_threads(), search or Search()
     with one_thread():
-        z = _whitened(rows, mean, white, search)
+        order, copies = _in_random_order(first_copies(rows), search)
+        z = _whitened(rows, order, mean, white, search)
         if len(rows) != moments.rows:
             z = _exactly_white(z)
-        found, axes, skewness = _find(z, search, workers)
+        found, axes, skewness = _find(z, copies, search, workers)
     return Components(
         name,
         mean,
@@ -154,14 +160,62 @@ def independent_components(
     )
 
 
-def _find(z: Rows, search: Search, workers: int) -> tuple[Rotation, Axes, Array]:
+def refit(ica: Components, moments: Moments, rows: Rows) -> Components:
+    """The axes of other rows, whitened by their moments, that a known ICA's axes lead to.
+
+    For rows that are almost the same: no random starts, so that it is quick, and no other order or
+    signs, so that an axis can be followed. Nothing is judged anew. If these rows lack a direction
+    that the axes span, the axes stay as they are.
+
+    Parameters
+    ----------
+    ica : Components
+        Where to start.
+    moments : Moments
+        Of one view, which whiten it.
+    rows : array (n, d)
+        Rows to find the axes on.
+    """
+    width = len(ica.unmixing)
+    if moments.whiten(0).rank < width or len(rows) <= width:
+        return ica
+    white, back, variance = _whitening(moments, 0, width)
+    mean = moments.centre(0)
+    left, _, right = svd(ica.unmixing @ back.T)
+    with one_thread():
+        z = _exactly_white(np.subtract(rows, mean, dtype=np.float64) @ white)
+        found = solve(z, left @ right, FOLLOWED / np.sqrt(len(rows)), PASSES)
+    return replace(
+        ica,
+        mean=mean,
+        unmixing=found.weights @ white.T,
+        mixing=found.weights @ back,
+        variance=variance,
+        gradient=found.gradient,
+        converged=found.converged,
+        passes=found.passes,
+        rows=len(rows),
+    )
+
+
+def _in_random_order(first: Numbers, search: Search) -> tuple[Numbers, Numbers]:
+    """Numbers of the rows in random order, copies of a row together; and their first copies."""
+    if not first.any():
+        first = np.arange(len(first))  # some rows of a view, all the same: halves need two
+    place = np.argsort(np.random.default_rng(search.seed).permutation(len(first)))
+    order = np.argsort(place[first], kind="stable")
+    return order, first[order]
+
+
+def _find(z: Rows, copies: Numbers, search: Search, workers: int) -> tuple[Rotation, Axes, Array]:
     """The axes of white rows in their canonical order and signs, what is known of them, skewness.
 
     Random starts on each half lead to axes; the rotation midway between the best of the two halves
-    leads to those of all rows.
+    leads to those of all rows. Rows are in random order, and copies of a row in one half.
     """
     rng = np.random.default_rng(search.seed)
-    halves = [_exactly_white(half) for half in np.array_split(z, 2)]
+    parts = cut(copies, 2)
+    halves = [_exactly_white(z[part]) for part in parts]
     restarts = search.restarts
 
     def run(rows: Rows, start: Array) -> Rotation:
@@ -180,7 +234,7 @@ def _find(z: Rows, search: Search, workers: int) -> tuple[Rotation, Axes, Array]
     whole = SOLVERS[search.solver](z, start, search.tol / 2, search.max_iter)
     weights, skewness = _canonical(z, whole.weights)
     whole = replace(whole, weights=weights, converged=whole.gradient < search.tol)
-    return whole, judge(weights, found, halves), skewness
+    return whole, judge(weights, found, halves, [copies[part] for part in parts]), skewness
 
 
 def _whitening(moments: Moments, view: int, wanted: float | None) -> tuple[Array, Array, float]:
@@ -221,12 +275,11 @@ def _whitening(moments: Moments, view: int, wanted: float | None) -> tuple[Array
     return axes * (root / scale), (axes * (scale / root)).T, float(shares[count - 1])
 
 
-def _whitened(rows: Rows, mean: Array, white: Array, search: Search) -> Rows:
-    """Rows in white coordinates, in random order, so that halves of them are random halves.
+def _whitened(rows: Rows, order: Numbers, mean: Array, white: Array, search: Search) -> Rows:
+    """Rows in white coordinates, in some order.
 
     In blocks, so that no centred copy of all rows is made.
     """
-    order = np.random.default_rng(search.seed).permutation(len(rows))
     z = np.empty((len(rows), white.shape[1]), np.float32 if search.tol >= SINGLE else np.float64)
     for first in range(0, len(rows), BLOCK):
         block = rows[order[first : first + BLOCK]]

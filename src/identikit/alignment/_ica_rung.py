@@ -15,6 +15,7 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit.alignment._groups import GROUPS
+from identikit.alignment._ica_copies import distinct_rows, half_of
 from identikit.alignment._ica_core import Components, Search, independent_components
 from identikit.alignment._ica_solver import random_rotation
 from identikit.alignment._ladder import HeldOut, _totals
@@ -27,7 +28,7 @@ LEAST_ROWS = 20
 
 
 def view_axes(moments: Moments, view: int, half: int, *, seed: int = 0) -> Components:
-    """ICA of one view on every other row of the moments' sample.
+    """ICA of one view on every other row of the moments' sample, copies of a row in one half.
 
     As many components as the view's rank and its rows allow: random starts need about k² rows for
     k components (see `ICA`). Whether the axes have converged, and which are identified, the result
@@ -45,14 +46,15 @@ def view_axes(moments: Moments, view: int, half: int, *, seed: int = 0) -> Compo
     seed : int
         Of the random starts.
     """
-    rows = moments.sample_of(view)[half::2]
+    # By the rows of all views together, so that two views are halved alike.
+    rows = moments.sample_of(view)[half_of(moments.sample.rows, half)]
     if len(rows) < LEAST_ROWS:
         raise InputError(
             f"the row sample has {len(moments.sample.keys)} rows, and ICA of two views needs at "
             f"least {2 * LEAST_ROWS}, half of them for either; give more rows, or moments that "
             "were made with a sample"
         )
-    count = components_for(moments.whiten(view).rank, len(rows))
+    count = components_for(moments.whiten(view).rank, distinct_rows(rows))
     return independent_components(moments, view, rows, count, Search(seed=seed))
 
 
@@ -63,7 +65,7 @@ def turned(axes: Components, rng: np.random.Generator) -> Components:
 
 
 def components_for(rank: int, rows: int) -> int:
-    """The number of components that a rank and a number of rows allow."""
+    """The number of components that a rank and a number of distinct rows allow."""
     return max(1, min(rank, math.isqrt(rows)))
 
 

@@ -15,45 +15,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from identikit._linalg import Array, svd
 from identikit._version import __version__
-from identikit.alignment._ica_core import Components, Search, independent_components
-from identikit.alignment._ica_rung import components_for, ica_rung
-from identikit.alignment._ica_solver import random_rotation
+from identikit.alignment._ica_core import Components
+from identikit.alignment._ica_rung import ica_rung
 from identikit.alignment._ladder import ladder
-from identikit.alignment._near_diameter import diameter
-from identikit.alignment._near_distances import (
-    NEAR_GROUPS,
-    BothWays,
-    Coordinates,
-    after_groups,
-    after_matching,
-)
+from identikit.alignment._near_diameter import Diameter, largest_distance
+from identikit.alignment._near_distances import NEAR_GROUPS
+from identikit.alignment._near_measure import DIFFERENT_ROWS, ICA_AXES, Views
 from identikit.alignment._near_result import Direction, NearIdentifiability, Side
-from identikit.alignment._near_split import (
-    LEAST_ROWS,
-    Labels,
-    Numbers,
-    Split,
-    fit_and_score,
-    in_two,
-    row_numbers,
-    runs_of,
-)
-from identikit.alignment._near_summary import (
-    DIFFERENT_ROWS,
-    ICA_AXES,
-    TURNED,
-    beside,
-    gained,
-    summarise,
-)
+from identikit.alignment._near_split import LEAST_ROWS, Labels, parts_of, row_numbers
+from identikit.alignment._near_summary import beside, gained, summarise
 from identikit.errors import InputError
 from identikit.moments import accumulate
 
 Progress = Callable[[str, int, int], None]
-Measured = dict[str, Array]
-Pair = tuple[Components, Components]
 
 
 def near_identifiability(
@@ -71,6 +46,27 @@ def near_identifiability(
     progress: Progress | None = None,
 ) -> NearIdentifiability:
     """Distances between two views after the best map of each group, over the latent diameter.
+
+    e_H = E‖y − h(x)‖ / Δ with h the best map of the group H on some rows, and E over others. Δ is
+    the distance that 95 % of the pairs of rows of the target do not exceed. The largest distance,
+    which stands beside it, grows with the number of rows n, and e_H would fall; so, e_H tends to a
+    value of the population (for Gaussian rows of variance 1 in d dimensions Δ² is 2 times the 95 %
+    quantile of χ² with d degrees of freedom).
+
+    Intervals are for the median of the value over samples of n rows, h and ICA fitted on the same
+    share of them. That is not the limit of unlimited rows: h is worse by about its parameters for
+    each output over the rows that it was fitted on, which for wide views is more than an interval's
+    width. They are by the jackknife over ten runs of rows, without each of which everything is
+    computed anew: whitening, ICA from the axes of all rows, maps, distances and Δ. If not all axes
+    are identified, it is partly chance where ICA ends, and the variance over ten other random
+    starts is added to that after ICA. In simulations (normal, Laplace, uniform and t₅ views and
+    noise; n of 200, 1000 and 5000; d of 4 and 16) they cover that median in 93 % of samples or
+    more; after ICA in nearly all, for there they are too wide. They do not hold
+
+    - if rows depend on each other and `groups` does not say so, copies of rows among them;
+    - for the mean over samples, after ICA of few rows, for it may be far from the median;
+    - in whitened coordinates, if the ICA has fewer components than the view and variances do not
+      fall at that point, so that chance decides which directions are kept.
 
     Parameters
     ----------
@@ -133,74 +129,57 @@ def near_identifiability(
     if groups is not None:
         labels = np.asarray(groups)[row_numbers(moments.sample.keys, np.size(groups), seed)]
     used = len(moments.sample.keys)
-    fit, score = fit_and_score(used, labels, fit_share, rng)
-    runs = runs_of(None if labels is None else labels[score], len(score))
+    parts = parts_of(moments.sample.rows, labels, fit_share, rng)
     rows = moments.sample_of(0), moments.sample_of(1)
-    halves = in_two(fit, labels, 0.5, rng)
-    icas, different = _icas(rows, moments.names, fit, halves, n_components, seed)
-    held_out[ICA_AXES] = ica_rung(moments, 0, 1, icas)
-    held_out[DIFFERENT_ROWS] = ica_rung(moments, 0, 1, different)
-    turns = [ica.mixing @ other.unmixing.T for ica, other in zip(icas, different)]
+    views = Views(rows, moments.names, parts, n_components, draws, seed, rng)
+    held_out[ICA_AXES] = ica_rung(moments, 0, 1, views.axes.same)
+    held_out[DIFFERENT_ROWS] = ica_rung(moments, 0, 1, views.axes.different)
+    whole, chance, rest = views.whole(), views.by_chance(rng), []
+    searched = views.searched(rng)
+    for run in np.unique(parts.runs):
+        rest.append(views.without(int(run)))
+        say("leaving out rows", len(rest), int(parts.runs.max()) + 1)
     directions: list[Direction] = []
-    for name, sides in _coordinates(rows, icas).items():
-        measured = _measure(sides, Split((fit, fit), (score, score)), turns, draws, rng)
-        for way, (found, chance) in enumerate(zip(*measured)):
-            size = diameter(sides[1 - way].rows)
-            errors = [
-                summarise(group, distances / size.value, chance[group] / size.value, runs)
-                for group, distances in found.items()
-            ]
-            if name == "raw":
-                known = {group: both[way] for group, both in held_out.items()}
-                errors = [beside(error, known.get(error.group)) for error in errors]
-            directions.append(
-                Direction(
-                    moments.names[way],
-                    moments.names[1 - way],
-                    name,
-                    size,
-                    tuple(errors),
-                    gained(found, chance, runs),
-                )
+    for (name, way), measured in whole.items():
+        place = name, way
+        others = [less[place] for less in rest]
+        errors = [
+            summarise(group, measured, others, chance[place][group]) for group in measured.distances
+        ]
+        if name == "raw":
+            known = {group: both[way] for group, both in held_out.items()}
+            errors = [beside(error, known.get(error.group)) for error in errors]
+        largest = largest_distance(views.in_coordinates(name, 1 - way))
+        directions.append(
+            Direction(
+                moments.names[way],
+                moments.names[1 - way],
+                name,
+                Diameter(
+                    measured.diameter,
+                    largest.value,
+                    largest.upper,
+                    largest.exact,
+                    used,
+                    len(views.pairs[0]),
+                ),
+                tuple(errors),
+                gained(measured, others, chance[place], searched.get(place)),
             )
-            say("comparing", len(directions), 4)
+        )
+        say("comparing", len(directions), 4)
+    sides = _side(views.axes.same[0]), _side(views.axes.same[1])
+    fitted_on, scored_on = len(parts.split.fit[0]), len(parts.split.score[0])
     return NearIdentifiability(
         __version__,
         moments.rows,
         used,
-        len(fit),
-        len(score),
+        fitted_on,
+        scored_on,
         seed,
-        (_side(icas[0]), _side(icas[1])),
+        sides,
         tuple(directions),
     )
-
-
-def _icas(
-    rows: Sequence[Array],
-    names: Sequence[str],
-    fit: Numbers,
-    halves: tuple[Numbers, Numbers],
-    count: int | None,
-    seed: int,
-) -> tuple[Pair, Pair]:
-    """ICA of both sides on all rows to fit on, and of each side on a half of its own.
-
-    On the same rows ICA of Gaussian views finds the same axes too, those in which this sample
-    happens to be least Gaussian.
-    """
-    moments = [
-        accumulate([side[fit]], 1, names=[name], sample=0) for side, name in zip(rows, names)
-    ]
-    if count is None:
-        rank = min(side.whiten(0).rank for side in moments)
-        count = components_for(rank, min(len(half) for half in halves))
-    search = Search(seed=seed)
-
-    def ica(side: int, numbers: Numbers) -> Components:
-        return independent_components(moments[side], 0, rows[side][numbers], count, search)
-
-    return (ica(0, fit), ica(1, fit)), (ica(0, halves[0]), ica(1, halves[1]))
 
 
 def _side(ica: Components) -> Side:
@@ -214,54 +193,3 @@ def _side(ica: Components) -> Side:
         int(ica.axes.identified.sum()),
         dict(Counter(why for why in ica.axes.why_not if why)),
     )
-
-
-def _coordinates(rows: Sequence[Array], icas: Sequence[Components]) -> dict[str, list[Coordinates]]:
-    """Both sides in their own coordinates, and in white ones.
-
-    The white ones are those nearest to the raw ones, so that raw axes keep their meaning: axes in
-    the rows of the orthogonal factor of the mixing matrix.
-    """
-    raw, white = [], []
-    for side, ica in zip(rows, icas):
-        axes = ica.transform(side)
-        left, _, right = svd(ica.mixing)
-        nearest = left @ right
-        raw.append(Coordinates(side, axes, ica.mixing, ica.mean))
-        white.append(Coordinates(axes @ nearest, axes, nearest, np.zeros(nearest.shape[1])))
-    return {"raw": raw, "whitened": white}
-
-
-def _measure(
-    sides: Sequence[Coordinates],
-    split: Split,
-    different: Sequence[Array],
-    draws: int,
-    rng: np.random.Generator,
-) -> tuple[list[Measured], list[Measured]]:
-    """By group, distances (draws, scored rows) from a to b and from b to a; and those by chance."""
-
-    def all_groups(split: Split) -> dict[str, BothWays]:
-        axes = {
-            ICA_AXES: after_matching(sides, split),
-            DIFFERENT_ROWS: after_matching(sides, split, different),
-        }
-        return after_groups(sides, split) | axes
-
-    found = {name: [both] for name, both in all_groups(split).items()} | {TURNED: []}
-    chance: dict[str, list[BothWays]] = {name: [] for name in found}
-    for _ in range(draws):
-        turns = [random_rotation(side.axes.shape[1], rng) for side in sides]
-        found[TURNED].append(after_matching(sides, split, turns))
-        shuffled = split.shuffled(rng)
-        chance[TURNED].append(after_matching(sides, shuffled, turns))
-        for name, both in all_groups(shuffled).items():
-            chance[name].append(both)
-    return _by_way(found), _by_way(chance)
-
-
-def _by_way(distances: dict[str, list[BothWays]]) -> list[Measured]:
-    return [
-        {name: np.stack([both[way] for both in several]) for name, several in distances.items()}
-        for way in (0, 1)
-    ]

@@ -1,4 +1,4 @@
-"""The largest distance between two rows, exact where that is affordable, else within bounds."""
+"""The diameter of a view: a quantile of the distances between its rows, and the largest of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
+from identikit.alignment._near_pairs import QUANTILE
 
 #: Distances that are computed before the search is cut off: more than 5,000 rows have.
 PAIRS = 5000**2
@@ -18,18 +19,47 @@ STEPS = 8
 
 @dataclass(frozen=True)
 class Diameter:
-    """The largest distance found between two of `rows` rows, and what the largest is at most.
+    """How large a view is: what distances are divided by, and the largest distance beside it.
 
-    `exact` is whether it is the largest.
+    The largest distance between two of n rows grows with n, without bound if the view has tails. A
+    quantile of the distance between two independent rows does not: it belongs to the population,
+    and since each row has a part in n − 1 pairs, few rows suffice for it.
+
+    Parameters
+    ----------
+    value : float
+        The distance that a share `quantile` of the pairs of rows does not exceed.
+    quantile : float
+    pairs : int
+        Pairs that were looked at for it: all of them, or as many for each row.
+    max : float
+        The largest distance found between two rows of this sample. Nothing is divided by it.
+    upper : float
+        What the largest distance between two rows of this sample is at most.
+    exact : bool
+        Whether `max` is the largest.
+    rows : int
     """
+
+    value: float
+    max: float
+    upper: float
+    exact: bool
+    rows: int
+    pairs: int
+    quantile: float = QUANTILE
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest distance found between two rows, its upper bound, and whether it is exact."""
 
     value: float
     upper: float
     exact: bool
-    rows: int
 
 
-def diameter(rows: Array) -> Diameter:
+def largest_distance(rows: Array) -> Largest:
     """max_ij ‖x_i − x_j‖.
 
     A first value comes from walking to the row that is farthest away, again and again. Then pairs
@@ -44,7 +74,7 @@ def diameter(rows: Array) -> Diameter:
 
     Examples
     --------
-    >>> diameter(np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]])).value
+    >>> largest_distance(np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]])).value
     5.0
     """
     centred = rows - rows.mean(axis=0)
@@ -55,7 +85,7 @@ def diameter(rows: Array) -> Diameter:
     looked_at, first, n = 0, 0, len(rows)
     while first < n and 2 * radius[first] > best:
         if looked_at >= PAIRS:
-            return Diameter(best, max(best, 2 * float(radius[first])), False, n)
+            return Largest(best, max(best, 2 * float(radius[first])), False)
         block = slice(first, first + BLOCK)
         # Radii fall, so those that may still matter to the block are its own and a run after it.
         last = int(np.searchsorted(-radius, radius[first] - best, side="right"))
@@ -67,7 +97,7 @@ def diameter(rows: Array) -> Diameter:
         best = max(best, float(np.linalg.norm(centred[first + i] - centred[first + j])))
         looked_at += square.size
         first += BLOCK
-    return Diameter(best, best, True, n)
+    return Largest(best, best, True)
 
 
 def _walk(centred: Array) -> float:

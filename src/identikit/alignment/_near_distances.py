@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment._groups import GROUPS, Group
+from identikit.alignment._groups import Group, matching
 from identikit.alignment._ladder import applicable
 from identikit.alignment._map import best_map
 from identikit.alignment._near_split import Split
@@ -46,29 +46,36 @@ def after_groups(sides: Sequence[Coordinates], split: Split) -> dict[str, BothWa
 
 
 def after_matching(
-    sides: Sequence[Coordinates], split: Split, turns: Sequence[Array] | None = None
-) -> BothWays:
+    sides: Sequence[Coordinates], split: Split, several: Sequence[Sequence[Array] | None]
+) -> list[BothWays]:
     """‖y − h(x)‖ with h from axis to axis: only order and signs are fitted to the pairing.
 
     Parameters
     ----------
     sides : sequence of two Coordinates
     split : Split
-    turns : sequence of two arrays (k, k), optional
-        Rotations of the axes, to be undone after the matching.
+    several : sequence of two arrays (k, k), or None; each
+        Rotations of the axes of both sides, to be undone after the matching.
     """
-    turns = [np.eye(side.axes.shape[1]) for side in sides] if turns is None else turns
-    turned = [side.axes @ turn for side, turn in zip(sides, turns)]
-    moments = _fitted_on(turned, split)
+    x, y = (side.axes[fit] for side, fit in zip(sides, split.fit))
+    means = x.mean(axis=0), y.mean(axis=0)
+    cross = (x - means[0]).T @ (y - means[1])
+    scored = [
+        (side.rows[score], side.axes[score] - mean)
+        for side, score, mean in zip(sides, split.score, means)
+    ]
 
-    def lengths(way: int) -> Array:
-        weights, shift = best_map(GROUPS["permutation"], moments, way, 1 - way)
-        target = sides[1 - way]
-        back = turns[1 - way].T @ target.mixing
-        guess = turned[way][split.score[way]] @ (weights @ back) + (shift @ back + target.mean)
-        return _lengths(target.rows[split.score[1 - way]] - guess)
+    def lengths(way: int, turns: Sequence[Array] | None) -> Array:
+        scatter, target = cross if way == 0 else cross.T, sides[1 - way]
+        if turns is None:
+            weights = matching(scatter)
+        else:
+            there, back = turns[way], turns[1 - way]
+            weights = there @ matching(there.T @ scatter @ back) @ back.T
+        shift = means[1 - way] @ target.mixing + target.mean
+        return _lengths(scored[1 - way][0] - (scored[way][1] @ (weights @ target.mixing) + shift))
 
-    return lengths(0), lengths(1)
+    return [(lengths(0, turns), lengths(1, turns)) for turns in several]
 
 
 def _after(rows: Sequence[Array], split: Split, groups: Sequence[Group]) -> dict[str, BothWays]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from identikit import _files
 from identikit.alignment._near_diameter import Diameter
+from identikit.alignment._near_pairs import QUANTILE
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,8 +18,18 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 
 INTERVALS = (
-    "95 %, by the jackknife over runs of the scored rows (whole groups where there are any), given "
-    "the fitted maps; those of held_out by the jackknife over folds of all rows"
+    "95 %, by the jackknife over runs of rows (whole groups where there are any): without each run "
+    "ICA, maps, distances and diameters are all computed anew. They are for the median of a value "
+    "over samples of this size, with maps fitted on as many rows; the limit of unlimited rows is "
+    "lower, for wide views by more than an interval's width. Where axes are not identified, what "
+    "other random starts of ICA lead to is part of the intervals after it and of its efficiency's. "
+    "Those of the random rotation are for the rotations drawn, those of held_out by the jackknife "
+    "over folds of all rows, given the axes"
+)
+DIAMETER = (
+    f"distances are divided by the distance that {QUANTILE:.0%} of the pairs of rows of the target "
+    "do not exceed, which does not grow with the number of rows; max, the largest distance between "
+    "two rows of the sample, does, and nothing is divided by it"
 )
 LARGEST = (
     "the largest distance over the scored rows is a plug-in for the epsilon of the definition, "
@@ -30,6 +41,9 @@ LARGEST = (
 class NearError:
     """Distances ‖y − h(x)‖ on the scored rows over the diameter of y, h the best map of a group.
 
+    The diameter is a quantile of the distances between rows (`Diameter.value`), so each number but
+    `largest` tends to a value of the population as rows are added.
+
     Parameters
     ----------
     group : str
@@ -39,6 +53,7 @@ class NearError:
     mean, median, q95, largest, rms : float
         Of the distances. `largest` is a plug-in for ε, neither bound of it.
     mean_interval, median_interval, q95_interval, rms_interval : tuple of float
+        95 %, for the median over samples of this size (see `near_identifiability`).
     chance : float
         `mean` if the rows of one side are shuffled before anything is fitted.
     held_out, held_out_interval : float and tuple of float, or None
@@ -67,6 +82,11 @@ class Efficiency:
 
     0 is no better than re-ordering axes, 1 as good as the best rigid map, which has seen the
     pairing. In raw coordinates it may exceed 1, for ICA whitens, and a rigid map cannot.
+
+    The interval is Fieller's for a ratio, with ICA fitted anew without each run of rows; if some
+    axes are not identified, with the spread over other random starts added. It is for the median
+    over samples of this size, not the mean: in a few samples of few rows ICA ends far from the
+    axes, and these pull the mean down.
 
     Beside it, the same with other errors in place of e_ICA: of `shuffled` rows, of a
     `random_rotation` instead of ICA, and of axes that each side finds on `different_rows`. On the
@@ -156,20 +176,26 @@ class NearIdentifiability:
         rows = []
         for way in self.directions:
             start = {"source": way.source, "target": way.target, "coordinates": way.coordinates}
+            size = {
+                "diameter": way.diameter.value,
+                "diameter_quantile": way.diameter.quantile,
+                "diameter_max": way.diameter.max,
+            }
             for error in way.errors:
-                row = {**start, **asdict(error)}
+                row: dict[str, Any] = {**start, **asdict(error)}
                 for key in [key for key in row if key.endswith("interval")]:
                     low, high = row.pop(key) or (None, None)
                     what = key.removesuffix("_interval")
                     row |= {f"{what}_low": low, f"{what}_high": high}
-                rows.append(row)
+                rows.append(row | size)
         return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document."""
         document = asdict(self)
         document = {"identikit": document.pop("version"), **document}
-        return document | {"intervals": INTERVALS, "largest": LARGEST}
+        words = {"intervals": INTERVALS, "largest": LARGEST, "diameter": DIAMETER}
+        return document | words | {"diameter_quantile": QUANTILE}
 
     def to_json(self) -> str:
         """The document of `to_dict` as text; strict JSON, so absent values are null."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from identikit._linalg import Array
+from identikit.alignment._ica_copies import distinct_rows, half_of
 from identikit.errors import InputError
 from identikit.moments import assign_folds
 from identikit.moments._sample import Keys, row_keys
@@ -15,7 +17,7 @@ Labels = NDArray[np.generic] | None
 Numbers = NDArray[np.intp]
 Runs = NDArray[np.int16]
 
-#: Runs of scored rows for the jackknife, and the least rows that either part must have.
+#: Runs of rows for the jackknife, and the least rows that either part must have.
 RUNS = 10
 LEAST_ROWS = 2 * RUNS
 
@@ -34,6 +36,37 @@ class Split:
         """The same rows, but those of the other side in another order."""
         fit, score = (rng.permutation(part[1]) for part in (self.fit, self.score))
         return Split((self.fit[0], fit), (self.score[0], score))
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What rows are used for: to fit, to score, or one half of those to fit on for either side.
+
+    Parameters
+    ----------
+    split : Split
+    halves : tuple of two arrays
+        Of the rows to fit on.
+    runs : array (rows,)
+        The run of each row. Every run has rows to fit on and rows to score on.
+    used : array (rows,) of bool
+        Which rows have not been left out.
+    """
+
+    split: Split
+    halves: tuple[Numbers, Numbers]
+    runs: Runs
+    used: NDArray[np.bool_]
+
+    def without(self, run: int) -> Parts:
+        """The same without the rows of a run."""
+        used = self.used & (self.runs != run)
+
+        def rest(two: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
+            return two[0][used[two[0]]], two[1][used[two[1]]]
+
+        split = Split(rest(self.split.fit), rest(self.split.score))
+        return Parts(split, rest(self.halves), self.runs, used)
 
 
 def row_numbers(keys: Keys, rows: int, seed: int) -> Numbers:
@@ -78,11 +111,37 @@ def fit_and_score(
     return fit, score
 
 
-def runs_of(labels: Labels, rows: int) -> Runs:
-    """The jackknife's runs of the scored rows, whole groups where there are any."""
-    if labels is None:
-        return assign_folds(rows, RUNS, seed=None).of()
-    groups = len(np.unique(labels))
-    if groups < 2:
-        raise InputError("all scored rows are of one group; an interval needs at least two groups")
-    return assign_folds(rows, min(RUNS, groups), labels).of()
+def parts_of(stacked: Array, labels: Labels, share: float, rng: np.random.Generator) -> Parts:
+    """Deal rows out to their parts and runs: whole groups where there are any.
+
+    Parameters
+    ----------
+    stacked : array (rows, d)
+        Both views beside each other. Where rows are copies, they are in one of the halves.
+    labels : array (rows,), optional
+        Groups.
+    share : float
+        Of the rows to fit on.
+    rng : Generator
+    """
+    rows = len(stacked)
+    fit, score = fit_and_score(rows, labels, share, rng)
+    if labels is None and distinct_rows(stacked[fit]) < len(fit):
+        halves = fit[half_of(stacked[fit], 0)], fit[half_of(stacked[fit], 1)]
+    else:
+        halves = in_two(fit, labels, 0.5, rng)
+    count = RUNS
+    if labels is not None:
+        for part, what in ((fit, "rows to fit on"), (score, "scored rows")):
+            groups = len(np.unique(labels[part]))
+            if groups < 2:
+                raise InputError(
+                    f"all {what} are of one group; an interval needs at least two groups"
+                )
+            count = min(count, groups)
+    runs = np.zeros(rows, dtype=np.int16)
+    for part in (fit, score):
+        own = None if labels is None else labels[part]
+        runs[part] = assign_folds(len(part), count, own, seed=None).of()
+    used = np.ones(rows, dtype=bool)
+    return Parts(Split((fit, fit), (score, score)), halves, runs, used)

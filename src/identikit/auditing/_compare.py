@@ -81,11 +81,10 @@ def compare(
         Reads all rows of a view of these moments.
     """
     measures = score_measures(moments, i, j, axes=axes)
-    judged = judge(
-        moments, i, j, None if axes else AXIS_FREE, {} if wide is None else wide.residuals
-    )
+    groups = None if axes else AXIS_FREE
+    judged = judge(moments, i, j, groups, {} if wide is None else wide.residuals)
     rungs, group, chosen, candidates = judged.rungs, judged.group, judged.rung, judged.candidates
-    influence = decided_by(moments, i, j, judged)
+    influence = decided_by(moments, i, j, judged, groups)
     if group == UNRELATED and not grouped and related_by(measures):
         group, candidates = RELATED, (RELATED,)
     order_only = group != UNRELATED and not grouped and only_in_order(windows, i, j)

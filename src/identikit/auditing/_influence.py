@@ -46,7 +46,9 @@ class Said:
         )
 
 
-def decided_by(moments: Moments, i: int, j: int, judged: Judged) -> Influence | None:
+def decided_by(
+    moments: Moments, i: int, j: int, judged: Judged, groups: tuple[str, ...] | None = None
+) -> Influence | None:
     """The extreme rows that decide what is said of two views, if some do.
 
     Those of the largest rows that stand out (`FAR`) are taken out of the moments, and the pair is
@@ -60,6 +62,8 @@ def decided_by(moments: Moments, i: int, j: int, judged: Judged) -> Influence | 
         The two views.
     judged : Judged
         What the ladder says of all rows.
+    groups : tuple of str, optional
+        The groups that it has; all by default.
     """
     far = extreme_rows(moments, i, j)
     if not far.any():
@@ -70,7 +74,7 @@ def decided_by(moments: Moments, i: int, j: int, judged: Judged) -> Influence | 
     if rest is None:
         return Influence(len(numbers), numbers, None, None)
     try:
-        without = Said.of(judge(rest, i, j, tuple(one.group for one in judged.rungs)))
+        without = Said.of(judge(rest, i, j, groups))
     except InputError:  # a view that is constant without them
         return Influence(len(numbers), numbers, None, None)
     if not Said.of(judged).differs(without):

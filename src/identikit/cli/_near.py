@@ -95,9 +95,11 @@ def print_near(result: NearIdentifiability, console: Console) -> None:
     console.print(Text(text, style="bold"))
     for way in result.directions:
         console.print()
-        exact = "" if way.diameter.exact else f", at most {way.diameter.upper:.3g}"
+        size = way.diameter
+        exact = "" if size.exact else f", at most {size.upper:.3g}"
         title = f"{shorten(way.source, 30)} → {shorten(way.target, 30)}, {way.coordinates} "
-        console.print(Text(f"{title}coordinates (diameter {way.diameter.value:.3g}{exact})"))
+        title += f"coordinates (diameter {size.value:.3g}, of {size.quantile:.0%} of the pairs; "
+        console.print(Text(f"{title}largest {size.max:.3g}{exact})"))
         console.print(_table(way))
         console.print(Text(_gained(way)))
     console.print()

@@ -1,0 +1,220 @@
+"""The whole statistic on some of the rows: ICA, maps, distances and diameters.
+
+It is measured once on all rows, and once without each run of rows: then everything that was
+estimated from rows is estimated again, and an interval leaves out nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from identikit._linalg import Array, svd
+from identikit.alignment._ica_copies import distinct_rows
+from identikit.alignment._ica_core import Components, Search, independent_components, refit
+from identikit.alignment._ica_rung import components_for, turned
+from identikit.alignment._ica_solver import random_rotation
+from identikit.alignment._near_distances import (
+    BothWays,
+    Coordinates,
+    after_groups,
+    after_matching,
+)
+from identikit.alignment._near_pairs import Ends, lengths_of, pairs_of, usual_distance
+from identikit.alignment._near_split import Parts, Split
+from identikit.moments import Moments, accumulate
+
+ICA_AXES, DIFFERENT_ROWS, TURNED = "ica", "ica, different rows", "random rotation"
+
+#: Random starts that show how much of ICA's end is chance.
+STARTS = 10
+
+Pair = tuple[Components, Components]
+
+#: By coordinates and way (0 from the first view to the second, 1 back).
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Distances (draws, scored rows) after each group's best map, and the target's diameter."""
+
+    distances: dict[str, Array]
+    diameter: float
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """ICA of both sides on all rows to fit on, and of each side on a half of its own.
+
+    On the same rows ICA of Gaussian views finds the same axes too, those in which this sample
+    happens to be least Gaussian.
+    """
+
+    same: Pair
+    different: Pair
+
+    @property
+    def turns(self) -> list[Array]:
+        """The rotations from the axes of all rows to those of a half."""
+        return [ica.mixing @ other.unmixing.T for ica, other in zip(self.same, self.different)]
+
+
+class Views:
+    """The rows of two views, and all that is measured of them.
+
+    Parameters
+    ----------
+    rows : sequence of two arrays (n, d)
+    names : sequence of str
+    draws : int
+        How often random rotations are drawn, and rows shuffled.
+    count : int, optional
+        Components of the ICA.
+    parts : Parts
+        All rows.
+    seed : int
+    rng : Generator
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Array],
+        names: Sequence[str],
+        parts: Parts,
+        count: int | None,
+        draws: int,
+        seed: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.rows, self.names, self.parts = rows, names, parts
+        self.pairs: Ends = pairs_of(len(rows[0]))
+        self.lengths = [lengths_of(side, self.pairs) for side in rows]
+        self.axes = self._axes(count, seed)
+        widths = [len(ica.unmixing) for ica in self.axes.same]
+        self.turns = [[random_rotation(width, rng) for width in widths] for _ in range(draws)]
+
+    def in_coordinates(self, name: str, side: int) -> Array:
+        """The rows of one side, raw or whitened."""
+        return _coordinates(self.rows, self.axes.same)[name][side].rows
+
+    def whole(self) -> dict[Place, Measured]:
+        """Of all rows."""
+        return self._measure(self.parts, self.axes)
+
+    def without(self, run: int) -> dict[Place, Measured]:
+        """Of all rows but those of a run."""
+        parts = self.parts.without(run)
+        return self._measure(parts, self._refitted(parts))
+
+    def searched(self, rng: np.random.Generator) -> dict[Place, Array]:
+        """Mean distances after ICA from other random starts; none if all axes are identified.
+
+        Axes that are not identified are chance, which a jackknife that follows them does not see.
+        """
+        if all(ica.axes.identified.all() for ica in self.axes.same):
+            return {}
+        ends: dict[Place, list[float]] = {}
+        moments = [self._moments(side, self.parts) for side in (0, 1)]
+        fit = [rows[part] for rows, part in zip(self.rows, self.parts.split.fit)]
+        for _ in range(STARTS):
+            first, second = (
+                refit(turned(ica, rng), own, rows)
+                for ica, own, rows in zip(self.axes.same, moments, fit)
+            )
+            for name, sides in _coordinates(self.rows, (first, second)).items():
+                (both,) = after_matching(sides, self.parts.split, [None])
+                for way in (0, 1):
+                    ends.setdefault((name, way), []).append(float(both[way].mean()))
+        return {place: np.array(several) for place, several in ends.items()}
+
+    def by_chance(self, rng: np.random.Generator) -> dict[Place, dict[str, Array]]:
+        """Distances if the rows of one side are shuffled before any map is fitted."""
+        shuffled = [self.parts.split.shuffled(rng) for _ in self.turns]
+        chance: dict[Place, dict[str, Array]] = {}
+        for name, sides in _coordinates(self.rows, self.axes.same).items():
+            found: dict[str, list[BothWays]] = {}
+            for split, turns in zip(shuffled, self.turns):
+                groups = _groups(sides, split, self.axes.turns, [turns])
+                for group, both in groups.items():
+                    found.setdefault(group, []).extend(both)
+            chance |= {(name, way): _one_way(found, way) for way in (0, 1)}
+        return chance
+
+    def _measure(self, parts: Parts, axes: Axes) -> dict[Place, Measured]:
+        kept = parts.used[self.pairs[0]] & parts.used[self.pairs[1]]
+        ends = self.pairs[0][kept], self.pairs[1][kept]
+        measured = {}
+        for name, sides in _coordinates(self.rows, axes.same).items():
+            found = _groups(sides, parts.split, axes.turns, self.turns)
+            for way in (0, 1):
+                target = 1 - way
+                raw = name == "raw"
+                lengths = (
+                    self.lengths[target][kept] if raw else lengths_of(sides[target].rows, ends)
+                )
+                size = usual_distance(lengths, self.names[target])
+                measured[name, way] = Measured(_one_way(found, way), size)
+        return measured
+
+    def _moments(self, side: int, parts: Parts) -> Moments:
+        rows = self.rows[side][parts.split.fit[side]]
+        return accumulate([rows], 1, names=[self.names[side]], sample=0)
+
+    def _axes(self, count: int | None, seed: int) -> Axes:
+        moments = [self._moments(side, self.parts) for side in (0, 1)]
+        if count is None:
+            rank = min(side.whiten(0).rank for side in moments)
+            own = [rows[half] for rows, half in zip(self.rows, self.parts.halves)]
+            count = components_for(rank, min(map(distinct_rows, own)))
+        search, fit, halves = Search(seed=seed), self.parts.split.fit, self.parts.halves
+        same, different = (
+            [
+                independent_components(moments[side], 0, self.rows[side][of[side]], count, search)
+                for side in (0, 1)
+            ]
+            for of in (fit, halves)
+        )
+        return Axes((same[0], same[1]), (different[0], different[1]))
+
+    def _refitted(self, parts: Parts) -> Axes:
+        same, different = [], []
+        for side, (ica, other) in enumerate(zip(self.axes.same, self.axes.different)):
+            moments, rows = self._moments(side, parts), self.rows[side]
+            same.append(refit(ica, moments, rows[parts.split.fit[side]]))
+            different.append(refit(other, moments, rows[parts.halves[side]]))
+        return Axes((same[0], same[1]), (different[0], different[1]))
+
+
+def _groups(
+    sides: Sequence[Coordinates],
+    split: Split,
+    different: Sequence[Array],
+    turns: Sequence[Sequence[Array]],
+) -> dict[str, list[BothWays]]:
+    """Distances after the best map of each group; for random rotations once a draw."""
+    found = {name: [both] for name, both in after_groups(sides, split).items()}
+    same, other, *turned = after_matching(sides, split, [None, different, *turns])
+    return found | {ICA_AXES: [same], DIFFERENT_ROWS: [other], TURNED: turned}
+
+
+def _coordinates(rows: Sequence[Array], icas: Pair) -> dict[str, list[Coordinates]]:
+    """Both sides in their own coordinates, and in white ones.
+
+    The white ones are those nearest to the raw ones, so that raw axes keep their meaning: axes in
+    the rows of the orthogonal factor of the mixing matrix.
+    """
+    raw, white = [], []
+    for side, ica in zip(rows, icas):
+        axes = ica.transform(side)
+        left, _, right = svd(ica.mixing)
+        nearest = left @ right
+        raw.append(Coordinates(side, axes, ica.mixing, ica.mean))
+        white.append(Coordinates(axes @ nearest, axes, nearest, np.zeros(nearest.shape[1])))
+    return {"raw": raw, "whitened": white}
+
+
+def _one_way(found: dict[str, list[BothWays]], way: int) -> dict[str, Array]:
+    return {name: np.stack([both[way] for both in several]) for name, several in found.items()}
