@@ -568,8 +568,9 @@ def test_two_trainings_on_svhn(data_dir: Path) -> None:
     """A layer of 200 units on 1000 items: in-sample CCA hardly above chance, CKA well above."""
     with np.load(data_dir / "svcca_two_seeds.npz", allow_pickle=False) as file:
         pair = only_pair([file["SVHN_model0"], file["SVHN_model1"]])
-    assert pair.group in ("similarity", "linear")
-    assert 0.65 < pair.error < 0.8
+    assert pair.group in ("linear", "affine")
+    rung = next(rung for rung in pair.ladder if rung.group == pair.group)
+    assert 0.6 < pair.error < 0.7 < rung.without_ridge  # five rows a column: the ridge helps
     assert pair.cca.held_out < pair.cca.chance < pair.cca.mean < 0.6
     assert 0.8 < pair.cka.debiased < pair.cka.value < 0.9
     assert "chance" in fired(pair)
@@ -586,7 +587,8 @@ def test_quantised_embeddings_are_the_same(data_dir: Path) -> None:
     assert (twin.group, twin.within_tolerance) == ("identity", True)
     assert 0.02 < twin.error < 0.05
     assert twin.cka.value > 0.999
-    assert (successor.group, successor.within_tolerance) == ("linear", False)
+    assert successor.group in ("linear", "affine")
+    assert not successor.within_tolerance
     assert 0.35 < successor.error < 0.55
     assert successor.ladder[0].error > 1
     assert audit.verdict.error == max(pair.error for pair in audit.comparisons)

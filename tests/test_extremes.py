@@ -18,7 +18,7 @@ from conftest import close
 from identikit.auditing._influence import decided_by, extreme_rows
 from identikit.auditing._verdict import judge
 from identikit.errors import InputError
-from identikit.moments import Moments, _passes, accumulate, less_extremes
+from identikit.moments import Moments, _passes, accumulate, assign_folds, less_extremes
 from identikit.moments._extremes import kept_rows
 from identikit.moments._header import NUMBER
 from test_moments_file import rewrite, set_at
@@ -53,7 +53,7 @@ def test_the_largest_rows_are_kept_whatever_the_blocks(rng, block_rows):
     moments = accumulate(views, block_rows=block_rows)
     found = moments.extremes.only(planted(moments, 50.0))
     assert found.numbers.tolist() == [3, 70, 299]
-    assert found.folds.tolist() == [0, 1, 4]
+    assert found.folds.tolist() == assign_folds(300, 5).of()[[3, 70, 299]].tolist()
     close(found.rows, np.hstack(views)[[3, 70, 299]], 0)
 
 
@@ -93,7 +93,7 @@ def test_rows_that_are_left_out_are_not_kept(rng):
     X, Y = faulty(rng, 50.0)
     X[700, 0] = np.nan
     moments = accumulate([X, Y], drop_nonfinite=True)
-    assert moments.extremes.numbers[planted(moments, 50.0)].tolist() == [3, 1999]
+    assert sorted(moments.extremes.numbers[planted(moments, 50.0)].tolist()) == [3, 1999]
 
 
 @pytest.mark.parametrize("offset", [0.0, 100.0])
@@ -120,7 +120,7 @@ def test_equal_rows_are_kept_in_their_order():
 
 def assert_same_moments(rest, views, keep, tol):
     """Against the rows themselves, fold by fold."""
-    folds = np.arange(len(keep)) * 5 // len(keep)
+    folds = assign_folds(len(keep), 5).of()
     for fold in range(5):
         some = [view[keep & (folds == fold)] for view in views]
         centred = [view - view.mean(axis=0) for view in some]
@@ -132,7 +132,7 @@ def assert_same_moments(rest, views, keep, tol):
                 close(rest.block(i, j, only=fold), expected, tol, len(view) * np.ones((1, 1)))
 
 
-@pytest.mark.parametrize(("size", "tol"), [(30.0, 1e-12), (1e3, 1e-10), (1e4, 1e-9), (1e6, 1e-5)])
+@pytest.mark.parametrize(("size", "tol"), [(30.0, 1e-12), (1e3, 1e-10), (1e4, 2e-9), (1e6, 1e-5)])
 def test_moments_without_rows_are_those_of_the_others(rng, size, tol):
     views = faulty(rng, size)
     moments = accumulate(views)
@@ -306,14 +306,15 @@ def test_independent_views_that_share_bad_rows_are_not_the_same(rng, rows, size)
         X[row] = Y[row] = sign * size
     audit = ik.audit([X, Y])
     pair = audit.comparisons[0]
-    assert pair.error < 0.3
+    assert pair.group != "unrelated"
+    assert pair.error < 0.5
     assert not pair.within_tolerance
     assert not audit.verdict.within_tolerance
     assert pair.influence.numbers == tuple(rows)
     assert pair.influence.group_without == "unrelated"
     assert pair.influence.error_without == pytest.approx(1, abs=0.05)
     keep = np.delete(np.arange(2000), rows)
-    alone = ik.audit([X[keep], Y[keep]], groups=keep * 5 // 2000).comparisons[0]
+    alone = ik.audit([X[keep], Y[keep]], groups=assign_folds(2000, 5).of()[keep]).comparisons[0]
     best = min(rung.error for rung in alone.ladder)
     assert pair.influence.error_without == pytest.approx(best, abs=1e-4)
     check = checked(pair, "influence")

@@ -10,23 +10,22 @@ they may shrink as far as noise can explain: with S the scatter of z and W the m
 
 in the order of positive semi-definite matrices, and the best prediction of y is about its mean
 x S_xx⁻¹ S W, that of x is y S_yy⁻¹ Wᵀ S. If h is true then S W = S_xy, and no regression predicts
-better; if it is not, no S makes up for it: a rotation of the axes makes S_xy W⁻¹ asymmetric, and a
-stretch breaks one of the two bounds, whatever the noise. (With arbitrary noise on both sides, this
-is also all that second moments can tell: two maps that both fulfil (1) are both true.)
+better. If it is not, a rotation of the axes makes S_xy W⁻¹ asymmetric and a stretch breaks one of
+the two bounds, whatever the noise.
 
-Held out, S has to be estimated too. Four models of the noise are tried, from few parameters to
-many, and the one that predicts best is taken, for each direction:
+With noise of any covariance in both views, (1) would excuse too much: S = (S_xy S_xyᵀ)^½ makes a
+rotation true of every pair whose correlations are low enough. So S has one of these forms, each
+with few parameters, and of these the one that predicts best is taken, for each direction:
 
-- scaled: noise with the view's own spectrum, S = κ S_xx, and its limit κ = 1, no noise;
-- isotropic: S = S_xx − σ² I;
-- by axis, for rungs whose maps have axes: each axis has its own noise;
-- any: S = the symmetric part of S_xy W⁻¹, its eigenvalues in whitened coordinates cut off at 0 and
-  at 1, give or take sampling error.
+- no noise, S = S_xx, and noise with the view's own spectrum, S = κ S_xx;
+- isotropic noise, S = S_xx − σ² I;
+- for rungs whose maps have axes, noise of its own on every axis.
 
+κ ≤ 1, σ² ≥ 0 and the shares of the axes come from the traces and diagonals of S_xy W⁻¹ and S_xx.
 The scale of a map cannot be had by regression either (it shrinks); (1) leaves it between that of
 the regression of y on x and that of the inverse of the other one. Both and their geometric mean are
 tried. Of a linear map without a shift the noise leaves open how far it carries the mean of x; see
-`_mean_gap`.
+`_mean_gaps`.
 """
 
 from __future__ import annotations
@@ -45,14 +44,8 @@ from identikit.alignment._ridge import choose_strength, ridge
 from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
 from identikit.moments import Moments
 
-#: Where the spectrum of a symmetric matrix of noise ends, in units of √d: √2, and a little more.
-EDGE = 1.5
-
 #: Sampling errors that a mean may be off.
 MEANS = 2.5
-
-#: Share of the variance by which a rung may be behind in one fold, and still be worth the others.
-HOPELESS = 0.03
 
 Side = tuple[Array, Array]
 
@@ -74,12 +67,7 @@ class Denoised:
             if part.count
         ]
 
-    def errors(
-        self,
-        rung: Group,
-        own: tuple[HeldOut, HeldOut],
-        least: tuple[HeldOut, HeldOut] | None = None,
-    ) -> tuple[HeldOut, HeldOut]:
+    def errors(self, rung: Group, own: tuple[HeldOut, HeldOut]) -> tuple[HeldOut, HeldOut]:
         """The least held-out error that noise can explain, from view i to view j and back.
 
         Parameters
@@ -87,38 +75,24 @@ class Denoised:
         rung : Group
         own : tuple of HeldOut
             The errors of its maps as they are.
-        least : tuple of HeldOut, optional
-            The least errors of any rung: if the first fold is hopeless beside them, the others are
-            not tried, and `own` is returned.
         """
         if rung.whitened and rung.shift:
             return own  # regression is what the others are compared with
-        found = self._about_reachable_means() if rung.whitened else self._shrunk(rung, least)
-        if found is None:
-            return own
+        found = self._about_reachable_means() if rung.whitened else self._shrunk(rung)
         best = [
             HeldOut(min([held_out.residual, *models], key=np.sum), held_out.total)
             for held_out, models in zip(own, found)
         ]
         return best[0], best[1]
 
-    def _shrunk(
-        self, rung: Group, least: tuple[HeldOut, HeldOut] | None
-    ) -> tuple[Array, Array] | None:
+    def _shrunk(self, rung: Group) -> tuple[Array, Array]:
         """Squared error of every prediction (models × folds), both ways."""
         sides: tuple[list[list[float]], list[list[float]]] = [], []
-        for position, (rows, test) in enumerate(self._rows):
+        for rows, test in self._rows:
             for side, scored_on, predictions in zip(
                 sides, (test, test.reversed()), rows.predictions(rung)
             ):
                 side.append([scored_on.squared_error(*one) for one in predictions])
-            if position == 0 and least is not None:
-                gaps = [
-                    (min(side[0]) - best.residual[0]) / best.total[0]
-                    for side, best in zip(sides, least)
-                ]
-                if max(gaps) > HOPELESS:
-                    return None
         # A fold whose map has one scale only has fewer predictions.
         few = min(len(fold) for fold in sides[0])
         return np.array([f[:few] for f in sides[0]]).T, np.array([f[:few] for f in sides[1]]).T
@@ -150,16 +124,6 @@ class _Rows:
     def __init__(self, stats: PairStats) -> None:
         self.stats, self.back = stats, stats.reversed()
 
-    @cached_property
-    def _white(self) -> tuple[_White, _White]:
-        return _White(*self.stats.spectrum), _White(*self.back.spectrum)
-
-    @cached_property
-    def _noise(self) -> tuple[Array, Array]:
-        """Scatter of what regression misses of x, and of y."""
-        s, (x, y) = self.stats, self._white
-        return s.sxx - s.sxy @ y.inverse @ s.sxy.T, s.syy - s.sxy.T @ x.inverse @ s.sxy
-
     def predictions(self, rung: Group) -> tuple[list[Side], list[Side]]:
         """Weights and shifts of the predictions of y from x, and of x from y."""
         s = self.stats
@@ -184,7 +148,7 @@ class _Rows:
             yield middle, _inverse(middle)
 
     def _shrunk(self, there: Array, back: Array, *, axes: bool) -> Iterator[tuple[Array, Array]]:
-        s, (x, y), (noise_x, noise_y) = self.stats, self._white, self._noise
+        s = self.stats
         signal = _symmetric(s.sxy @ back)
         image = _symmetric(there.T @ signal @ there)
         shares = []
@@ -193,62 +157,18 @@ class _Rows:
             shares.append(min(max(float(np.trace(part)) / size, 0.0), 1.0) if size > 0 else 0.0)
         yield there, back
         yield shares[0] * there, shares[1] * back
-        yield x.less(1 - shares[0]) @ there, y.less(1 - shares[1]) @ back
+        yield _less(s, 1 - shares[0]) @ there, _less(self.back, 1 - shares[1]) @ back
         if axes:
             of_x, of_y = _share_by_axis(signal, s.sxx), _share_by_axis(image, s.syy)
             yield of_x[:, None] * there, of_y[:, None] * back
-        signal = x.bounded(signal, back, noise_y, s.n)
-        image = y.bounded(_symmetric(there.T @ signal @ there), there, noise_x, s.n)
-        signal = _symmetric(back.T @ image @ back)
-        yield x.inverse @ signal @ there, y.inverse @ image @ back
 
 
-class _White:
-    """A view's scatter by its eigenvalues: its inverse, roots, and what lies below it."""
-
-    def __init__(self, values: Array, axes: Array) -> None:
-        self.width = len(values)
-        kept = values > 1e-12 * max(values[0], 1e-300)
-        self.values, self.axes = values[kept], axes[:, kept]
-
-    @cached_property
-    def map(self) -> Array:
-        """W with ``X @ W`` orthonormal."""
-        return np.asarray(self.axes / np.sqrt(self.values))
-
-    @cached_property
-    def root(self) -> Array:
-        """From whitened coordinates back."""
-        return np.asarray((self.axes * np.sqrt(self.values)).T)
-
-    @cached_property
-    def inverse(self) -> Array:
-        """Of the scatter, on its range."""
-        return np.asarray((self.axes / self.values) @ self.axes.T)
-
-    def less(self, share: float) -> Array:
-        """S_xx⁻¹ (S_xx − σ² I), with σ² so that the noise holds this share of the variance."""
-        noise = share * self.values.sum() / self.width
-        kept = np.maximum(1 - noise / self.values, 0.0)
-        return np.asarray((self.axes * kept) @ self.axes.T)
-
-    def bounded(self, signal: Array, back: Array, noise: Array, rows: int) -> Array:
-        """The signal's scatter between 0 and the view's own, give or take sampling error.
-
-        The signal is known from the other view, and so but for that view's noise N carried back:
-        in whitened coordinates it is off by a symmetric matrix of noise, with the covariance
-        P = (B map)ᵀ N (B map)/n of its rows, of which no direction shows more than √(2d P). So the
-        upper bound is not I but I + EDGE √(d P).
-        """
-        carried = back @ self.map
-        with one_thread(len(self.values)):
-            values, axes = np.linalg.eigh(carried.T @ noise @ carried / rows)
-            room = 1 + EDGE * np.sqrt(len(values) * np.maximum(values, 0.0))
-            wide = axes * np.sqrt(room)
-            narrow = self.map @ (axes / np.sqrt(room))
-            values, axes = np.linalg.eigh(narrow.T @ signal @ narrow)
-        outer = self.root.T @ wide @ axes
-        return np.asarray((outer * np.clip(values, 0.0, 1.0)) @ outer.T)
+def _less(stats: PairStats, share: float) -> Array:
+    """S_xx⁻¹ (S_xx − σ² I), with σ² so that the noise holds this share of the variance."""
+    values, axes = stats.spectrum
+    noise = share * values.mean()
+    kept = np.maximum(1 - noise * inverse_or_zero(values), 0.0) * (values > 0)
+    return np.asarray((axes * kept) @ axes.T)
 
 
 def _inverse(matrix: Array) -> Array:

@@ -24,6 +24,9 @@ EVENTS = 8
 #: these may do as well as the given ones.
 BLOCKS, SIGNS, AS_GOOD = 12, 999, 1
 
+#: Slow changes hold at least this much of what views share that have only their order in common.
+SLOW = 0.5
+
 #: Places of a block, and those left out after it, so that no short run of rows is in two blocks.
 PLACES, GAP = 4, 4
 
@@ -92,6 +95,21 @@ class Order:
                 return True
             rows *= 2
         return told
+
+    def slow_share(self, i: int, j: int) -> float:
+        """How much of what two views share changes slowly: over eight rows and more.
+
+        With C the cross-scatter of the leading axes and C_s that of their slow changes (the first
+        eighth of the cosine coefficients), ⟨C_s, C⟩/⟨C, C⟩: about 1 if the views share nothing but
+        a smooth function of the row number, and 1/8 if rows have to do with their partners alone.
+        """
+        from scipy.fft import dct
+
+        x, y = (dct(_normal_scores(side), axis=0, norm="ortho") for side in self._both(i, j))
+        slow = max(len(x) // 8, 1)
+        whole = x.T @ y
+        size = float(np.vdot(whole, whole))
+        return float(np.vdot(x[:slow].T @ y[:slow], whole)) / size if size > 0 else 0.0
 
     def _both(self, i: int, j: int) -> tuple[Array, Array]:
         x, y = self.scores[i], self.scores[j]

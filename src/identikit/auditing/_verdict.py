@@ -183,7 +183,7 @@ def _excesses(
             return Excess(-1.0, 0.0)  # noise need not be asked
         found = own
         if name not in as_they_are:
-            found = denoised.errors(GROUPS[name], own, (least[0], least[1]))
+            found = denoised.errors(GROUPS[name], own)
         sides = [_excess(one, best) for one, best in zip(found, least)]
         return max(sides, key=lambda side: side.value)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array, eigh
-from identikit.auditing._order import Order
+from identikit.auditing._order import SLOW, Order
 from identikit.moments import Moments
 from identikit.sources import Source
 
@@ -86,7 +86,9 @@ def depends(windows: tuple[Window, ...] | None, i: int, j: int) -> bool:
 def only_in_order(windows: tuple[Window, ...] | None, i: int, j: int) -> bool:
     """Whether rows do, and two views share no more than a smooth function of the row number."""
     order = windows[0].order if windows and depends(windows, i, j) else None
-    return order is not None and order.stands_out(i, j) is False
+    if order is None or order.slow_share(i, j) < SLOW:
+        return False
+    return order.stands_out(i, j) is False
 
 
 def _leading(source: Source, moments: Moments, view: int, start: int, size: int) -> Array:
