@@ -76,6 +76,7 @@ def make_pair(
         a=a,
         b=b,
         group=group,
+        candidates=(group,),
         error=error,
         interval=(error * 0.92, error * 1.08),
         within_tolerance=not unrelated and error <= 0.1,
@@ -112,6 +113,7 @@ def make_audit(names: list[str], pairs: list[Pair], dims: list[int] | None = Non
     order = [*LADDER, "unrelated"]
     verdict = Verdict(
         worst.group,
+        worst.candidates,
         worst.error,
         worst.interval,
         worst.within_tolerance,

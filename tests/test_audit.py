@@ -200,10 +200,11 @@ def test_same_seed_same_audit() -> None:
     assert first.to_json() == again.to_json()
     np.testing.assert_array_equal(first.comparisons[0].points, again.comparisons[0].points)
     # The seed is that of the row sample and of the folds.
+    both = [audit.comparisons[0].measures for audit in (first, other)]
     changed = {
         name
-        for name, value in first.comparisons[0].measures.items()
-        if value != pytest.approx(other.comparisons[0].measures[name], abs=1e-12)
+        for name, scored in both[0].items()
+        if scored.value != pytest.approx(both[1][name].value, abs=1e-12)
     }
     assert changed == {name for name, measure in MEASURES.items() if measure.rows}
     for a, b in zip(first.comparisons[0].ladder, other.comparisons[0].ladder):
@@ -424,6 +425,12 @@ def rows_for_columns() -> Planted:
     return [X, X[:, ::-1]], {}
 
 
+def noise_beside_a_steep_spectrum() -> Planted:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 20)) / np.arange(1, 21)
+    return [X, X + 0.4 * np.sqrt(np.square(X).mean()) * rng.normal(size=X.shape)], {}
+
+
 PLANTED: dict[str, tuple[Callable[[], Planted], set[str], str]] = {
     "row shift": (one_row_late, set(), r"row t \+ 1 of view .* far better than row t .*--id"),
     "rank": (duplicated_column, set(), "rank 4 of 5.*constant, duplicated or linearly"),
@@ -457,6 +464,11 @@ PLANTED: dict[str, tuple[Callable[[], Planted], set[str], str]] = {
         "17 components of view .*cannot be below",
     ),
     "dropped rows": (rows_with_nan, set(), "1 rows with NaN or infinity were left out"),
+    "noise": (
+        noise_beside_a_steep_spectrum,
+        {"asymmetry", "dominant column"},
+        "identity explains all that .* does if noise is allowed for.*is the better one",
+    ),
     "reordered": (rows_reordered, set(), "may be in another order; pair them by id with --id"),
     "transposed": (
         rows_for_columns,
@@ -570,7 +582,7 @@ def test_two_trainings_on_svhn(data_dir: Path) -> None:
         pair = only_pair([file["SVHN_model0"], file["SVHN_model1"]])
     assert pair.group in ("linear", "affine")
     rung = next(rung for rung in pair.ladder if rung.group == pair.group)
-    assert 0.6 < pair.error < 0.7 < rung.without_ridge  # five rows a column: the ridge helps
+    assert 0.6 < pair.error < 0.65 < rung.without_ridge  # five rows a column: the ridge helps
     assert pair.cca.held_out < pair.cca.chance < pair.cca.mean < 0.6
     assert 0.8 < pair.cka.debiased < pair.cka.value < 0.9
     assert "chance" in fired(pair)

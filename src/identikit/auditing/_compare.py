@@ -16,7 +16,7 @@ from identikit.auditing._plan import AXIS_FREE, OF_COLUMNS
 from identikit.auditing._result import CCASummary, CKASummary, Pair, SharedAxes, View
 from identikit.auditing._verdict import RELATED, UNRELATED, judge, related_by
 from identikit.auditing._wide import Wide
-from identikit.auditing._windows import Window, only_in_order
+from identikit.auditing._windows import Window, depends, only_in_order
 from identikit.auditing.checks import run_checks
 from identikit.inference import (
     adjusted_r2,
@@ -85,7 +85,8 @@ def compare(
     judged = judge(moments, i, j, groups, {} if wide is None else wide.residuals)
     rungs, group, chosen, candidates = judged.rungs, judged.group, judged.rung, judged.candidates
     influence = decided_by(moments, i, j, judged, groups)
-    if group == UNRELATED and not grouped and related_by(measures):
+    # What kernels and neighbours score by chance is known of independent rows only.
+    if group == UNRELATED and not (grouped or depends(windows, i, j)) and related_by(measures):
         group, candidates = RELATED, (RELATED,)
     order_only = group != UNRELATED and not grouped and only_in_order(windows, i, j)
     if order_only:
