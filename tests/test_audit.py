@@ -427,8 +427,8 @@ def rows_for_columns() -> Planted:
 
 def noise_beside_a_steep_spectrum() -> Planted:
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 20)) / np.arange(1, 21)
-    return [X, X + 0.4 * np.sqrt(np.square(X).mean()) * rng.normal(size=X.shape)], {}
+    X = rng.normal(size=(3000, 20)) / np.arange(1, 21) ** 1.5
+    return [X, X + 0.6 * np.sqrt(np.square(X).mean()) * rng.normal(size=X.shape)], {}
 
 
 PLANTED: dict[str, tuple[Callable[[], Planted], set[str], str]] = {
