@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import identikit as ik
 from identikit.cli import app
 from identikit.errors import InputError
-from identikit.moments import accumulate, duplicate_groups
+from identikit.moments import _distinct, accumulate, duplicate_groups
 from identikit.moments._distinct import SIZE, DistinctKeeper, hash_rows, stacked
 from identikit.sources import open_sources
 
@@ -27,7 +27,7 @@ def copies(rng, distinct=40, each=50, width=6):
 def sketch(rows, lots=7):
     keeper = DistinctKeeper(1)
     for some in np.array_split(rows, lots):
-        keeper.add([hash_rows(some)])
+        keeper.add([some])
     return keeper.distinct()
 
 
@@ -85,6 +85,55 @@ def test_one_row_that_is_half_of_all_is_seen(rng):
     rows = rng.normal(size=(40_000, 2))
     rows[rng.random(40_000) < 0.5] = 0.0
     assert sketch(rows).estimate(40_000) == pytest.approx(20_000, rel=0.13)
+
+
+def few_valued(kind):
+    """Rows that differ, of few values a column: what an additive hash alone spreads badly."""
+    binary = (np.arange(2**15)[:, None] >> np.arange(15) & 1).astype(kind)
+    apart = np.zeros((2**15, 30), dtype=kind)
+    apart[:, 1::2] = binary
+    return [binary, apart, np.eye(3000, dtype=kind)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_distinct_rows_of_few_values_are_not_taken_for_fewer(kind):
+    for rows in few_valued(kind):
+        assert sketch(rows).estimate(len(rows)) == len(rows)
+        twice = np.concatenate([rows, rows[::-1]])
+        assert sketch(twice).estimate(len(twice)) == pytest.approx(len(rows), rel=0.13)
+
+
+def test_distinct_rows_that_share_places_are_not_taken_for_fewer():
+    """Ones in odd columns of float32: the quick sum keeps nine bits of them."""
+    rows = few_valued(np.float32)[1]
+    for size in (64, 256):
+        keeper = DistinctKeeper(1, size)
+        keeper.add([rows])
+        assert keeper.distinct().estimate(len(rows)) == len(rows)
+
+
+def test_few_rows_are_hashed_beyond_the_first(rng, monkeypatch):
+    """The quick sum leaves about 2 × SIZE rows of each threefold more to be hashed."""
+    hashed = []
+    original = _distinct._hash
+
+    def counted(words):
+        hashed.append(len(words))
+        return original(words)
+
+    monkeypatch.setattr(_distinct, "_hash", counted)
+    rows = rng.normal(size=(100_000, 4)).astype(np.float32)
+    assert sketch(rows).estimate(100_000) == 100_000
+    assert sum(hashed) < 2 * 15 * SIZE  # of the stacked rows, and of the only view's
+
+
+def test_rows_that_are_left_out_are_not_counted(rng):
+    views = [rng.normal(size=(700, 3)), rng.normal(size=(700, 2)).astype(np.float32)]
+    views[0][[3, 300, 301, 699]] = np.nan
+    for block_rows in (13, None):
+        found = accumulate(views, drop_nonfinite=True, block_rows=block_rows)
+        counts = [int(each.sum()) for _, each in found.distinct.smallest]
+        assert counts == [696] * 3
 
 
 def test_parts_merge_to_the_whole(rng):

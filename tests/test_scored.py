@@ -12,10 +12,13 @@ from scipy.stats import binom, chi2, gamma, kstest, norm, t
 
 import identikit as ik
 from identikit.inference import Null, number_of_draws, shuffled, twins
-from identikit.inference._independent import coherence_draw
+from identikit.inference._independent import _decomposed, coherence_draw
 from identikit.moments import Moments
+from identikit.moments._folds import assign_folds
+from identikit.moments._sample import RowSample
 from identikit.similarity import MEASURES, Scored, calibrate, score_measures, scores_and_laws
 from identikit.similarity._cka import cka_null
+from identikit.similarity._mutual_knn import _of_the_whole
 from identikit.similarity._spearman_mcc import _mean_ranks
 
 Array = NDArray[np.float64]
@@ -334,7 +337,7 @@ def test_one_fold_has_no_interval_and_a_saturated_rest_neither() -> None:
 def test_moments_without_a_fold_are_those_of_the_other_rows() -> None:
     rng = np.random.default_rng(0)
     X, Y = related(rng, 103)
-    fold_of_row = np.arange(103) * 5 // 103
+    fold_of_row = assign_folds(103, 5).of()
     moments = ik.accumulate([X, Y])
     for fold in range(5):
         rest = moments.without(fold)
@@ -409,3 +412,31 @@ def test_an_audit_has_every_measure_beside_its_chance_level() -> None:
     for name, scored in pair.measures.items():
         assert row[name] == scored.value
         assert row[f"{name}_calibrated"] == scored.calibrated
+
+
+@pytest.mark.parametrize("grain", [None, 0.5])
+def test_neighbours_without_a_fold_are_those_of_a_search(grain: float | None) -> None:
+    """They are read off the whole sample's, unless neighbours are equally far."""
+    views = list(np.random.default_rng(0).normal(size=(2, 400, 3)))
+    if grain is not None:
+        views = [np.round(view / grain) * grain for view in views]
+    moments = ik.accumulate(views)
+    MEASURES["mutual_knn"](moments)
+    for fold in range(moments.folds):
+        rest = moments.without(fold)
+        rows = rest.sample.rows
+        afresh = replace(rest, sample=RowSample(rest.sample.size, rest.sample.keys, rows))
+        assert (_of_the_whole(rest.sample, 0, 10) is None) == (grain is not None)
+        assert MEASURES["mutual_knn"](rest) == MEASURES["mutual_knn"](afresh)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (40, 40), (4, 1)])
+def test_draws_are_decomposed_as_lapack_does(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    for C in (coherence_draw(rng, 200, *shape), np.eye(*shape) * [[1e-7]], np.zeros(shape)):
+        left, values, right = _decomposed(C)
+        k = min(shape)
+        np.testing.assert_allclose((left * values) @ right, C, atol=1e-12)
+        np.testing.assert_allclose(values, np.linalg.svd(C, compute_uv=False), atol=1e-10)
+        np.testing.assert_allclose(left.T @ left, np.eye(k), atol=1e-10)
+        np.testing.assert_allclose(right @ right.T, np.eye(k), atol=1e-9)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array, Whitening, one_thread, svd
+from identikit._linalg import Array, Whitening, eigh, one_thread, svd
 from identikit.moments import Moments
 from identikit.moments._memory import DRAWS_SHARE
 from identikit.moments._part import Layout, Part
@@ -135,12 +135,27 @@ def _draws(moments: Moments, p: int, q: int) -> Iterator[Draw]:
     rng, done = np.random.default_rng(0), []
     for _ in range(K):
         with one_thread(max(p, q)):
-            draw = svd(coherence_draw(rng, N, p, q))
+            draw = _decomposed(coherence_draw(rng, N, p, q))
         if few:
             done.append(draw)
         yield draw
     if few:
         moments._cache["draws"] = (p, q), done
+
+
+def _decomposed(C: Array) -> Draw:
+    """Thin singular value decomposition by the smaller Gram matrix, twice as fast.
+
+    Where a value is so small that squaring it costs digits, LAPACK's own.
+    """
+    if C.shape[0] > C.shape[1]:
+        right, values, left = _decomposed(C.T)
+        return left.T, values, right.T
+    squares, left = eigh(C @ C.T)
+    if not squares[-1] > 1e-9 * squares[0]:
+        return svd(C)
+    values = np.sqrt(squares)
+    return left, values, (left / values).T @ C
 
 
 def _alone(moments: Moments, i: int, j: int) -> Moments:

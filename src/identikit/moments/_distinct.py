@@ -16,8 +16,11 @@ from identikit.sources import Source
 #: Hashes that are kept: below this the number of distinct rows is exact, above it good to 3 %.
 SIZE = 1024
 
-#: How many times as many may wait to be sorted in.
-WAITING = 8
+#: Bytes of rows that are looked at together, or may wait for a key.
+ROOM = 2**22
+
+#: What of a key says where its row stands among all, and what tells it from its neighbours.
+_PLACE, _OTHER = np.uint64(0xFFFFFFFF00000000), np.uint64(0x00000000FFFFFFFF)
 
 Counts = NDArray[np.int64]
 Smallest = tuple[Keys, Counts]
@@ -28,10 +31,12 @@ DUPLICATES = "duplicates"
 
 @dataclass(frozen=True, eq=False)
 class Distinct:
-    """The smallest hashes of the stacked rows, and of each view's, with how often each was met.
+    """The smallest keys of the stacked rows, and of each view's, with how often each was met.
 
-    A row's hash is of its bytes as they are stored. Of the `size` smallest the count is exact, as
-    they have been among the smallest from their first row on (Beyer et al. 2007).
+    A row's key is of its bytes as they are stored: its upper half is of a quick sum of them, its
+    lower half of a hash that only rows need whose upper half is small enough. Of the `size`
+    smallest the count is exact, as they have been among the smallest from their first row on
+    (Beyer et al. 2007).
 
     Parameters
     ----------
@@ -52,7 +57,7 @@ class Distinct:
     def estimate(self, rows: int, view: int | None = None) -> float:
         """The number of distinct rows, of all views together or of one, among `rows`.
 
-        Exact if it is below `size`. Else (K − 1) / h_K from the K-th smallest hash h_K of a unit
+        Exact if it is below `size`. Else (K − 1) / h_K from the K-th smallest key h_K of a unit
         interval, if that is clearly less than the rows; else from how often the kept ones were met,
         which is exact if none was twice.
 
@@ -68,86 +73,157 @@ class Distinct:
             return float(len(hashes))
         by_hash = (self.size - 1) / (float(hashes[-1]) + 1) * 2.0**64
         by_count = rows * len(hashes) / float(counts.sum())
-        # Its relative error is 1/√K; four of those are beyond chance.
-        return by_hash if by_hash * (1 + 4 / self.size**0.5) < rows else by_count
+        # Its relative error is 1/√K if no two rows share a place; four of those are beyond chance.
+        places = len(np.unique(hashes & _PLACE))
+        return by_hash if by_hash * (1 + 4 / places**0.5) < rows else by_count
 
 
 def _joined(some: Sequence[Smallest], size: int) -> Smallest:
     """The smallest hashes of several, and their counts."""
-    hashes, place = np.unique(np.concatenate([h for h, _ in some]), return_inverse=True)
-    counts = np.bincount(place, np.concatenate([c for _, c in some]), len(hashes))
-    return hashes[:size], counts[:size].astype(np.int64)
+    hashes, counts = (np.concatenate(each) for each in zip(*some))
+    if not len(hashes):
+        return hashes, counts
+    order = np.argsort(hashes)
+    hashes = hashes[order]
+    first = np.flatnonzero(np.concatenate([[True], hashes[1:] != hashes[:-1]]))
+    return hashes[first[:size]], np.add.reduceat(counts[order], first)[:size]
 
 
 class DistinctKeeper:
-    """Keeps the smallest hashes while rows are read.
+    """Keeps the smallest keys while rows are read.
 
     Parameters
     ----------
     views : int
         How many views there are.
     size : int
-        How many hashes to keep of each.
+        How many keys to keep of each.
     """
 
     def __init__(self, views: int, size: int = SIZE) -> None:
-        self.size = size
-        self.waiting: list[list[Keys]] = [[] for _ in range(views + 1)]
-        none = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
-        self.smallest: list[Smallest] = [none] * (views + 1)
-        self.limits = [np.uint64(2**64 - 1)] * (views + 1)
+        self.size, self.seen = size, 0
+        self.kept = [
+            _Kept(size, slice(None)),
+            *(_Kept(size, slice(v, v + 1)) for v in range(views)),
+        ]
 
-    def add(self, hashes: Sequence[Keys]) -> None:
-        """Take the hashes of some rows, one array a view, into account."""
-        for number, keys in enumerate([stacked(hashes), *hashes]):
-            waiting = self.waiting[number]
-            waiting.append(keys[keys <= self.limits[number]])
-            if sum(map(len, waiting)) > WAITING * self.size:
-                self._sort(number)
+    def add(self, views: Sequence[NDArray[Any]]) -> None:
+        """Take some rows, given view by view, into account."""
+        room = max(1, ROOM // sum(view.shape[1] * view.dtype.itemsize for view in views))
+        start, rows = 0, len(views[0])
+        while start < rows:
+            # Twice as many as were seen before, of which about 2 × `size` may have a small key.
+            stop = min(start + min(room, 2 * max(self.seen, self.size)), rows)
+            words = [_words(view[start:stop]) for view in views]
+            sums = [
+                _sum(part, (4 + 2 * number, 5 + 2 * number), halves=view.dtype.itemsize > 4)
+                for number, (part, view) in enumerate(zip(words, views))
+            ]
+            for kept, own in zip(self.kept, [_total(sums), *sums]):
+                kept.add(words[kept.views], own, room)
+            self.seen += stop - start
+            start = stop
 
     def distinct(self) -> Distinct:
         """What all rows so far have shown."""
-        for number in range(len(self.smallest)):
-            self._sort(number)
-        return Distinct(self.size, tuple(self.smallest))
+        for kept in self.kept:
+            kept.sort()
+        return Distinct(self.size, tuple(kept.smallest for kept in self.kept))
 
-    def _sort(self, number: int) -> None:
-        waiting, self.waiting[number] = self.waiting[number], []
-        fresh = [(keys, np.ones(len(keys), dtype=np.int64)) for keys in waiting]
-        self.smallest[number] = _joined([self.smallest[number], *fresh], self.size)
-        hashes = self.smallest[number][0]
-        if len(hashes) == self.size:
-            self.limits[number] = hashes[-1]
+
+class _Kept:
+    """The smallest keys of some views' rows, and rows that wait for a key."""
+
+    def __init__(self, size: int, views: slice) -> None:
+        self.size, self.views = size, views
+        self.smallest: Smallest = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
+        self.limit = np.uint64(2**64 - 1)
+        self.rows = 0
+        self.waiting: list[tuple[Keys, ...]] = []
+
+    def add(self, words: Sequence[Keys], sums: Keys, room: int) -> None:
+        """Keep those rows that may have a small key, as so many may wait."""
+        places = _places(sums)
+        where = np.flatnonzero(places <= (self.limit | _OTHER))
+        if len(where):
+            self.waiting.append((places[where], *(part[where] for part in words)))
+            self.rows += len(where)
+            if self.rows > min(self.size, room):
+                self.sort()
+
+    def sort(self) -> None:
+        """Find the keys of all that wait."""
+        if not self.rows:
+            return
+        places, *words = (np.concatenate(each) for each in zip(*self.waiting))
+        hashes = [_hash(part) for part in words]
+        other = hashes[0] if len(hashes) == 1 else stacked(hashes)
+        keys = (places & _PLACE) | (other >> np.uint64(32))
+        fresh = keys, np.ones(len(keys), dtype=np.int64)
+        self.smallest = _joined([self.smallest, fresh], self.size)
+        self.waiting, self.rows = [], 0
+        if len(self.smallest[0]) == self.size:
+            self.limit = self.smallest[0][-1]
+
+
+def _words(block: NDArray[Any]) -> Keys:
+    """The 64-bit words of each row's bytes, the last one filled up with zeros."""
+    rows = np.ascontiguousarray(block)
+    octets = rows.view(np.uint8).reshape(len(rows), -1)
+    whole, rest = divmod(octets.shape[1], 8)
+    if rest:
+        filled = np.zeros((len(rows), 8 * whole + 8), dtype=np.uint8)
+        filled[:, : octets.shape[1]] = octets
+        octets = filled
+    return octets.view(np.uint64)
+
+
+def _sum(words: Keys, seeds: tuple[int, int], *, halves: bool) -> Keys:
+    """Σ a_i w_i modulo 2⁶⁴ of each row's words and, if asked for, Σ b_i ⌊w_i / 2³²⌋ added to it.
+
+    Without the latter, whole numbers that are stored as floats in the upper halves of words share
+    the few bits that a product modulo 2⁶⁴ leaves them.
+    """
+    sums: Keys = np.einsum("ij,j->i", words, _factors(words.shape[1], seeds[0]))
+    if halves:
+        sums += np.einsum("ij,j->i", words >> np.uint64(32), _factors(words.shape[1], seeds[1]))
+    return sums
+
+
+def _places(sums: Keys) -> Keys:
+    """Sums spread evenly, so that rows that differ by equal amounts have no places in common."""
+    # Rows of zeros, which may be there often, are not to be the first of all by rule.
+    places = sums + np.uint64(0x9E3779B97F4A7C15)
+    places ^= places >> np.uint64(32)
+    places *= np.uint64(0xBF58476D1CE4E5B9)
+    return places
+
+
+def _total(sums: Sequence[Keys]) -> Keys:
+    total = sums[0]
+    for each in sums[1:]:
+        total = total + each
+    return total
 
 
 def hash_rows(block: NDArray[Any]) -> Keys:
-    """A 64-bit hash of each row's bytes: Σ a_i w_i + b_i ⌊w_i / 2³²⌋ over its 64-bit words, mixed.
+    """A 64-bit hash of each row's bytes: the sum over its 64-bit words and their halves, mixed."""
+    return _hash(_words(block))
 
-    The upper half of a word has a factor of its own, or numbers that differ only there (whole ones,
-    stored as floats) would share the few bits that a product modulo 2⁶⁴ leaves them.
-    """
-    rows = np.ascontiguousarray(block)
-    octets = rows.view(np.uint8).reshape(len(rows), -1)
-    short = -octets.shape[1] % 8
-    if short:
-        octets = np.pad(octets, ((0, 0), (0, short)))
-    words = octets.view(np.uint64)
-    lower, upper = _factors(words.shape[1])
-    hashes: Keys = np.einsum("ij,j->i", words, lower)
-    hashes += np.einsum("ij,j->i", words >> np.uint64(32), upper)
-    return mixed(hashes)
+
+def _hash(words: Keys) -> Keys:
+    return mixed(_sum(words, (1, 2), halves=True))
 
 
 @cache
-def _factors(words: int) -> tuple[Keys, Keys]:
-    lower, upper = (row_keys(0, words, seed) | np.uint64(1) for seed in (1, 2))
-    return lower, upper
+def _factors(words: int, seed: int) -> Keys:
+    return row_keys(0, words, seed) | np.uint64(1)
 
 
 def stacked(hashes: Sequence[Keys]) -> Keys:
     """The hashes of whole rows, from those of each view's."""
     total: Keys = np.zeros(len(hashes[0]), dtype=np.uint64)
-    for keys, factor in zip(hashes, row_keys(0, len(hashes), 3) | np.uint64(1)):
+    for keys, factor in zip(hashes, _factors(len(hashes), 3)):
         total += keys * factor
     return mixed(total)
 

@@ -64,7 +64,7 @@ class RowSample:
             rest: RowSample = self.cache[key]
             return rest
         there = np.arange(len(self.keys)) % parts != part
-        rest = RowSample(self.size, self.keys[there], self.rows[there])
+        rest = RowSample(self.size, self.keys[there], self.rows[there], {"part_of": (self, there)})
         if keep:
             self.cache[key] = rest
         return rest

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.moments._distinct import DistinctKeeper, hash_rows
+from identikit.moments._distinct import DistinctKeeper
 from identikit.moments._extremes import ExtremesKeeper, Numbers
 from identikit.moments._folds import Chosen, Folds
 from identikit.moments._memory import NARROW, PIECE_ROWS
 from identikit.moments._moments import Moments
 from identikit.moments._part import Layout, Part, merge
-from identikit.moments._sample import Keys, SampleKeeper
+from identikit.moments._sample import SampleKeeper
 from identikit.moments._segment import Segment, augmented_width
 from identikit.sources import Source
 from identikit.sources._device import on_one_device
@@ -144,6 +144,7 @@ class Scan:
         self.extremes = ExtremesKeeper(reading.folds.rows, layout) if reading.sample else None
         self.settled = False
         self.distinct: DistinctKeeper | None = DistinctKeeper(len(layout.widths))
+        self.left_out: list[Numbers] = []
         self.origin = np.zeros(layout.width)
         self.parts = [Part.empty(layout) for _ in range(reading.folds.count)]
         self.segments: dict[int, Segment] = {}
@@ -166,6 +167,7 @@ class Scan:
                     if last[fold] < after and fold in self.segments:
                         self._flush(fold)
                 self._keep_some(first, after, views)
+                self._count(first, after, views)
                 digests = [(a + b) % 2**128 for a, b in zip(digests, hashes)]
                 if progress is not None:
                     progress(after - start, stop - start)
@@ -209,24 +211,25 @@ class Scan:
             some = slice(start, min(start + self.piece, count))
             self._add_piece(fold, numbers[some], self.take(views, some))
 
-    def _note(
-        self, fold: int, numbers: Numbers, views: list[Any], norms: Any, peaks: Array
-    ) -> None:
-        """Keep those of the rows that are among the largest, and count the distinct ones."""
-        if self.extremes is not None:
-            self._keep_largest(self.extremes, fold, numbers, views, norms, peaks)
-        if self.distinct is not None:
-            self.distinct.add(self.hashes(views))
+    def _count(self, first: int, after: int, views: list[Any]) -> None:
+        """Count the distinct ones of a block's rows, but for those that are left out."""
+        left_out, self.left_out = self.left_out, []
+        if self.distinct is None:
+            return
+        counted = np.ones(after - first, dtype=bool)
+        if self.reading.folds.labels is not None:
+            counted = self.reading.folds.of(first, after) >= 0
+        for numbers in left_out:
+            counted[numbers - first] = False
+        self.distinct.add(views if counted.all() else self.take(views, np.flatnonzero(counted)))
 
     def _keep_largest(
-        self,
-        keeper: ExtremesKeeper,
-        fold: int,
-        numbers: Numbers,
-        views: list[Any],
-        norms: Any,
-        peaks: Array,
+        self, fold: int, numbers: Numbers, views: list[Any], norms: Any, peaks: Array
     ) -> None:
+        """Keep those of the rows that are among the largest."""
+        keeper = self.extremes
+        if keeper is None:
+            return
         if len(numbers) < TYPICAL:  # the pivot may be one of them
             keeper.keep(fold, numbers, self._rows(views))
             return
@@ -246,7 +249,7 @@ class Scan:
         norms = rows[:, self.layout.width : self.layout.width + len(views)]
         peaks = self.peaks(norms)
         if segment is not None and segment.is_near(peaks):
-            self._note(fold, numbers, views, norms, peaks)
+            self._keep_largest(fold, numbers, views, norms, peaks)
             segment.add(rows)
             return
         if not (peaks < LARGEST).all():  # which NaN is not
@@ -259,6 +262,7 @@ class Scan:
             if not self.reading.drop_nonfinite:
                 raise NonfiniteError("a row holds NaN or infinity")
             self.dropped += int(np.count_nonzero(~whole))
+            self.left_out.append(numbers[~whole])
             if whole.any():
                 self._add_piece(fold, numbers[whole], self.take(views, np.flatnonzero(whole)))
             return
@@ -268,7 +272,7 @@ class Scan:
             self._flush(fold)
             self._add_piece(fold, numbers, views)
             return
-        self._note(fold, numbers, views, norms, peaks)
+        self._keep_largest(fold, numbers, views, norms, peaks)
         segment.add(rows)
 
     def _pivot(self, views: list[Any]) -> Array:
@@ -311,10 +315,6 @@ class Scan:
     def largest(self, norms: Any, keeper: ExtremesKeeper) -> NDArray[np.intp]:
         """Which rows may be among the largest, by their squared norms."""
         return keeper.candidates(self.numbers(norms))
-
-    def hashes(self, views: list[Any]) -> list[Keys]:
-        """Of every view, a hash a row."""
-        return [hash_rows(view) for view in views]
 
     def finite(self, views: list[Any]) -> NDArray[np.bool_]:
         """Which rows are finite in every view."""

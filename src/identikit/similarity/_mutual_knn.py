@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.inference import Null
 from identikit.moments import Moments
+from identikit.moments._sample import RowSample
 from identikit.similarity._registry import measure
 
 
@@ -28,6 +30,9 @@ class MutualKNN:
 
 #: Neighbours that are looked at, and shuffles of the rows for the chance level.
 NEIGHBOURS, DRAWS = 10, 99
+
+#: How many times as many are kept for parts of the sample, and what rounding tells distances apart.
+SPARE, TIED = 3, 1e-9
 
 
 def mutual_knn_null(moments: Moments, i: int, j: int) -> Null:
@@ -71,14 +76,48 @@ def _neighbours(moments: Moments, view: int, k: int) -> NDArray[np.intp]:
     """The k nearest rows of every row, found once a view."""
     cache, key = moments.sample.cache, ("neighbours", view, k)
     if key not in cache:
-        X = moments.sample_of(view) - moments.centre(view)
-        squares = np.einsum("ij,ij->i", X, X)
-        distances = squares[:, None] + squares - 2 * (X @ X.T)
-        np.fill_diagonal(distances, np.inf)
-        # A copy, or all the rest of the order would be kept with it.
-        cache[key] = np.argpartition(distances, k - 1, axis=1)[:, :k].copy()
-    nearest: NDArray[np.intp] = cache[key]
-    return nearest
+        nearest = _of_the_whole(moments.sample, view, k)
+        if nearest is None:
+            X = moments.sample_of(view) - moments.centre(view)
+            squares = np.einsum("ij,ij->i", X, X)
+            distances = squares[:, None] + squares - 2 * (X @ X.T)
+            np.fill_diagonal(distances, np.inf)
+            # A copy, or all the rest of the order would be kept with it.
+            nearest = np.argpartition(distances, k - 1, axis=1)[:, :k].copy()
+            cache["nearby", view, k] = _nearby(distances, SPARE * k)
+        cache[key] = nearest
+    found: NDArray[np.intp] = cache[key]
+    return found
+
+
+def _nearby(distances: Array, count: int) -> tuple[NDArray[np.intp], Array]:
+    """More rows near every row, the nearest first, and how far they are."""
+    count = min(count, len(distances) - 1)
+    near = np.argpartition(distances, count - 1, axis=1)[:, :count]
+    far = np.take_along_axis(distances, near, axis=1)
+    order = np.argsort(far, axis=1)
+    return np.take_along_axis(near, order, axis=1), np.take_along_axis(far, order, axis=1)
+
+
+def _of_the_whole(sample: RowSample, view: int, k: int) -> NDArray[np.intp] | None:
+    """The neighbours in a part of a sample, from those in all of it; None if they do not tell.
+
+    That is, if too many are not of the part, or if the next is as near as the last.
+    """
+    whole, there = sample.cache.get("part_of", (None, None))
+    if whole is None or ("nearby", view, k) not in whole.cache:
+        return None
+    near, far = (each[there] for each in whole.cache["nearby", view, k])
+    kept = there[near]
+    if kept.sum(axis=1).min() <= k:
+        return None
+    first = np.argsort(~kept, axis=1, kind="stable")[:, : k + 1]
+    far = np.take_along_axis(far, first, axis=1)
+    if (far[:, k] - far[:, k - 1] <= TIED * far[:, k]).any():
+        return None
+    nearest = np.take_along_axis(near, first[:, :k], axis=1)
+    found: NDArray[np.intp] = (np.cumsum(there) - 1)[nearest]
+    return found
 
 
 def _member(nearest: NDArray[np.intp]) -> NDArray[np.bool_]:
