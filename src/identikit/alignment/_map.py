@@ -89,13 +89,13 @@ class AlignmentMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"possible here: {fits}"
             )
         strength = _checked_ridge(self.ridge, rungs[0])
+        held_out = _held_out(rungs[0], moments, i, j, strength)
         chosen = strength or 0.0
         if chosen < 0:
             own_rows = pair_stats(moments, i, j)
             chosen = choose_strength(own_rows, shift=rungs[0].shift) if rungs[0].whitened else 0.0
         self.strength_: float | None = chosen
         self.weights_, self.shift_ = best_map(rungs[0], moments, i, j, chosen)
-        held_out = _held_out(rungs[0], moments, i, j, strength)
         own = own_error(rungs[0], moments, i, j, chosen and strength, held_out)
         self.held_out: float | None = held_out.error
         self.error: float | None = own.error

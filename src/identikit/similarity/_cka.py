@@ -28,7 +28,8 @@ def cka_null(moments: Moments, i: int, j: int) -> Null | None:
     mean √(β_i β_j)/(n−1), and variance
     2/((n+1)(n−1)²(n−2)) [α_i α_j + (n−3)/(2n(n−1)) γ_i γ_j]. All of it is in the moments. The third
     moment is not; the skewness is that of Gaussian views,
-    √8 tr S_i³ tr S_j³ / (tr S_i² tr S_j²)^1.5. None for fewer than four rows.
+    √8 tr S_i³ tr S_j³ / (tr S_i² tr S_j²)^1.5. None for fewer than four rows, or if fourth powers
+    underflow: draws stand in then.
 
     Parameters
     ----------
@@ -44,7 +45,10 @@ def cka_null(moments: Moments, i: int, j: int) -> Null | None:
         spectrum = moments.principal(view)[0]
         spectrum = spectrum / spectrum.sum()  # the kernel at unit trace
         square = float(spectrum @ spectrum)
-        diagonal = moments.norm_products()[view, view] / np.trace(moments.block(view, view)) ** 2
+        trace, diagonal = np.trace(moments.block(view, view)), moments.norm_products()[view, view]
+        if diagonal == 0.0:  # an underflow
+            return None
+        diagonal = diagonal / trace / trace
         beta = 1 / square
         mean *= np.sqrt(beta)
         skewness *= float(np.sum(spectrum**3)) / square**1.5
