@@ -20,10 +20,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A failure must come back when the test is run again, and a busy machine is not a failure.
-settings.register_profile("identikit", derandomize=True, database=None, deadline=None)
+settings.register_profile(
+    "identikit",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("identikit")
 
 

@@ -22,6 +22,7 @@ from identikit.alignment._ica_core import _exactly_white, independent_components
 from identikit.alignment._ica_rung import ica_rung, view_axes
 from identikit.alignment._ica_solver import Rotation, solve
 from identikit.errors import InputError, MissingExtraError
+from identikit.moments import assign_folds
 
 Array = NDArray[np.float64]
 
@@ -553,7 +554,7 @@ def test_the_rung_is_the_error_of_its_definition(rng):
     s, t = axes[0].transform(X), axes[1].transform(Y)
     residual = total = 0.0
     for fold in range(5):
-        test = np.arange(500) // 100 == fold
+        test = assign_folds(500, 5).of() == fold
         total += float(((Y[test] - Y[~test].mean(axis=0)) ** 2).sum())
         cross = np.cov(s[~test].T, t[~test].T)[:4, 4:]
         rows, columns = linear_sum_assignment(-np.abs(cross))
