@@ -84,7 +84,8 @@ def judge(
             for name, both in of_columns.items()
         } | found
     rungs = tuple(rung(name, *both) for name, both in found.items())
-    if not any(beyond_chance(one) for one in rungs):
+    # A ridge that leaves little but the mean is better than it by a hair, whatever the rows.
+    if not any(beyond_chance(one, 2 / moments.rows) for one in rungs):
         best = min(rungs, key=lambda one: one.error)
         return Judged(rungs, UNRELATED, (UNRELATED,), best)
     chosen = choose_group(moments, i, j, found, frozenset(of_columns))
@@ -145,9 +146,9 @@ def choose_group(
     return Chosen(group, tuple(candidates))
 
 
-def beyond_chance(rung: Rung) -> bool:
+def beyond_chance(rung: Rung, least: float = 0.0) -> bool:
     """Whether a rung predicts held-out rows better than their mean does, in either direction."""
-    return min(rung.forward_interval[1], rung.backward_interval[1]) < 1.0
+    return min(rung.forward_interval[1], rung.backward_interval[1]) < 1.0 - least
 
 
 @dataclass(frozen=True)
