@@ -2,9 +2,9 @@
 
 python docs/intervals.py [--repeats 200] [--quick] [--keep FILE]
 
-Every number of the tables is simulated here, by one thread in about twenty minutes. With --keep, cells
-that are done are kept in FILE (one JSON document a line) and are not done again. --quick is a tenth
-of the repeats, to see it run.
+Every number of the tables is simulated here, by one thread in about twenty minutes. With --keep,
+cells that are done are kept in FILE (one JSON document a line) and are not done again. --quick is a
+tenth of the repeats, to see it run.
 """
 
 from __future__ import annotations
