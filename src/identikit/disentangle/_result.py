@@ -178,15 +178,18 @@ def mean_part(
 def interval_of(value: float, without: Array, least: float = -np.inf) -> Interval | None:
     """95 % jackknife interval from the values without each fold; None with fewer than two.
 
-    None, too, if there is no value without some fold, which is NaN then. Cut off at the least value
-    possible, and at 1.
+    None, too, if there is no value without some fold, which is NaN then. Of √(1 − v), and mapped
+    back: a value near 1, the best there is, can fall far and rise little, and an interval as long
+    on both sides would too often lie above the truth. Cut off at the least value possible, and at
+    1.
     """
     from identikit.inference import jackknife_interval
 
     if len(without) < 2 or not np.isfinite(without).all():
         return None
-    low, high = jackknife_interval(value, without, floor=least)
-    return low, max(min(high, 1.0), value)
+    missing = float(np.sqrt(max(1 - value, 0.0)))
+    less, more = jackknife_interval(missing, np.sqrt(np.maximum(1 - without, 0.0)), floor=0.0)
+    return max(min(1 - more**2, value), least), max(1 - less**2, value)
 
 
 def chance_of(null: Array) -> Chance | None:
