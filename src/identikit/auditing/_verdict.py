@@ -18,7 +18,8 @@ from identikit.similarity import Scored
 
 #: How much worse a stricter rung may be once noise has been allowed for: of what the best rung
 #: explains it may miss the share SLACK². Where views agree exactly, that calls a rotation by 1.7°
-#: none, with an error of 0.03. Any value from 0.02 to 0.05 tells planted pairs apart as well.
+#: none, with an error of 0.03. Values of 0.02 and 0.05 give the same on a few planted
+#: cells (tests/test_verdict.py).
 SLACK = 0.03
 
 #: A rung that explains less than this share of what the best one does is not taken, whatever noise
