@@ -64,7 +64,7 @@ def rng(seed: int) -> np.random.Generator:
 
 @pytest.fixture(autouse=True, scope="session")
 def _plain_convolutions() -> None:
-    """A small network's backward pass ended the process on one machine; without oneDNN it did not."""
+    """A backward pass ended the process on one machine; without oneDNN it did not."""
     if "torch" in sys.modules:
         sys.modules["torch"].backends.mkldnn.enabled = False
 
