@@ -10,7 +10,6 @@ CI                  if set, missing data is a failure and not a skip
 from __future__ import annotations
 
 import os
-import sys
 
 # Matrices this small gain nothing from a second thread, and wait for it on a busy machine.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -60,13 +59,6 @@ def seed(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _plain_convolutions() -> None:
-    """A backward pass ended the process on one machine; without oneDNN it did not."""
-    if "torch" in sys.modules:
-        sys.modules["torch"].backends.mkldnn.enabled = False
 
 
 @pytest.fixture(scope="session")
