@@ -14,18 +14,23 @@ better. If it is not, a rotation of the axes makes S_xy W⁻¹ asymmetric and a 
 the two bounds, whatever the noise.
 
 With noise of any covariance in both views, (1) would excuse too much: S = (S_xy S_xyᵀ)^½ makes a
-rotation true of every pair whose correlations are low enough. So S has one of these forms, each
-with few parameters, and of these the one that predicts best is taken, for each direction:
+rotation true of every pair whose correlations are low enough. So the noise N = S_xx − S has one of
+these forms, each with few parameters, and of these the one that predicts best is taken, for each
+direction:
 
-- no noise, S = S_xx, and noise with the view's own spectrum, S = κ S_xx;
-- isotropic noise, S = S_xx − σ² I;
-- for rungs whose maps have axes, noise of its own on every axis.
+- none, and noise with the view's own spectrum, N = (1 − κ) S_xx;
+- isotropic, N = σ² I;
+- for rungs whose maps have axes, of its own on every axis.
 
 κ ≤ 1, σ² ≥ 0 and the shares of the axes come from the traces and diagonals of S_xy W⁻¹ and S_xx.
+Then S_xx − N_x and W⁻ᵀ (S_yy − N_y) W⁻¹ are two estimates of S, with the sampling error of either
+view; given one of them, predictions use S + N_x and Wᵀ S W + N_y for the scatters, since only so
+do they have no more sampling error than a regression.
+
 The scale of a map cannot be had by regression either (it shrinks); (1) leaves it between that of
 the regression of y on x and that of the inverse of the other one. Both and their geometric mean are
-tried. Of a linear map without a shift the noise leaves open how far it carries the mean of x; see
-`_mean_gaps`.
+tried, and for scales of axes what the other axes say of them (`_from_others`). Of a linear map
+without a shift the noise leaves open how far it carries the mean of x; see `_mean_gaps`.
 """
 
 from __future__ import annotations
@@ -136,39 +141,95 @@ class _Rows:
         return sides
 
     def _maps(self, rung: Group) -> Iterator[tuple[Array, Array]]:
-        """Maps of the rung and their inverses: at the scale of either regression, and between."""
+        """Maps of the rung and their inverses, at the scales that noise leaves open."""
         there, back = rung.fit(self.stats)[0], rung.fit(self.back)[0]
         other = _inverse(back)
         yield there, _inverse(there)
         if np.allclose(there, other, rtol=1e-9, atol=1e-12 * np.abs(there).max()):
             return
         yield other, back
+        if not np.array_equal(other != 0, there != 0):
+            return
         middle = np.sign(there) * np.sqrt(np.abs(there * other))
-        if np.array_equal(middle != 0, there != 0):
-            yield middle, _inverse(middle)
+        yield middle, _inverse(middle)
+        if rung.equal_widths:
+            by_x, by_y = _from_others(self.stats, there), _from_others(self.back, back)
+            for map_ in (by_x, _inverse(by_y)):
+                map_ = _between(map_, there, other)
+                yield map_, _inverse(map_)
 
     def _shrunk(self, there: Array, back: Array, *, axes: bool) -> Iterator[tuple[Array, Array]]:
-        s = self.stats
+        yield there, back
+        s, t = self.stats, self.back
         signal = _symmetric(s.sxy @ back)
         image = _symmetric(there.T @ signal @ there)
-        shares = []
-        for own, part in ((s.sxx, signal), (s.syy, image)):
-            size = float(np.trace(own))
-            shares.append(min(max(float(np.trace(part)) / size, 0.0), 1.0) if size > 0 else 0.0)
-        yield there, back
-        yield shares[0] * there, shares[1] * back
-        yield _less(s, 1 - shares[0]) @ there, _less(self.back, 1 - shares[1]) @ back
-        if axes:
+        for noise in (_own, _isotropic, *([_by_axis] if axes else [])):
+            of_x, of_y = noise(s, signal), noise(t, image)
+            # Either view tells what they share, each with its own sampling error.
+            for shared in (s.sxx - of_x, back.T @ (t.sxx - of_y) @ back):
+                there_of = there.T @ shared @ there
+                yield _kept(shared, of_x) @ there, _kept(there_of, of_y) @ back
+        if axes:  # where axes are uncorrelated, one number for each is all that sampling can hurt
             of_x, of_y = _share_by_axis(signal, s.sxx), _share_by_axis(image, s.syy)
             yield of_x[:, None] * there, of_y[:, None] * back
 
 
-def _less(stats: PairStats, share: float) -> Array:
-    """S_xx⁻¹ (S_xx − σ² I), with σ² so that the noise holds this share of the variance."""
+def _kept(signal: Array, noise: Array) -> Array:
+    """(S + N)⁻¹ S: what is best kept of a signal with noise."""
+    both = signal + noise
+    both[np.diag_indices_from(both)] += 1e-12 * max(float(np.trace(both)), 1e-300)
+    return np.asarray(_inverse(both) @ signal)
+
+
+def _own(stats: PairStats, signal: Array) -> Array:
+    """Noise with the view's own spectrum: all that is not signal."""
+    return (1 - _share(stats, signal)) * stats.sxx
+
+
+def _isotropic(stats: PairStats, signal: Array) -> Array:
+    """σ² I, or where the view has less variance than that, its own."""
     values, axes = stats.spectrum
-    noise = share * values.mean()
-    kept = np.maximum(1 - noise * inverse_or_zero(values), 0.0) * (values > 0)
-    return np.asarray((axes * kept) @ axes.T)
+    noise = np.minimum(values, (1 - _share(stats, signal)) * values.mean())
+    return np.asarray((axes * noise) @ axes.T)
+
+
+def _by_axis(stats: PairStats, signal: Array) -> Array:
+    """A diagonal of what is not signal on every axis."""
+    return np.diag(np.diagonal(stats.sxx) * (1 - _share_by_axis(signal, stats.sxx)))
+
+
+def _share_by_axis(signal: Array, own: Array) -> Array:
+    share = np.diagonal(signal) * inverse_or_zero(np.diagonal(own).copy())
+    return np.asarray(np.clip(share, 0.0, 1.0))
+
+
+def _share(stats: PairStats, signal: Array) -> float:
+    size = float(np.trace(stats.sxx))
+    return min(max(float(np.trace(signal)) / size, 0.0), 1.0) if size > 0 else 0.0
+
+
+def _from_others(stats: PairStats, map_: Array) -> Array:
+    """A monomial map with scales that noise on each axis does not shrink.
+
+    What the other axes of x predict of an axis, x̂, is free of the axis's own noise: y/x is
+    E x̂y / E x̂x (instrumental variables). By the inverse P of S_xx that is
+    (S_xy − (P S_xy)/P) / (S_xx − 1/P), of diagonal elements.
+    """
+    axis, target = np.nonzero(map_)
+    inverse = stats.inverse
+    own = np.diagonal(inverse)[axis]
+    rest = inverse_or_zero(own)
+    covariance = stats.sxy[axis, target] - (inverse @ stats.sxy)[axis, target] * rest
+    predicted = np.diagonal(stats.sxx)[axis] - rest
+    result = map_.copy()
+    known = predicted > 0
+    result[axis[known], target[known]] = covariance[known] / predicted[known]
+    return result
+
+
+def _between(map_: Array, one: Array, other: Array) -> Array:
+    """The map with each entry brought between those of two others."""
+    return np.asarray(np.clip(map_, np.minimum(one, other), np.maximum(one, other)))
 
 
 def _inverse(matrix: Array) -> Array:
@@ -181,11 +242,6 @@ def _inverse(matrix: Array) -> Array:
 
 def _symmetric(matrix: Array) -> Array:
     return np.asarray((matrix + matrix.T) / 2)
-
-
-def _share_by_axis(signal: Array, own: Array) -> Array:
-    share = np.diagonal(signal) * inverse_or_zero(np.diagonal(own).copy())
-    return np.asarray(np.clip(share, 0.0, 1.0))
 
 
 def _about(m: Moments, i: int, j: int, fold: int, gaps: list[Array]) -> list[float]:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from identikit._linalg import Array, eigh, svd
+from identikit._linalg import Array, eigh, inverse_or_zero, svd
 from identikit.moments import Moments
 
 #: A residual below this share of what it is the difference of is rounding.
@@ -56,6 +56,12 @@ class PairStats:
     def spectrum(self) -> tuple[Array, Array]:
         """Eigenvalues of the source's scatter, largest first, and its principal axes in columns."""
         return eigh(self.sxx)
+
+    @cached_property
+    def inverse(self) -> Array:
+        """The inverse of the source's scatter, zero in directions without variance."""
+        values, axes = self.spectrum
+        return np.asarray((axes * inverse_or_zero(values)) @ axes.T)
 
     def reversed(self) -> PairStats:
         """The same pair with source and target exchanged."""
