@@ -37,7 +37,7 @@ def main() -> None:
                 browser,
                 *FLAGS,
                 f"--user-data-dir={folder}/profile",
-                "--window-size=1060,2420",
+                "--window-size=1060,2200",
                 f"--screenshot={picture}",
                 report.as_uri(),
             ],

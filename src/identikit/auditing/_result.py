@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -323,8 +324,15 @@ class Audit:
         """Write the JSON document, atomically."""
         _files.write_text(path, self.to_json())
 
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the one-page HTML report, atomically."""
+    def report(self, path: str | os.PathLike[str], story: Sequence[str] = ()) -> None:
+        """Write the one-page HTML report, atomically.
+
+        Parameters
+        ----------
+        path : path
+        story : sequence of str
+            A headline and paragraphs to open the page with, in place of the verdict's own.
+        """
         from identikit.report import html
 
-        _files.write_text(path, html(self))
+        _files.write_text(path, html(self, story))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from identikit.cli import _options as options
+from identikit.cli._demo_data import BASELINE, CONTROL
 from identikit.cli._output import print_json
 from identikit.cli._progress import progress_bar
 
@@ -18,6 +19,18 @@ if TYPE_CHECKING:
 
 EXAMPLE = "identikit demo --report digits.html"
 REPORT = Path("identikit-demo.html")
+
+#: Columns of the text: a terminal has at least these.
+WIDTH = 78
+
+#: A held-out error above this explains less than a quarter of the variance.
+FAR = 0.866
+
+NEXT = (
+    "identikit audit a.npy b.npy --report audit.html    your own two models",
+    "identikit align a.npy b.npy -o map.safetensors     the map between them",
+    "identikit study list                               what papers claim, rerun",
+)
 
 
 def command(
@@ -31,6 +44,7 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Train small networks from different seeds and audit what they learned."""
+    from rich.text import Text
     from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
     from identikit.auditing import audit
@@ -40,97 +54,86 @@ def command(
     options.check_target(report or REPORT, [], overwrite=force or report is None)
     report = report or REPORT
     if not quiet:
-        typer.echo(
-            f"Training {seeds} small networks on handwritten digits, each from its own seed, and "
-            "one on shuffled\nlabels; comparing their last hidden layers on unseen digits.",
-            err=True,
-        )
+        typer.echo(f"Training {seeds} small networks, and one on shuffled labels.\n", err=True)
     # Matrices this small are slower on two threads than on one.
     with threadpool_limits(1), progress_bar(quiet) as progress:
         data = demo_views(seeds, progress)
-        everything = audit(list(data.views.values()), list(data.views), progress=progress)
-        trained = audit(list(data.trained.values()), list(data.trained), progress=progress)
+        views = data.trained | {CONTROL: data.views[CONTROL]}
+        result = audit(list(views.values()), list(views), progress=progress)
+        raw = [_from_pixels(data, name) for name in data.accuracy]
+    told = story(result, data, raw)
     if json:
-        extra = {"trained": trained.to_dict()["verdict"], "accuracy": data.accuracy}
-        print_json(everything.to_dict() | {"demo": extra})
+        extra = {"story": told, "accuracy": data.accuracy, "error_from_pixels": raw}
+        print_json(result.to_dict() | {"demo": extra})
     else:
-        _print(everything, trained, data)
-    everything.report(report)
+        output = options.console()
+        for paragraph in told:
+            output.print(Text(fill(paragraph, min(output.width, WIDTH))), "", sep="\n")
+        output.print(Text("Try next:"), *NEXT, sep="\n  ", highlight=False)
+    result.report(report, told)
     if not quiet:
         typer.echo(f"wrote {report}: open it in a browser", err=True)
 
 
-def _print(everything: Audit, trained: Audit, data: DemoViews) -> None:
-    from rich.text import Text
+def _from_pixels(data: DemoViews, name: str) -> float:
+    """Held-out error of the affine map from the raw input to a network's layer."""
+    from identikit.alignment import align
 
-    from identikit.report import print_audit, sentence
-
-    output = options.console()
-    output.print(Text("The trained seeds alone", style="bold underline"))
-    tolerance = trained.settings.tolerance
-    output.print(Text(sentence(trained.verdict, trained.rows, len(trained.views), tolerance)))
-    output.print()
-    output.print(Text("All views, with the control and the raw input", style="bold underline"))
-    print_audit(everything, output)
-    output.print()
-    output.print(Text("How to read it", style="bold underline"))
-    for line in reading(everything, data):
-        output.print(Text(fill(line, output.width, initial_indent="- ", subsequent_indent="  ")))
+    found = align(data.views[BASELINE], data.views[name], group="affine").held_out
+    assert found is not None  # it was fitted just now
+    return found
 
 
-def reading(everything: Audit, data: DemoViews) -> list[str]:
-    """What the demo's numbers say, in a few plain lines.
+def story(result: Audit, data: DemoViews, raw: list[float]) -> list[str]:
+    """What the demo found, in a few plain sentences; the first is its headline.
 
     Parameters
     ----------
-    everything : Audit
-        Of all views.
+    result : Audit
+        Of the trained networks and the control.
     data : DemoViews
-        What was audited.
+        What was audited, and the raw input.
+    raw : list of float
+        Error of an affine map from the raw input to each trained network's layer.
     """
-    from identikit.cli._demo_data import BASELINE, CONTROL
+    from identikit.alignment import GROUPS
 
     names = set(data.accuracy)
-    pairs = everything.comparisons
-    seeds = [pair for pair in pairs if {pair.a, pair.b} <= names]
-    control = [pair for pair in pairs if pair.a in names and pair.b == CONTROL]
-    pixels = [pair for pair in pairs if pair.a in names and pair.b == BASELINE]
-    affine = _errors(seeds, "affine")
-    # The pixels are the second view of their pairs, so backward is from the pixels to the seed.
-    raw = [rung.backward for pair in pixels for rung in pair.ladder if rung.group == "affine"]
+    seeds = [pair for pair in result.comparisons if {pair.a, pair.b} <= names]
+    control = [pair for pair in result.comparisons if CONTROL in (pair.a, pair.b)]
+    groups = sorted({pair.group for pair in seeds}, key=list(GROUPS).index)
+    affine, rotated = _errors(seeds, "affine"), _errors(seeds, "similarity")
+    apart = _errors(control, "affine")
     right = [100 * share for share in data.accuracy.values()]
-    better = "better than" if max(affine) < min(raw) else "not always better than"
-    tolerance = everything.settings.tolerance
-    lines = [
-        f"The networks get {_range(right, 1)} % of the unseen digits right. If two of them made "
-        "the very same predictions, theory says, an affine map would link their last layers.",
-        f"Seed against seed, the best affine map leaves a held-out error of {_range(affine)}; a "
-        f"rotation with one scale leaves {_range(_errors(seeds, 'similarity'))}. Mean CCA is "
-        f"{_range(_held_out(seeds))} held out, where chance is {_range(_chance(seeds))}.",
-        "Control: a network that learned shuffled labels is predicted by the seeds, or predicts "
-        f"them, with an error of {_range(_errors(control, 'affine'))}; mean CCA is "
-        f"{_range(_held_out(control))} held out, chance {_range(_chance(control))}. It has seen "
-        "the same pixels, so judge the seeds against it and not against chance alone.",
-        f"Baseline: an affine map of the 64 raw pixels predicts a seed with an error of "
-        f"{_range(raw)}. The 8 numbers of another seed do {better} that.",
+    return [
+        f"{len(names)} networks agree up to {' or '.join(_an(g) for g in groups)} map; the control "
+        f"{'agrees with nobody' if min(apart) > FAR else 'agrees with them in part'}.",
+        f"The networks learned handwritten digits from different random starts, and each gets "
+        f"{_range(right, 1)} % of {result.rows} unseen digits right. Are the 8 numbers by which "
+        "they tell digits apart the same numbers?",
+        f"Between two of them the best affine map leaves an error of {_range(affine)} on digits "
+        f"that it was not fitted on: it explains {_explained(affine)} of the variance. A rotation "
+        f"with one scale explains {_explained(rotated)}, and the raw pixels {_explained(raw)}.",
+        f"The control learned shuffled labels from the same pixels. No map between it and the "
+        f"others explains more than {_percent(min(apart))} (error {_range(apart)}).",
     ]
-    if min(affine) > tolerance:
-        lines.append(
-            f"No two seeds are the same within {tolerance:g}: closely related, not interchangeable."
-        )
-    return lines
+
+
+def _an(group: str) -> str:
+    return f"an {group}" if group[0] in "aeiou" else f"a {group}"
 
 
 def _errors(pairs: list[Pair], group: str) -> list[float]:
     return [rung.error for pair in pairs for rung in pair.ladder if rung.group == group]
 
 
-def _chance(pairs: list[Pair]) -> list[float]:
-    return [pair.cca.chance for pair in pairs]
+def _explained(errors: list[float]) -> str:
+    low, high = _percent(max(errors)), _percent(min(errors))
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
-def _held_out(pairs: list[Pair]) -> list[float]:
-    return [pair.cca.held_out for pair in pairs if pair.cca.held_out is not None]
+def _percent(error: float) -> str:
+    return f"{100 * max(0.0, 1 - error**2):.0f} %"
 
 
 def _range(values: list[float], places: int = 2) -> str:

@@ -73,13 +73,15 @@ def demo_views(seeds: int, progress: Callable[[str, int, int], None]) -> DemoVie
     return DemoViews(views, accuracy)
 
 
-def train_network(pixels: Array, labels: NDArray[Any], seed: int) -> Any:
+def train_network(
+    pixels: Array, labels: NDArray[Any], seed: int, layers: tuple[int, ...] = LAYERS
+) -> Any:
     """Train one small classifier; only the seed, or the labels, tell it from another."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
 
     network = MLPClassifier(
-        LAYERS, activation="tanh", solver="lbfgs", alpha=3.0, max_iter=400, random_state=seed
+        layers, activation="tanh", solver="lbfgs", alpha=3.0, max_iter=400, random_state=seed
     )
     with warnings.catch_warnings():
         # 400 steps are meant: 1500 lower the loss by less than 1 % more.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from identikit.auditing._result import Audit, Pair
@@ -23,13 +24,15 @@ FIGURE_LABEL = (
 )
 
 
-def html(audit: Audit) -> str:
+def html(audit: Audit, story: Sequence[str] = ()) -> str:
     """Render an audit as one HTML page.
 
     Parameters
     ----------
     audit : Audit
         The result to show.
+    story : sequence of str
+        A headline and paragraphs to open with; the verdict's own sentence then comes last.
     """
     pairs = worst_first(audit)
     return render(
@@ -37,7 +40,8 @@ def html(audit: Audit) -> str:
         version=audit.version,
         audit=audit,
         settings=audit.settings,
-        headline=headline(audit.verdict, len(audit.views)),
+        headline=story[0] if story else headline(audit.verdict, len(audit.views)),
+        story=story[1:],
         standing=standing(audit.verdict),
         sentence=compose(
             audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, isolated
