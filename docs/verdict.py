@@ -2,78 +2,92 @@
 
     python docs/verdict.py [--widths 3,8,30,64,100] [--rows 1000,4000,20000] [--seeds 1]
 
-The pairs are those of tests/planted.py. Takes about 40 minutes on one core.
+The pairs are those of tests/planted.py. Takes about half an hour on two cores.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
 import identikit as ik
 from identikit.alignment import GROUPS, ladder
 from identikit.auditing import choose_group
-from planted import NOISES, SPECTRA, cells, planted
+from planted import LEVELS, NOISES, cells, planted
 
 PAGE = Path(__file__).with_name("verdict.md")
 #: Draws before this one were looked at while the rule was made.
-FIRST = 1000
+FIRST = 5000
 START, END = "<!-- table -->\n", "<!-- end of the table -->\n"
 
+#: What was planted, whether it was named, and whether it was among those named.
+Hit = tuple[dict[str, object], bool, bool]
 
-def judged(n: int, d: int, seeds: int) -> dict[tuple[str, str], list[tuple[bool, bool]]]:
-    """By spectrum and noise: whether each planted rung was named, and was among those named."""
-    found: dict[tuple[str, str], list[tuple[bool, bool]]] = {}
-    for spectrum, kind, level in cells():
+
+def judged(n: int, d: int, spectrum: str, kind: str, level: float, seeds: int) -> list[Hit]:
+    """Plant every rung, and ask for the verdict."""
+    hits: list[Hit] = []
+    with threadpool_limits(1):
         for group in GROUPS:
             for seed in range(FIRST, FIRST + seeds):
                 X, Y = planted(group, spectrum, kind, level, n, d, seed)
                 moments = ik.accumulate([X, Y], sample=0)
                 answer = choose_group(moments, 0, 1, ladder(moments))
-                hit = answer.group == group, group in answer.candidates
-                found.setdefault((spectrum, kind), []).append(hit)
-    return found
+                of: dict[str, object] = {"n": n, "d": d, "spectrum": spectrum, "kind": kind}
+                of |= {"level": level, "group": group}
+                hits.append((of, answer.group == group, group in answer.candidates))
+    return hits
 
 
-def share(hits: list[tuple[bool, bool]], which: int) -> str:
-    """Per cent of the hits of one kind."""
-    return f"{100 * sum(hit[which] for hit in hits) / len(hits):.1f}"
+def share(hits: list[Hit]) -> str:
+    """Per cent named, and per cent among those named."""
+    named, among = (100 * sum(hit[k] for hit in hits) / len(hits) for k in (1, 2))
+    return f"{named:.1f} / {among:.1f}"
+
+
+def table(
+    hits: list[Hit], row: str, column: str, columns: tuple[object, ...], head: Callable[..., str]
+) -> list[str]:
+    """A table of shares, by two of the things that were planted."""
+    lines = [f"\n| {row} | " + " | ".join(map(head, columns)) + " |\n"]
+    lines.append("|---|" + "---|" * len(columns) + "\n")
+    for value in dict.fromkeys(hit[0][row] for hit in hits):
+        own = [hit for hit in hits if hit[0][row] == value]
+        shares = [share([hit for hit in own if hit[0][column] == one]) for one in columns]
+        lines.append(f"| {value} | " + " | ".join(shares) + " |\n")
+    return lines
 
 
 def main() -> None:
-    """Plant, judge, and write the table."""
+    """Plant, judge, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--widths", default="3,8,30,64,100")
     parser.add_argument("--rows", default="1000,4000,20000")
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
-    by_shape: dict[tuple[int, int], list[tuple[bool, bool]]] = {}
-    by_noise: dict[tuple[str, str], list[tuple[bool, bool]]] = {}
-    for n in map(int, options.rows.split(",")):
-        for d in map(int, options.widths.split(",")):
-            for cell, hits in judged(n, d, options.seeds).items():
-                by_shape.setdefault((n, d), []).extend(hits)
-                by_noise.setdefault(cell, []).extend(hits)
-            print(f"n = {n}, d = {d}: {share(by_shape[n, d], 0)} %", file=sys.stderr, flush=True)
-    every = [hit for hits in by_shape.values() for hit in hits]
+    rows, widths = ([int(x) for x in o.split(",")] for o in (options.rows, options.widths))
+    hits: list[Hit] = []
+    for n in rows:
+        for d in widths:
+            found = Parallel(n_jobs=2)(
+                delayed(judged)(n, d, *cell, options.seeds) for cell in cells()
+            )
+            hits += [hit for some in found for hit in some]
+            print(f"n = {n}, d = {d}: {share(hits)} % so far", file=sys.stderr, flush=True)
+    named, among = share(hits).split(" / ")
     lines = [
-        f"Of {len(every):,} pairs {share(every, 0)} % got the planted rung, and for "
-        f"{share(every, 1)} % it was among those named.\n",
-        "\n| rows | columns | named, % | among those named, % |\n|---|---|---|---|\n",
-        *(
-            f"| {n:,} | {d} | {share(hits, 0)} | {share(hits, 1)} |\n"
-            for (n, d), hits in by_shape.items()
-        ),
-        "\n| spectrum | " + " | ".join(NOISES) + " |\n|---|" + "---|" * len(NOISES) + "\n",
-        *(
-            f"| {spectrum} | "
-            + " | ".join(share(by_noise[spectrum, kind], 0) for kind in NOISES)
-            + " |\n"
-            for spectrum in SPECTRA
-        ),
+        f"Of {len(hits):,} pairs {named} % got the planted rung, and for {among} % it was among "
+        "those named. Below, both shares in per cent.\n",
+        *table(hits, "n", "d", tuple(widths), lambda d: f"d = {d}"),
+        *table(hits, "spectrum", "kind", NOISES, str),
+        *table(hits, "group", "level", LEVELS, lambda level: f"{level:.0%} noise"),
     ]
     page = PAGE.read_text()
     before, after = page.split(START)[0], page.split(END)[1]

@@ -143,8 +143,9 @@ def test_shards_merge_in_any_order_fold_by_fold(rng):
 def test_dependent_runs_are_told_and_the_wider_interval_is_reported(seed):
     X, Y = dependent_runs(np.random.default_rng(seed))
     pair = only_pair([X, Y])
-    assert set(fired(pair)) == {"dependent rows"}
-    assert "--groups" in pair.warnings[0]
+    # y is x with much noise, which a warning of its own may say.
+    assert {"dependent rows"} <= set(fired(pair)) <= {"dependent rows", "noise"}
+    assert any("--groups" in warning for warning in pair.warnings)
     assert not pair.order_only
     scattered = {rung.group: rung for rung in pair.ladder}[pair.group].interval
     assert pair.interval == (

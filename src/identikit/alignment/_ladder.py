@@ -14,6 +14,9 @@ from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
 from identikit.errors import InputError
 from identikit.moments import Moments
 
+#: Rows a column from which the error of least squares can be told from that of its sampling.
+ROWS_FOR_LIMIT = 2
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -23,13 +26,15 @@ class HeldOut:
     Σ ‖y − ȳ‖² with ȳ the mean of the other folds: held out like the residual, and the same for
     every group. The mean of all rows would know the fold, which pays where a few rows are most of
     the scatter. Where few rows asked for a ridge, `strength` is its strength (the median over
-    folds, see `ridge`), and `unridged` are the residuals without it.
+    folds, see `ridge`), and `unridged` are the residuals without it. `limit` are the residuals that
+    endless rows for the fit would leave, where that is known (see `in_the_limit`).
     """
 
     residual: Array
     total: Array
     strength: float = 0.0
     unridged: Array | None = None
+    limit: Array | None = None
 
     @property
     def error(self) -> float:
@@ -46,6 +51,19 @@ class HeldOut:
     def without_ridge(self) -> float | None:
         """The error of plain least squares; None if nothing else was done."""
         return None if self.unridged is None else replace(self, residual=self.unridged).error
+
+
+def in_the_limit(fitted_on: PairStats, scored_on: PairStats, fit: tuple[Array, Array]) -> float:
+    """The squared error on new rows that is left if the fit had endless rows.
+
+    Sampling makes a fit of p parameters to n rows look better by some p/n on these rows, and be
+    worse by as much on others; the geometric mean of the two is free of it. For least squares
+    with Gaussian rows that is exact, (1 − p/n) · (1 + p/(n − p)) = 1, but for a few rows; for other
+    fits it is so to first order.
+    """
+    held_out = scored_on.squared_error(*fit)
+    within = fitted_on.squared_error(*fit) * scored_on.n / fitted_on.n
+    return float(np.sqrt(held_out * within))
 
 
 def ladder(
@@ -94,8 +112,11 @@ def _held_out(folds: list[Scored], total: Array) -> HeldOut:
     residual = np.array([fold.residual for fold in folds])
     unridged = np.array([fold.unridged for fold in folds])
     strength = float(np.median([fold.strength for fold in folds]))
-    ridged = any(fold.strength for fold in folds)
-    return HeldOut(residual, total, strength, unridged if ridged else None)
+    limit = np.array([fold.limit for fold in folds])
+    ridged, known = any(fold.strength for fold in folds), not np.isnan(limit).any()
+    return HeldOut(
+        residual, total, strength, unridged if ridged else None, limit if known else None
+    )
 
 
 def applicable(p: int, q: int, names: tuple[str, ...] | None = None) -> list[Group]:
@@ -126,6 +147,7 @@ class Scored(NamedTuple):
     residual: float
     strength: float
     unridged: float
+    limit: float
 
 
 def _fold_errors(
@@ -143,10 +165,13 @@ def _fold_errors(
     errors = {}
     for rung in rungs:
         fitted_on, scored_on = white if rung.whitened else own
-        plain = scored_on.squared_error(*rung.fit(fitted_on))
+        fit = rung.fit(fitted_on)
+        plain = scored_on.squared_error(*fit)
         strength = choose_strength(train, shift=rung.shift) if rung.whitened else 0.0
-        error = plain
+        error, limit = plain, np.nan
         if strength:
             error = test.squared_error(*ridge(train, strength, shift=rung.shift))
-        errors[rung.name] = Scored(error, strength, plain)
+        if rung.whitened and fitted_on.n >= ROWS_FOR_LIMIT * len(fitted_on.sxy):
+            limit = in_the_limit(fitted_on, scored_on, fit)
+        errors[rung.name] = Scored(error, strength, plain, limit)
     return errors

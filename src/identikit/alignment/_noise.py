@@ -44,7 +44,7 @@ import numpy as np
 
 from identikit._linalg import Array, inverse_or_zero, one_thread, svd
 from identikit.alignment._groups import Group
-from identikit.alignment._ladder import HeldOut
+from identikit.alignment._ladder import ROWS_FOR_LIMIT, HeldOut, in_the_limit
 from identikit.alignment._ridge import choose_strength, ridge
 from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
 from identikit.moments import Moments
@@ -53,6 +53,9 @@ from identikit.moments import Moments
 MEANS = 2.5
 
 Side = tuple[Array, Array]
+
+#: Of each prediction: squared error on a fold, and what endless rows for the fit would leave of it.
+Errors = list[tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,28 +87,25 @@ class Denoised:
         if rung.whitened and rung.shift:
             return own  # regression is what the others are compared with
         found = self._about_reachable_means() if rung.whitened else self._shrunk(rung)
-        best = [
-            HeldOut(min([held_out.residual, *models], key=np.sum), held_out.total)
-            for held_out, models in zip(own, found)
-        ]
+        best = [_least(one, np.array(folds)) for one, folds in zip(own, found)]
         return best[0], best[1]
 
-    def _shrunk(self, rung: Group) -> tuple[Array, Array]:
-        """Squared error of every prediction (models × folds), both ways."""
-        sides: tuple[list[list[float]], list[list[float]]] = [], []
+    def _shrunk(self, rung: Group) -> tuple[list[Errors], list[Errors]]:
+        """Squared errors of every prediction, fold by fold, both ways."""
+        sides: tuple[list[Errors], list[Errors]] = [], []
         for rows, test in self._rows:
-            for side, scored_on, predictions in zip(
-                sides, (test, test.reversed()), rows.predictions(rung)
+            for side, own, scored_on, predictions in zip(
+                sides, (rows.stats, rows.back), (test, test.reversed()), rows.predictions(rung)
             ):
-                side.append([scored_on.squared_error(*one) for one in predictions])
+                side.append([_errors(own, scored_on, one) for one in predictions])
         # A fold whose map has one scale only has fewer predictions.
         few = min(len(fold) for fold in sides[0])
-        return np.array([f[:few] for f in sides[0]]).T, np.array([f[:few] for f in sides[1]]).T
+        return [fold[:few] for fold in sides[0]], [fold[:few] for fold in sides[1]]
 
-    def _about_reachable_means(self) -> tuple[Array, Array]:
+    def _about_reachable_means(self) -> tuple[list[Errors], list[Errors]]:
         """The same of regression about a mean that a linear map can reach."""
         m, i, j = self.moments, self.i, self.j
-        sides: tuple[list[list[float]], list[list[float]]] = [], []
+        sides: tuple[list[Errors], list[Errors]] = [], []
         for fold, part in enumerate(m.parts):
             if not part.count:
                 continue
@@ -120,7 +120,7 @@ class Denoised:
                 back = turn @ m.loadings(y, fold) / root
                 gaps = [gap @ back for gap in _mean_gaps(*means, r, m.n(fold))]
                 side.append(_about(m, x, y, fold, gaps))
-        return np.array(sides[0]).T, np.array(sides[1]).T
+        return sides
 
 
 class _Rows:
@@ -244,16 +244,30 @@ def _symmetric(matrix: Array) -> Array:
     return np.asarray((matrix + matrix.T) / 2)
 
 
-def _about(m: Moments, i: int, j: int, fold: int, gaps: list[Array]) -> list[float]:
+def _least(own: HeldOut, found: Array) -> HeldOut:
+    """The least error of some predictions (folds × predictions × 2), and the least limit."""
+    residuals, limits = found.transpose(2, 1, 0)
+    residual = min([own.residual, *residuals], key=np.sum)
+    known = not np.isnan(limits).any()
+    return HeldOut(residual, own.total, limit=min(limits, key=np.sum) if known else None)
+
+
+def _errors(fitted_on: PairStats, scored_on: PairStats, fit: Side) -> tuple[float, float]:
+    return scored_on.squared_error(*fit), in_the_limit(fitted_on, scored_on, fit)
+
+
+def _about(m: Moments, i: int, j: int, fold: int, gaps: list[Array]) -> Errors:
     """Squared errors on a fold of regressions about means that are off by these gaps."""
     own = pair_stats(m, i, j, without=fold)
     strength = choose_strength(own, shift=True)
+    train, test = whitened_stats(m, i, j, fold)
+    weights, shift = train.sxy, train.y_mean - train.x_mean @ train.sxy
+    limits = [np.nan for _ in gaps]
+    if train.n >= ROWS_FOR_LIMIT * len(train.sxy):
+        limits = [in_the_limit(train, test, (weights, shift - gap)) for gap in gaps]
     if strength:
         test, (weights, shift) = pair_stats(m, i, j, only=fold), ridge(own, strength, shift=True)
-    else:
-        train, test = whitened_stats(m, i, j, fold)
-        weights, shift = train.sxy, train.y_mean - train.x_mean @ train.sxy
-    return [test.squared_error(weights, shift - gap) for gap in gaps]
+    return [(test.squared_error(weights, shift - gap), limit) for gap, limit in zip(gaps, limits)]
 
 
 def _mean_gaps(a: Array, b: Array, r: Array, rows: int) -> tuple[Array, Array]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
 import numpy as np
@@ -116,7 +117,10 @@ def choose_group(
     count noise against it that a free regression shrinks away. The best rung is the loosest as long
     as there are rows enough to fit it. An excess over the best counts if it is beyond its own
     standard error (jackknife over folds); rungs whose excess may as well be on the other side of
-    the limit, within two standard errors, are the candidates.
+    the limit, within two standard errors, are the candidates. With few rows a strict rung can
+    predict as well as the looser one that is true, as it has less to fit: where the excess that
+    endless rows would show is not clearly below the limit, the looser rungs that may be true are
+    candidates too.
 
     Parameters
     ----------
@@ -128,23 +132,37 @@ def choose_group(
     as_they_are : collection of str
         Rungs that noise is not allowed for, as the moments know nothing of their maps.
     """
-    excess = _excesses(moments, i, j, rungs, as_they_are)
+    excesses = _excesses(moments, i, j, rungs, as_they_are)
     best = min(rungs, key=lambda name: max(side.error for side in rungs[name]))
     group, candidates = None, []
     for name in rungs:
-        found = excess(name)
+        found = excesses(name)
         if found is None:
             continue
-        if group is None and found.low(LENIENT) <= 0:
+        if group is None and found.now.low(LENIENT) <= 0:
             group = name
-        if found.low(STRICT) <= 0:
+        if found.now.low(STRICT) <= 0:
             candidates.append(name)
-        if group is not None and found.high(STRICT) <= 0:
+        if group is not None and found.now.high(STRICT) <= 0:
             break
     group = group or best
     if group not in candidates:
         candidates = [group]
-    return Chosen(group, tuple(candidates))
+    return Chosen(group, (*candidates, *_looser(candidates[-1], rungs, excesses)))
+
+
+def _looser(name: str, rungs: Ladder, excesses: Excesses) -> Iterator[str]:
+    """Rungs beyond this one that endless rows might call for, though these rows do not."""
+    own = excesses(name)
+    if own is None or own.limit is None or own.limit.high(LENIENT) <= 0:
+        return
+    for looser in list(rungs)[list(rungs).index(name) + 1 :]:
+        found = excesses(looser)
+        if found is None or found.limit is None or found.limit.low(STRICT) > 0:
+            continue
+        yield looser
+        if found.limit.high(STRICT) <= 0:
+            return
 
 
 def beyond_chance(rung: Rung, least: float = 0.0) -> bool:
@@ -168,28 +186,58 @@ class Excess:
         return self.value + times * self.error
 
 
+@dataclass(frozen=True)
+class Both:
+    """The excess that these rows show, and the one that endless rows for the fits would show.
+
+    The latter is None where it is not known.
+    """
+
+    now: Excess
+    limit: Excess | None
+
+
+Excesses = Callable[[str], Both | None]
+
+#: An excess that is certainly none.
+NONE = Excess(-1.0, 0.0)
+
+
 def _excesses(
     moments: Moments, i: int, j: int, rungs: Ladder, as_they_are: Collection[str] = ()
-) -> Callable[[str], Excess | None]:
-    """The excess of a rung in its worse direction; None if it is out of the question."""
+) -> Excesses:
+    """The excesses of a rung in its worse direction; None if it is out of the question."""
     denoised = Denoised(moments, i, j)
     least = [min((rungs[name][side] for name in rungs), key=_size) for side in (0, 1)]
+    free = _limits(rungs[list(rungs)[-1]])
 
-    def of(name: str) -> Excess | None:
+    @cache
+    def of(name: str) -> Both | None:
         own = rungs[name]
         if not all(_explains_enough(one, best) for one, best in zip(own, least)):
             return None
+        if all(_excess(one, best).high(STRICT) <= 0 for one, best in zip(own, free or least)):
+            return Both(NONE, NONE)  # neither noise nor sampling need be asked
+        found = own if name in as_they_are else denoised.errors(GROUPS[name], own)
+        now = max((_excess(one, best) for one, best in zip(found, least)), key=_value)
         if all(one.residual is best.residual for one, best in zip(own, least)):
-            return Excess(-1.0, 0.0)
-        if all(_excess(one, best).high(STRICT) <= 0 for one, best in zip(own, least)):
-            return Excess(-1.0, 0.0)  # noise need not be asked
-        found = own
-        if name not in as_they_are:
-            found = denoised.errors(GROUPS[name], own)
-        sides = [_excess(one, best) for one, best in zip(found, least)]
-        return max(sides, key=lambda side: side.value)
+            now = NONE
+        limit, limits = None, _limits(found)
+        if free is not None and limits is not None:
+            limit = max((_excess(one, best) for one, best in zip(limits, free)), key=_value)
+        return Both(now, limit)
 
     return of
+
+
+def _limits(both: tuple[HeldOut, HeldOut]) -> list[HeldOut] | None:
+    """What endless rows for the fit would leave, both ways; None where it is not known."""
+    known = [HeldOut(one.limit, one.total) for one in both if one.limit is not None]
+    return known if len(known) == len(both) else None
+
+
+def _value(excess: Excess) -> float:
+    return excess.value
 
 
 def _size(side: HeldOut) -> float:
