@@ -236,7 +236,9 @@ def whitening(
         # near the border must be judged by exact digits.
         share = values[: np.count_nonzero(scale)] / max(values[0], 1e-300)
         doubtful = (share < GRAM_EXACT) & (share > (tolerance / 2) ** 2 - GRAM_FLOOR)
-        doubtful &= singular[: len(share)] > errors[: len(share)] / 2
+        # Rounding may have taken all of a direction from the scatter that the rows still have.
+        reach = np.sqrt(values[: len(share)] + GRAM_FLOOR * values[0])
+        doubtful &= reach > errors[: len(share)] / 2
         settled = not doubtful.any()
         tolerance = max(tolerance, GRAM_FLOOR**0.5)
     else:
