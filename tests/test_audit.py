@@ -588,6 +588,7 @@ def test_two_trainings_on_svhn(data_dir: Path) -> None:
     assert "chance" in fired(pair)
 
 
+@pytest.mark.slow
 def test_quantised_embeddings_are_the_same(data_dir: Path) -> None:
     """MiniLM and its int8 twin: the same, at an error of 3.5 %; a fine-tuned successor is not."""
     path = data_dir / "embedding_versions" / "gutenberg.npz"

@@ -223,6 +223,7 @@ def test_rows_with_gaps_are_read_in_runs_no_longer_than_a_block(tmp_path, monkey
         assert all(a <= b for (_, a), (b, _) in pairwise(read[:-1]))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows(tmp_path):
     """38 MB of records and 64 MB of rows out of order, in a budget of 4 MB and some blocks."""
     rows, budget = 400_000, 4 * 2**20

@@ -115,6 +115,7 @@ def test_what_is_kept_is_not_done_again_and_the_page_has_it(tmp_path, monkeypatc
         assert f"| {cell.interval} | Gaussian |" in page
 
 
+@pytest.mark.slow
 def test_the_page_has_every_interval_of_every_section():
     page = (DOCS / "intervals.md").read_text(encoding="utf-8")
     for section in iv.SECTIONS:

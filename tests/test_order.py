@@ -96,6 +96,7 @@ def test_both_errors_stand_in_every_report(tmp_path):
     assert "error_blocked" not in ik.audit([X, X + 0.1]).pairs
 
 
+@pytest.mark.slow
 def test_tiles_saved_moments_and_workers_find_the_same(tmp_path):
     """Several passes, a file of moments, and rows left out."""
     views = [*networks(0, n=1000), *networks(1, n=1000)[:1]]

@@ -75,7 +75,7 @@ def related(kind, rng, n, d, r2=0.3):
     return X, signal + np.sqrt((1 - r2) / r2) * ratio * noise
 
 
-@pytest.mark.parametrize("d", [2, 20, 512])
+@pytest.mark.parametrize("d", [2, 20, pytest.param(512, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["white", "cauchy", "heavy entries", "slow", "runs"])
 def test_a_shift_of_a_weak_linear_relation_is_found(rng, kind, d):
     X, Y = related(kind, rng, 2003, d)

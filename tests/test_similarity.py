@@ -515,6 +515,7 @@ def test_f24_more_columns_than_rows_force_ones() -> None:
         assert np.count_nonzero(ik.cca(m).correlations > 1 - 1e-9) == ones
 
 
+@pytest.mark.slow
 def test_f32_chance_level_of_cka() -> None:
     """F32: n = 50, d = 500, mean of 8 draws: biased .909 ± .003, debiased 0 ± .01."""
     rng = np.random.default_rng(0)

@@ -179,7 +179,7 @@ def test_settings_that_cannot_be(tmp_path: Path) -> None:
         run(study.STUDY, folder=tmp_path / "b", seeds=1)
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_smoke(tmp_path: Path) -> None:
     result = run("roeder-classification", folder=tmp_path)
     assert set(result.tables) == {"mean", "pairs", "seeds", "scatter", "teacher"}
@@ -199,7 +199,7 @@ def test_smoke(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_run_that_was_stopped_ends_with_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -234,7 +234,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return run("nelson-mnist", "smoke", tmp_path_factory.mktemp("study") / "out", settings=TINY)
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_run_has_the_promised_tables(small: Result) -> None:
     tables = small.tables
     assert len(tables["pairs"]) == 2 * 3 * 3
@@ -255,7 +255,7 @@ def test_a_run_has_the_promised_tables(small: Result) -> None:
     assert means["trained"] < means["untrained"] < pairs["shuffled"].mean()
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_resumed_run_equals_a_whole_one(small: Result) -> None:
     units = small.folder / "units"
     for name in ("models,digits,alpha=1.0", "pairs,digits,alpha=1.0"):
@@ -267,7 +267,7 @@ def test_a_resumed_run_equals_a_whole_one(small: Result) -> None:
         close(numbers[1].to_numpy(), numbers[0].to_numpy(), 1e-12)
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_the_figure_calls_the_law_a_law(small: Result) -> None:
     figure = study.figure(small.tables, Settings(study.STUDY.presets["smoke"]))
     above, by_bound, by_jacobian, _ = figure.axes
@@ -277,7 +277,7 @@ def test_the_figure_calls_the_law_a_law(small: Result) -> None:
         assert any("a scaling law, no bound" in text.get_text() for text in ax.get_legend().texts)
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_mnist_comes_before_the_digits(
     tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

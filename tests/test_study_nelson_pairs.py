@@ -199,7 +199,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return run("nelson-pairs", "smoke", tmp_path_factory.mktemp("study") / "out", settings=TINY)
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_run_without_data_has_the_promised_tables(small: Result) -> None:
     tables = small.tables
     assert len(tables["pairs"]) == 3 * 2 * 2
@@ -216,7 +216,7 @@ def test_a_run_without_data_has_the_promised_tables(small: Result) -> None:
     assert ticks == list(study.MODELS)
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_a_resumed_run_equals_a_whole_one(small: Result) -> None:
     units = small.folder / "units"
     gone = ["autoencoder,digits,seed=1", "pairs,digits,autoencoder,trained,0-1"]

@@ -152,7 +152,7 @@ def test_settings_that_cannot_be(tmp_path: Path) -> None:
         run(study.STUDY, folder=tmp_path / "c", settings={"classes": [6, 3]})
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_smoke(tmp_path: Path) -> None:
     result = run("nielsen-width", folder=tmp_path)
     mean, models, pairs = (result.tables[name] for name in ("mean", "models", "pairs"))
@@ -171,7 +171,7 @@ def test_smoke(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow(sample=True)
+@pytest.mark.slow
 def test_no_model_passes_and_a_stopped_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,7 +127,7 @@ def test_an_audit_in_several_passes_is_the_audit_in_one(rng, memory):
     assert tiled.settings.reading == plan([4, 4, 5, 3, 4], FOLDS, ROWS, memory).says
 
 
-@pytest.mark.parametrize("memory", SMALL)
+@pytest.mark.parametrize("memory", SMALL[:1])
 def test_rows_dropped_in_one_view_are_dropped_in_every_pass(rng, memory):
     data = views(rng)
     for row, (view, column, value) in {
