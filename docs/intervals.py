@@ -28,7 +28,7 @@ from scipy.stats import binom
 
 import identikit as ik
 from identikit.alignment import ladder
-from identikit.alignment._ica_rung import ica_rung, view_axes
+from identikit.alignment._ica_rung import axes_apart, corrected_rung, ica_rung, view_axes
 from identikit.alignment._map import AlignmentMap
 from identikit.alignment._near_measure import Views
 from identikit.alignment._near_split import parts_of
@@ -197,7 +197,8 @@ def of_ica(kind: str, n: int, d: int, rng: np.random.Generator, _: int) -> dict[
     pair = [rows.views[0], rows.views[2]]
     moments = ik.accumulate(pair, groups=rows.labels, sample=n)
     axes = view_axes(moments, 0, 0), view_axes(moments, 1, 1)
-    here = rung("ica", *ica_rung(moments, 0, 1, axes))
+    apart = axes_apart(moments, 0, 0, axes[0]), axes_apart(moments, 1, 1, axes[1])
+    here = rung("ica", *corrected_rung(moments, 0, 1, axes, apart))
     errors = []
     for _again in range(10):
         new = draw(kind, n, d, rng)

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import identikit as ik
 from identikit.alignment import ica_rung, view_axes
+from identikit.alignment._ica_rung import axes_apart, corrected_rung
 from identikit.auditing import _axes
 from identikit.auditing._axes import ROWS, sample_rows
 from identikit.auditing._evidence import Evidence
@@ -61,10 +62,34 @@ def test_the_rung_is_that_of_the_ladder_of_axes(audited):
     moments = ik.accumulate(views, sample=ROWS)
     axes = view_axes(moments, 0, 0), view_axes(moments, 1, 1)
     forward, backward = ica_rung(moments, 0, 1, axes)
-    assert ica.rung.forward == pytest.approx(forward.error, rel=1e-9)
-    assert ica.rung.backward == pytest.approx(backward.error, rel=1e-9)
+    # Sampling errors of 4,000 rows are taken off.
+    assert ica.rung.forward == pytest.approx(forward.error, rel=0.02)
+    assert ica.rung.backward == pytest.approx(backward.error, rel=0.02)
     assert ica.rung.error == max(ica.rung.forward, ica.rung.backward)
     assert ica.rung.interval[0] < ica.rung.error < ica.rung.interval[1]
+
+
+def test_the_error_is_that_of_new_rows():
+    """Rows that axes were found on flatter them; what an audit says is what others show."""
+    said, flattering, new = [], [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        turn = np.linalg.qr(rng.normal(size=(10, 10)))[0]
+
+        def views(rng=rng, turn=turn):
+            S = rng.laplace(size=(300, 10))
+            return [S, S @ turn + 0.3 * rng.normal(size=S.shape)]
+
+        moments = ik.accumulate(views(), sample=300)
+        axes = view_axes(moments, 0, 0), view_axes(moments, 1, 1)
+        apart = axes_apart(moments, 0, 0, axes[0]), axes_apart(moments, 1, 1, axes[1])
+        said.append(corrected_rung(moments, 0, 1, axes, apart)[0].error)
+        flattering.append(ica_rung(moments, 0, 1, axes)[0].error)
+        others = [ik.accumulate(views(), sample=0) for _ in range(10)]
+        new.append(np.mean([ica_rung(other, 0, 1, axes)[0].error for other in others]))
+    gap, before = np.mean(new) - np.mean(said), np.mean(new) - np.mean(flattering)
+    assert before > 0.01, before
+    assert abs(gap) < before / 2, (gap, before)
 
 
 def test_nothing_else_depends_on_it(audited, monkeypatch):

@@ -9,7 +9,13 @@ import numpy as np
 
 from identikit.alignment import HeldOut
 from identikit.alignment._ica_core import Components
-from identikit.alignment._ica_rung import ica_rung, turned, view_axes
+from identikit.alignment._ica_rung import (
+    axes_apart,
+    corrected_rung,
+    ica_rung,
+    turned,
+    view_axes,
+)
 from identikit.auditing._result import OwnAxes, Rung, SharedAxes
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
@@ -52,6 +58,7 @@ class AxesOfViews:
     """
 
     found: dict[tuple[int, int], Components] = field(default_factory=dict)
+    apart: dict[tuple[int, int], list[Components]] = field(default_factory=dict)
 
     def shared(
         self, moments: Moments, places: tuple[int, int], views: tuple[int, int]
@@ -80,12 +87,25 @@ class AxesOfViews:
             for _ in range(DRAWS)
         ]
         return SharedAxes(
-            rung("ica", *ica_rung(moments, *places, (first, second))),
+            rung("ica", *self._errors(moments, places, views)),
             float(np.mean([max(way.error for way in both) for both in by_chance])),
             min(first.rows, second.rows),
             _own(first),
             _own(second),
         )
+
+    def _errors(
+        self, moments: Moments, places: tuple[int, int], views: tuple[int, int]
+    ) -> tuple[HeldOut, HeldOut]:
+        """Errors on new rows; with more rows than were sampled, all are as good as new."""
+        keys = (views[0], 0), (views[1], 1)
+        both = self.found[keys[0]], self.found[keys[1]]
+        if len(moments.sample.keys) < moments.rows:
+            return ica_rung(moments, *places, both)
+        for place, key, axes in zip(places, keys, both):
+            if key not in self.apart:
+                self.apart[key] = axes_apart(moments, place, key[1], axes)
+        return corrected_rung(moments, *places, both, (self.apart[keys[0]], self.apart[keys[1]]))
 
 
 def rung(name: str, forward: HeldOut, backward: HeldOut) -> Rung:
