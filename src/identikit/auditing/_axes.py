@@ -97,10 +97,13 @@ class AxesOfViews:
     def _errors(
         self, moments: Moments, places: tuple[int, int], views: tuple[int, int]
     ) -> tuple[HeldOut, HeldOut]:
-        """Errors on new rows; with more rows than were sampled, all are as good as new."""
+        """Errors on new rows; with more rows than were sampled, all are as good as new.
+
+        The sample does not know groups, so nothing can be left out of it where there are any.
+        """
         keys = (views[0], 0), (views[1], 1)
         both = self.found[keys[0]], self.found[keys[1]]
-        if len(moments.sample.keys) < moments.rows:
+        if moments.grouped or len(moments.sample.keys) < moments.rows:
             return ica_rung(moments, *places, both)
         for place, key, axes in zip(places, keys, both):
             if key not in self.apart:
