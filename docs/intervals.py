@@ -406,8 +406,8 @@ from the same samples, and miss together. Columns with n/d < 10 are in *italics*
 WHY = """*Why they miss.*
 
 - **The ICA rung of grouped rows is too narrow**: its axes come from rows that are scored too, and
-  nearly all its misses are too low. Of independent rows parts are left out in turn to take that off;
-  the row sample does not know groups. `near_identifiability` fits ICA on rows that it does not
+  nearly all its misses are too low. Of independent rows parts are left out in turn to take that
+  off; the row sample does not know groups. `near_identifiability` fits ICA on rows that it does not
   score, and again without each run of rows.
 - **Modularity and the β-VAE score are too narrow at few rows**, and nearly all their misses are
   too high; less so MIG, SAP and the FactorVAE score. A fold of few rows now and then loses nearly

@@ -452,6 +452,7 @@ def test_page_is_the_same_every_time():
     assert html(two_views()) == html(two_views())
 
 
+@pytest.mark.slow
 def test_twenty_views_make_a_page_of_bounded_size(twenty):
     assert len(twenty.encode()) < 2_000_000
     page = Page(twenty)
