@@ -36,7 +36,7 @@ from identikit.moments import (
     read_moments,
 )
 from identikit.moments.engines import Engine, engine_for
-from identikit.sources import Source, open_sources, paired, read_labels
+from identikit.sources import BY_POSITION, Source, open_sources, paired, read_labels
 
 #: Fewer folds than this give poor intervals; fewer groups cannot be helped, from three on.
 FOLDS = 5
@@ -156,7 +156,7 @@ def audit(
             run.into(found)
         else:
             run.saved_into(found, save_moments, resume)
-        pairing = "paired by position" if matched is None else str(matched)
+        pairing = BY_POSITION if matched is None else str(matched)
         return found.audit(tolerance, reading=chosen.says, pairing=pairing)
 
 
@@ -196,7 +196,7 @@ def _of_moments(
     found.add(moments, Tile(tuple(views), pairs))
     shards = f" of {len(moments.shards)} shards" if moments.shards else ""
     reading = f"No rows were read: the statistics{shards} were given."
-    return found.audit(tolerance, reading=reading, pairing="paired by position")
+    return found.audit(tolerance, reading=reading, pairing=BY_POSITION)
 
 
 def _check_folds(folds: int, has: str, *, grouped: bool) -> None:

@@ -77,6 +77,32 @@ def read_csv_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
         yield np.array(cells, dtype=np.int64 if whole else str)
 
 
+def read_frame(path: Path, label: str) -> pd.DataFrame:
+    """All columns that have a name, as pandas reads them: numbers, text, true or false.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    label : str
+        What errors shall call it.
+    """
+    import pandas as pd
+
+    table = read_structure(path, label)
+    with table.lines.stream() as file:
+        file.seek(table.spans[0].start)
+        frame: pd.DataFrame = pd.read_csv(
+            file,
+            sep=table.separator,
+            header=None,
+            names=range(len(table.names)),
+            index_col=False,
+            low_memory=False,
+        )
+    return frame.set_axis(table.names, axis=1)[[name for name in table.names if name]]
+
+
 @dataclass(frozen=True)
 class Table:
     """What is known of a table before its rows are read.

@@ -29,6 +29,9 @@ MEMORY = 2**28
 _ID = np.dtype([("high", np.uint64), ("low", np.uint64), ("row", np.int64), ("view", np.int64)])
 _EXAMPLES = 3
 
+#: What is said of rows that were not paired by id.
+BY_POSITION = "paired by position"
+
 
 @dataclass(frozen=True)
 class Matched:

@@ -31,7 +31,7 @@ _ROW = ""
 @register(".ndjson.gz")
 def open_jsonl(path: Path, member: str | None, name: str) -> GroupedRows:
     """Open the fields of JSON lines that are a view; which, `sources._choice` says."""
-    table = _Table(path, file_label(name, path))
+    table = JsonLines(path, file_label(name, path))
     names = choose_fields(table.fields, member, table.label)
     lists = table.fields[names[0]].lists
     first = next(table.blocks(0, names, lists, None))
@@ -54,7 +54,7 @@ def open_jsonl(path: Path, member: str | None, name: str) -> GroupedRows:
 @register_ids(".ndjson.gz")
 def read_jsonl_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """The ids of all rows, from a field of integers or strings."""
-    table = _Table(path, label)
+    table = JsonLines(path, label)
     kinds: set[type] = set()
     for row, objects in table.objects(0):
         ids = [table.value(each, column, row + place) for place, each in enumerate(objects)]
@@ -68,7 +68,7 @@ def read_jsonl_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]
         yield np.array(ids)
 
 
-class _Table:
+class JsonLines:
     """The rows of a file, and what the first of them hold."""
 
     def __init__(self, path: Path, label: str) -> None:

@@ -99,7 +99,8 @@ def open_sources(views: Sequence[object], names: Sequence[str] | None = None) ->
                 raise InputError(
                     f"view {first.name!r} has {first.rows} rows and view {other.name!r} has "
                     f"{other.rows}; identikit pairs rows by position: every view needs the same "
-                    "rows in the same order"
+                    "rows in the same order, or ids by which audit and align pair them (--id "
+                    "COLUMN or --ids FILE, in Python ids=)"
                 )
         stack.pop_all()
     return sources
