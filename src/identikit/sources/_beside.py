@@ -111,6 +111,8 @@ def _of_json(path: Path, member: str | None, label: str) -> Beside:
 
 
 def _text(value: object) -> str:
+    if value is None:
+        return ""
     return value if isinstance(value, str) else json.dumps(value)
 
 
