@@ -104,12 +104,8 @@ def command(
     if by is not None or anchors is not None or batches:
         from identikit.report._batches import print_batches
 
-        alone: dict[str, object] = {
-            "--ids": ids,
-            "--names": names,
-            "--ica": ica,
-            "--save-moments": save_moments,
-        }
+        alone: dict[str, object] = {"--ids": ids, "--names": names, "--ica": ica}
+        alone |= {"--save-moments": save_moments}
         alone |= {"--resume": resume, "--engine": engine, "--scheduler": scheduler}
         alone |= {"--workers": workers, "--memory": memory}
         _check_batches(views, by, anchors, alone)

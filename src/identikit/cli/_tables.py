@@ -68,7 +68,7 @@ def writing_rows(
 
         beside = columns_beside(view)
         if suffix == ".parquet":
-            yield _parquet(temporary, beside, stack)
+            yield _parquet(temporary, beside, shape[1], stack)
         else:
             yield _text(temporary, suffix, beside, shape[1], stack)
 
@@ -106,12 +106,13 @@ def _text(path: Path, suffix: str, beside: Beside | None, width: int, stack: Exi
     return put
 
 
-def _parquet(path: Path, beside: Beside | None, stack: ExitStack) -> Put:
+def _parquet(path: Path, beside: Beside | None, width: int, stack: ExitStack) -> Put:
     arrow = require("pyarrow", "io", "writing Parquet files")
     parquet = require("pyarrow.parquet", "io", "writing Parquet files")
     name = _name(beside)
     apart = beside is not None and beside.lists is None
-    take = _taker(beside, [name])
+    titles = [f"{name}_{place}" for place in range(width)] if apart else [name]
+    take = _taker(beside, titles)
     writer: Any = None
 
     def put(rows: NDArray[Any]) -> None:
@@ -122,8 +123,8 @@ def _parquet(path: Path, beside: Beside | None, stack: ExitStack) -> Put:
         else:
             table = arrow.Table.from_pandas(others, preserve_index=False).replace_schema_metadata()
         if apart:
-            for place in range(rows.shape[1]):
-                table = table.append_column(f"{name}_{place}", arrow.array(rows[:, place]))
+            for place, title in enumerate(titles):
+                table = table.append_column(title, arrow.array(rows[:, place]))
         else:
             flat = arrow.array(rows.ravel())
             lists = arrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])

@@ -26,7 +26,7 @@ TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc", *TEXT, *(f"{s}.gz" fo
 NOT = "!"
 
 _IDS = re.compile(r"(.*_)?(id|index|idx)|__index_level_\d+__", re.IGNORECASE)
-_WILD = re.compile(r"[*?]")
+_WILD = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ def choose_fields(
             [(name, left[name]) for name in names], label, [*index, *out], path=True
         )
         return [names[place] for place in places]
+    left = {name: field for name, field in left.items() if name not in index}
     chosen = [name for part in wanted for name in _fitting(part, fields, left, label)]
     lists = [name for name in chosen if fields[name].lists]
     if lists and len(set(chosen)) > 1:

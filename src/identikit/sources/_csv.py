@@ -32,7 +32,7 @@ from identikit.sources._rows import file_label
 if TYPE_CHECKING:
     import pandas as pd
 
-_SNIFFED, _RISING = 1000, 8
+_SNIFFED, _COUNTING, _RISING = 1000, 3, 8
 # Rows whose digits are counted.
 _COUNTED = 20
 _WHOLE = re.compile(r"[+-]?\d+")
@@ -141,7 +141,7 @@ class Table:
         for span, data in zip(self.spans[group:], self.lines.read(self.spans[group:])):
             try:
                 frame = self.parsed(data, places, dtype=np.float64)
-            except (ValueError, OverflowError):
+            except (ValueError, TypeError, OverflowError):
                 self._explain(data, places, row)
                 raise
             yield self._checked(frame[places].to_numpy(), span)
@@ -152,7 +152,7 @@ class Table:
         row = 0
         for span, data in zip(self.spans, self.lines.read(self.spans)):
             with explained(self.label, ValueError):
-                frame = self.parsed(data, [place], dtype=str, keep_default_na=False)
+                frame = self.parsed(data, [place], strict=True, dtype=str, keep_default_na=False)
             cells = [str(cell).strip() for cell in self._checked(frame[place].to_numpy(), span)]
             if "" in cells:
                 raise InputError(
@@ -162,8 +162,10 @@ class Table:
             yield cells
             row += span.records
 
-    def parsed(self, data: bytes, places: list[int], **options: Any) -> pd.DataFrame:
-        """Some columns of whole records."""
+    def parsed(
+        self, data: bytes, places: list[int], *, strict: bool = False, **options: Any
+    ) -> pd.DataFrame:
+        """Some columns of whole records; if strict, of nothing but UTF-8."""
         import pandas as pd
 
         frame: pd.DataFrame = pd.read_csv(
@@ -173,7 +175,7 @@ class Table:
             names=range(len(self.names)),
             usecols=sorted(places),
             index_col=False,
-            encoding_errors="strict" if options.get("dtype") is str else "replace",
+            encoding_errors="strict" if strict else "replace",
             **options,
         )
         return frame
@@ -243,7 +245,7 @@ class _Look:
     def __init__(self, path: Path, label: str) -> None:
         self.label, self.separator, self.first_end = label, "", 0
         self._tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes[-2:]]
-        self._width, self._sample = 0, b""
+        self._width, self._sample, self._sampled = 0, b"", 0
 
     def __call__(self, data: bytes, ends: NDArray[np.intp], lines: int) -> None:
         """Look at some whole records."""
@@ -253,10 +255,12 @@ class _Look:
         if not self._width:
             begin = int(np.argmin(empty))
             self.first_end = int(ends[begin])
-            self._sample = data[: ends[min(begin + _SNIFFED, len(ends) - 1)]]
             head = data[starts[begin] : self.first_end]
             kinds = ("\t",) if self._tabs else (",", ";", "\t")
             self.separator = next((kind for kind in kinds if kind.encode() in head), kinds[0])
+        if self._sampled < _SNIFFED:
+            self._sample += data[: ends[min(_SNIFFED, len(ends) - 1)]]
+            self._sampled += len(ends)
         between = (codes == ord(self.separator)) & ~inside
         cells = 1 + np.add.reduceat(between, starts, dtype=np.int64)
         self._width = self._width or int(cells[begin])
@@ -291,10 +295,7 @@ def _is_header(cells: list[Any]) -> bool:
     """Whether the first row names the columns; a missing cell says nothing."""
     there = [cell for cell in cells if cell == cell]
     numbers = [value for value in map(_number, there) if value is not None]
-    counting = len(numbers) > 1 and numbers in (
-        list(range(len(numbers))),
-        list(range(1, len(numbers) + 1)),
-    )
+    counting = len(numbers) >= _COUNTING and numbers == list(range(len(numbers)))
     rising = len(numbers) >= _RISING and all(a < b for a, b in pairwise(numbers))
     text = len(numbers) < len(there)
     return counting or (text and (not numbers or rising))
@@ -312,5 +313,6 @@ def _field(column: pd.Series[str]) -> Field:
     cells = column.dropna().tolist()
     if not cells or _number(cells[0]) is None:
         return Field("text" if cells else "empty")
-    whole = all(_WHOLE.fullmatch(cell.strip()) for cell in cells)
+    # A cell that is no number is an error later on, with its place.
+    whole = all(_WHOLE.fullmatch(cell.strip()) or _number(cell) is None for cell in cells)
     return Field("integer" if whole else "decimal", numbers=True, whole=whole)

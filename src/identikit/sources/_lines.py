@@ -87,6 +87,7 @@ class Lines:
                 ends = self._ends(data)
                 if not more and data[int(ends[-1]) if len(ends) else 0 :].strip():
                     ends = np.append(ends, len(data))
+                    self._check_closed(data[int(ends[-2]) if len(ends) > 1 else 0 :])
                 stop = int(ends[-1]) if len(ends) else 0
                 if len(data) - stop > LARGEST_RECORD:
                     raise InputError(
@@ -110,6 +111,14 @@ class Lines:
                 if len(data) < span.stop - span.start:
                     raise InputError(f"{self.label} became shorter while it was read")
                 yield data
+
+    def _check_closed(self, last: bytes) -> None:
+        """Refuse a last record that ends within quotes."""
+        if self.quoted and last.count(_QUOTE) % 2:
+            raise InputError(
+                f"{self.label}: a quote is opened and not closed, in the row that begins with "
+                f"{last[:40].decode(errors='replace')!r}"
+            )
 
     def _ends(self, data: bytes) -> NDArray[np.intp]:
         """Where records end that are whole, each after its line break."""
