@@ -153,6 +153,21 @@ def test_damaged_parts_of_a_sparse_matrix():
     refuses("a.h5ad::X", "has no 'indices'")
 
 
+@pytest.mark.extra("io")
+@pytest.mark.parametrize("place", ["X", "layers", "X/data", "obs/donor/codes"])
+def test_no_link_leads_out_of_the_file(place: str):
+    h5py = pytest.importorskip("h5py")
+    write_h5ad("secret.h5ad")
+    write_h5ad("a.h5ad")
+    with h5py.File("a.h5ad", "r+") as file:
+        del file[place]
+        file[place] = h5py.ExternalLink("secret.h5ad", f"/{place}")
+    with pytest.raises(InputError, match="leads into another file"):
+        read_labels("a.h5ad::donor") if "obs" in place else read(
+            "a.h5ad::X" if "X" in place else "a.h5ad"
+        )
+
+
 def fuzz_h5ad() -> None:
     """Change single bytes all over a file; called in a process of its own."""
     write_h5ad("whole.h5ad")

@@ -25,8 +25,9 @@ def command(
         typer.Argument(
             metavar="VIEW",
             help="Two or more files of the same rows: .npy, .npz::name, .safetensors::name, .pt, "
-            ".parquet::column, .arrow, .h5::dataset, .zarr::array, or folders of such files as "
-            "shards. Or one .moments file.",
+            ".parquet::column, .csv, .tsv, .jsonl::field, .h5ad::obsm/X_pca, .arrow, .h5::dataset, "
+            ".zarr::array, or folders of such files as shards. Or one .moments file. With --by, "
+            "one table.",
         ),
     ],
     groups: options.GroupsOrDuplicates = None,

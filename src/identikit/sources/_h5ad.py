@@ -37,9 +37,9 @@ def open_h5ad(path: Path, member: str | None, name: str) -> GroupedRows | Sparse
         file = open_file(path, label, stack)
         found = None if member is None else resolve(file, member, label)
         if found is None:
-            names = [name for name in ("X",) if name in file]
+            names = ["X"] if resolve(file, "X", label) is not None else []
             for group in _MATRICES:
-                names += [f"{group}/{each}" for each in file.get(group, ())]
+                names += [f"{group}/{each}" for each in resolve(file, group, label) or ()]
             found = resolve(file, choose(names, member, label), label)
         if hasattr(found, "shape"):
             return dense_rows(found, name, label, stack)
@@ -62,7 +62,7 @@ def read_h5ad_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]
             choose([NAMES, *obs.keys()], short, label)
         if not hasattr(found, "keys"):
             yield from _values(found, label)
-        elif "codes" in found:
+        elif resolve(file, f"{found.name}/codes", label) is not None:
             yield from _categories(file, found, label)
         else:
             yield from _unmasked(file, found, label)
