@@ -297,7 +297,7 @@ def test_apply_refuses_what_does_not_fit():
     )
     sentence = refused("apply", "m.safetensors", "a.npy", "-o", "out.npy", "--inverse")
     assert "it would fit without --inverse" in sentence
-    assert "a .npy file" in refused("apply", "m.safetensors", "a.npy", "-o", "out.csv")
+    assert "ends in .npy" in refused("apply", "m.safetensors", "a.npy", "-o", "out.xlsx")
     assert "not a readable safetensors file" in refused("apply", "a.npy", "a.npy", "-o", "out.npy")
     assert not Path("out.npy").exists()
 

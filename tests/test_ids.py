@@ -445,7 +445,7 @@ def test_files_of_ids_that_do_not_work(tmp_path):
     refuses("not UTF-8", views=views, ids=[tmp_path / "b.txt"] * 2)
     (tmp_path / "c.xlsx").write_text("id\n1\n")
     refuses("suffix '.xlsx'", views=views, ids=[f"{tmp_path / 'c.xlsx'}::id"] * 2)
-    with pytest.raises(InputError, match=r"suffix '\.csv'.*\.npz"):
+    with pytest.raises(InputError, match=r"suffix '\.xlsx'.*\.npz"):
         read_ids(tmp_path / "c.xlsx", "id", "ids")
 
 

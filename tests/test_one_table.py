@@ -16,12 +16,15 @@ from identikit.cli import app
 from identikit.errors import InputError
 from identikit.sources import open_source
 
+pytestmark = pytest.mark.extra("io")
+
 X = np.random.default_rng(0).normal(size=(40, 8))
 DIMENSIONS = [f"e{k}" for k in range(8)]
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -55,7 +58,6 @@ TABLES = {
 }
 
 
-@pytest.mark.extra("io")
 @pytest.mark.parametrize("name", TABLES)
 def test_every_route_gives_the_same_view(name: str):
     arrow = pytest.importorskip("pyarrow")
@@ -85,7 +87,6 @@ def test_every_route_gives_the_same_view(name: str):
         np.testing.assert_array_equal(answer, X)
 
 
-@pytest.mark.extra("io")
 def test_an_id_is_no_dimension_by_path_or_as_a_frame():
     table = frame(id=range(40))
     table.to_parquet("x.parquet")
@@ -96,7 +97,6 @@ def test_an_id_is_no_dimension_by_path_or_as_a_frame():
     assert [view.dims for view in in_memory.views] == [8, 8]
 
 
-@pytest.mark.extra("io")
 def test_an_id_that_is_named_in_full_is_a_dimension():
     frame(id=range(40)).to_parquet("x.parquet")
     np.testing.assert_array_equal(rows("x.parquet::id"), np.arange(40)[:, None])
@@ -104,7 +104,6 @@ def test_an_id_that_is_named_in_full_is_a_dimension():
     assert rows("x.parquet::*,id").shape == (40, 9)
 
 
-@pytest.mark.extra("io")
 def test_lists_of_patterns():
     names = ["Cells_a", "Nuclei_a", "Cells_b", "Image_a", "Nuclei_b", "c", "d", "e"]
     table = pd.DataFrame(X, columns=names).assign(lists=list(X))
@@ -125,7 +124,6 @@ def test_lists_of_patterns():
     assert json.loads(shown)["verdict"]["group"] == "identity"
 
 
-@pytest.mark.extra("io")
 def test_the_id_of_a_join_is_not_taken_by_a_pattern():
     frame(key=range(40)).to_parquet("x.parquet")
     shown = run("audit", "x.parquet::*", "x.parquet", "--id", "key", "--json").stdout

@@ -176,8 +176,8 @@ def test_a_long_table_is_read_in_little_memory(monkeypatch: pytest.MonkeyPatch, 
             assert source.rows == rows
             for start in range(0, source.rows, 5000):
                 source.read(start, start + 5000)
-            # The text is 18 bytes a row at least, and the numbers are 16.
-            assert tracemalloc.get_traced_memory()[1] < 12 * rows
+            # The text is 18 bytes a row at least (of JSON, 29), and the numbers are 16.
+            assert tracemalloc.get_traced_memory()[1] < (12 if "csv" in name else 20) * rows
     finally:
         tracemalloc.stop()
 
@@ -329,6 +329,7 @@ def test_composite_ids_in_memory_and_of_unequal_blocks():
 
 @pytest.mark.extra("io")
 def test_groups_from_a_column_of_any_table():
+    pytest.importorskip("pyarrow")
     table = pd.DataFrame(X, columns=list("abcd")).assign(donor=["ann", "bob", "cyd"] * 20 + ["ann"])
     table.to_parquet("a.parquet")
     table.to_csv("a.csv", index=False)

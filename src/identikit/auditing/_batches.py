@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from identikit._linalg import Array
-from identikit.alignment import GROUPS, align
+from identikit.alignment import GROUPS
 from identikit.auditing._audit import FOLDS, audit
 from identikit.auditing._batches_result import BatchAudit, Remains, Skipped
 from identikit.auditing._found import Found, Progress
@@ -195,6 +195,8 @@ def _remains(
     pair: Pair,
 ) -> Remains:
     """What a map fitted on the shared controls leaves on the others, by which of these are kin."""
+    from identikit.alignment import align  # which loads scikit-learn
+
     group = pair.group
     if group not in GROUPS:
         group = min(pair.ladder, key=lambda rung: rung.error).group

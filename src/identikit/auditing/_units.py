@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from identikit._linalg import Array
 from identikit.errors import InputError
@@ -107,6 +106,8 @@ def _sums(
     source: Source, code: NDArray[np.intp], cells: int, drop_nonfinite: bool
 ) -> tuple[Array, NDArray[np.int64], Array, Array]:
     """Sums, counts and sums of squares about a pivot, of the rows of every cell."""
+    from scipy.sparse import csr_array
+
     sums, squares = np.zeros((cells, source.width)), np.zeros(cells)
     counts, pivot = np.zeros(cells, dtype=np.int64), np.zeros(source.width)
     step, begun = max(1, _BLOCK // source.width), False
