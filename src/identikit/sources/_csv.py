@@ -78,7 +78,7 @@ def read_csv_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
 
 
 def read_frame(path: Path, label: str) -> pd.DataFrame:
-    """All columns that have a name, as pandas reads them: numbers, text, true or false.
+    """All columns as pandas reads and names them: numbers, text, true or false.
 
     Parameters
     ----------
@@ -100,7 +100,8 @@ def read_frame(path: Path, label: str) -> pd.DataFrame:
             index_col=False,
             low_memory=False,
         )
-    return frame.set_axis(table.names, axis=1)[[name for name in table.names if name]]
+    names = [name or f"Unnamed: {place}" for place, name in enumerate(table.names)]
+    return frame.set_axis(names, axis=1)
 
 
 @dataclass(frozen=True)
