@@ -298,8 +298,8 @@ def test_groups_must_fit() -> None:
     X, Y = clean(n=100)
     with pytest.raises(InputError, match=r"groups has shape \(99,\), but the views have 100 rows"):
         ik.audit([X, Y], groups=np.arange(99))
-    with pytest.raises(InputError, match="3 groups cannot fill 5 folds"):
-        ik.audit([X, Y], groups=np.arange(100) % 3)
+    with pytest.raises(InputError, match="there are 2 groups of rows, and leaving one"):
+        ik.audit([X, Y], groups=np.arange(100) % 2)
     lonely = np.minimum(np.arange(100), 4)  # four folds of one row each
     with pytest.raises(InputError, match="a fold has only 1 rows left; give more rows"):
         ik.audit([X, Y], groups=lonely)
@@ -399,6 +399,10 @@ def rows_with_nan() -> Planted:
     return [X, Y], {"drop_nonfinite": True}
 
 
+def three_donors() -> Planted:
+    return list(clean()), {"groups": np.arange(len(clean()[0])) % 3}
+
+
 def one_row_late() -> Planted:
     X, Y = clean()
     return [X[1:], Y[:-1]], {}
@@ -463,6 +467,7 @@ PLANTED: dict[str, tuple[Callable[[], Planted], set[str], str]] = {
         {"ica axes", "chance"},
         "17 components of view .*cannot be below",
     ),
+    "few groups": (three_donors, set(), "3 folds of whole groups.*2 degrees of freedom"),
     "dropped rows": (rows_with_nan, set(), "1 rows with NaN or infinity were left out"),
     "noise": (
         noise_beside_a_steep_spectrum,

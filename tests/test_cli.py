@@ -287,6 +287,7 @@ def test_align_json_and_options():
         "ridge": 0.0,
         "source": {"name": "old", "dims": 4},
         "target": {"name": "new", "dims": 4},
+        "pairing": "paired by position",
         "map": "m",
     }
     assert ik.load_map("m").source_ == "old"

@@ -203,7 +203,7 @@ def test_rows_in_a_graph_are_not_sent_with_every_item(array: np.ndarray):
         ),
         (
             lambda: dd.from_pandas(pd.DataFrame({"b": ["text"]}, dtype=object), npartitions=1),
-            "view 'x' holds Python objects",
+            "view 'x' has no columns of numbers",
         ),
         (
             lambda: dd.from_pandas(pd.DataFrame({"b": [[1.0], [1.0, 2.0]]}), npartitions=1),

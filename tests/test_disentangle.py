@@ -274,7 +274,7 @@ def test_bad_files(tmp_path, known):
     np.save(tmp_path / "o.npy", np.array([{}], dtype=object), allow_pickle=True)
     refuses("cannot be read", factors=tmp_path / "o.npy")
     (tmp_path / "x.csv").write_text("")
-    refuses("cannot be read", factors=tmp_path / "x.csv")
+    refuses("is empty", factors=tmp_path / "x.csv")
     np.savez(tmp_path / "y.npz", a=known, b=known)
     refuses("choose one with path::name, of: 'a', 'b'", factors=tmp_path / "y.npz")
     refuses("no array named 'c'", "'a', 'b'", factors=f"{tmp_path}/y.npz::c")

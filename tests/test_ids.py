@@ -444,10 +444,10 @@ def test_files_of_ids_that_do_not_work(tmp_path):
     refuses("line 2 is empty", views=views, ids=[tmp_path / "a.txt"] * 2)
     (tmp_path / "b.txt").write_bytes(b"a\n\xff\n")
     refuses("not UTF-8", views=views, ids=[tmp_path / "b.txt"] * 2)
-    (tmp_path / "c.csv").write_text("id\n1\n")
-    refuses("suffix '.csv'", views=views, ids=[f"{tmp_path / 'c.csv'}::id"] * 2)
-    with pytest.raises(InputError, match=r"suffix '\.csv'.*\.npz"):
-        read_ids(tmp_path / "c.csv", "id", "ids")
+    (tmp_path / "c.xlsx").write_text("id\n1\n")
+    refuses("suffix '.xlsx'", views=views, ids=[f"{tmp_path / 'c.xlsx'}::id"] * 2)
+    with pytest.raises(InputError, match=r"suffix '\.xlsx'.*\.npz"):
+        read_ids(tmp_path / "c.xlsx", "id", "ids")
 
 
 def test_a_file_of_ids_that_shrinks_while_it_is_read(tmp_path):

@@ -417,7 +417,8 @@ def test_open_sources_refuses_unequal_rows_and_closes_what_it_opened(tmp_path, m
         (np.zeros((2, 2), complex), ("complex128", "imaginary")),
         (np.zeros((2, 2), "M8[s]"), ("datetime64", "real numbers")),
         (np.array([[1, None]]), ("dtype object", "np.asarray")),
-        (pd.DataFrame({"a": [1.0], "b": ["x"]}), ("dtype object",)),
+        (pd.DataFrame({"a": ["x"], "b": ["y"]}), ("no columns of numbers", "'a', 'b'")),
+        (pd.DataFrame({"a": [1.0], "b": [{}]}), ("column 'b' is object",)),
         (None, ("dtype object",)),
         ([[1.0, 2.0], [3.0]], ("list", "does not convert")),
         (np.ma.masked_array(np.ones((2, 2)), [[0, 1], [0, 0]]), ("masked", "drop their rows")),
@@ -442,7 +443,7 @@ def test_refused_paths(tmp_path, monkeypatch):
     refuses(tmp_path / "pipe.npy", "a pipe or a device")
     refuses("nul\0byte.npy", "cannot be opened")
     refuses("x" * 5000 + ".npy::a", "cannot be opened")
-    for name in ("x.csv", "plain"):
+    for name in ("x.xlsx", "plain"):
         (tmp_path / name).touch()
         refuses(tmp_path / name, Path(name).suffix, ".npy, .npz, .parquet")
 
@@ -724,7 +725,8 @@ def test_refused_label_files(tmp_path):
         assert str(tmp_path / path) in str(caught.value)
 
     refused("absent.txt", "no such file")
-    refused("x.csv", r"\.npy, \.npz or \.txt", b"a\n")
+    refused("x.xlsx", r"expected \.txt or one of .*\.npy, \.npz, \.parquet", b"a\n")
+    refused("x.csv", "holds several columns; choose one with path::column", b"a\n")
     refused("x.txt", "line 2 is empty", b"a\n\nb\n")
     refused("empty.txt", "line 1 is empty", b"")
     refused("y.txt", "not UTF-8", b"a\n\xff\xfe\n")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         load_map,
         near_identifiability,
     )
-    from identikit.auditing import Audit, Layers, audit, layers
+    from identikit.auditing import Audit, BatchAudit, Layers, audit, audit_batches, layers
     from identikit.components import Components, match_components, stability_figure
     from identikit.errors import InputError, MissingExtraError
     from identikit.family import SoftmaxModel, distances, diversity, gauge, normal_form
@@ -54,7 +54,7 @@ _HOME = {
         "load_map",
         "near_identifiability",
     ),
-    "auditing": ("Audit", "Layers", "audit", "layers"),
+    "auditing": ("Audit", "BatchAudit", "Layers", "audit", "audit_batches", "layers"),
     "components": ("Components", "match_components", "stability_figure"),
     "errors": ("InputError", "MissingExtraError"),
     "family": ("SoftmaxModel", "distances", "diversity", "gauge", "normal_form"),
@@ -81,6 +81,7 @@ __all__ = [
     "ICA",
     "AlignmentMap",
     "Audit",
+    "BatchAudit",
     "Components",
     "InputError",
     "Layers",
@@ -92,6 +93,7 @@ __all__ = [
     "accumulate",
     "align",
     "audit",
+    "audit_batches",
     "cca",
     "cca_chance",
     "cca_chance_square",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from identikit.alignment._stats import pair_stats, whitened_stats
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 from identikit.moments import Moments, accumulate
+from identikit.sources import BY_POSITION, paired, read_labels
 
 FORMAT = "identikit-map-1"
 
@@ -64,7 +66,11 @@ class AlignmentMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Of the ridge.
     source_, target_ : str
         Names of the two spaces.
+    pairing_ : str
+        How rows were paired, if `align` did so.
     """
+
+    pairing_: str
 
     def __init__(
         self, group: str = "affine", folds: int = 5, ridge: float | str | None = "auto"
@@ -346,6 +352,8 @@ def align(
     folds: int = 5,
     groups: ArrayLike | None = None,
     ridge: float | str | None = "auto",
+    names: Sequence[str] | None = None,
+    ids: str | Sequence[object] | None = None,
     **options: Any,
 ) -> AlignmentMap:
     """Fit the best map of a group from X's space to Y's, with its error on new rows.
@@ -362,8 +370,12 @@ def align(
         Labels of dependent rows, which share a fold.
     ridge : "auto", None or float
         Of a linear or affine map; see `AlignmentMap`.
+    names : sequence of str, optional
+        Names of the two spaces.
+    ids : str or sequence, optional
+        Pair rows by id and not by position, as `audit` does; `pairing_` says what was done.
     **options
-        As of `accumulate`: names, drop_nonfinite, memory, progress.
+        As of `accumulate`: drop_nonfinite, memory, progress.
 
     Returns
     -------
@@ -378,5 +390,10 @@ def align(
     >>> bool(np.allclose(t.transform(X), Y)), t.error < 1e-6
     (True, True)
     """
-    moments = accumulate([X, Y], folds=folds, groups=groups, sample=0, **options)
-    return AlignmentMap(group, folds, ridge).fit_moments(moments)
+    with paired([X, Y], ids, names) as (views, named, matched):
+        if matched is not None and groups is not None and not isinstance(groups, str):
+            groups = matched.pick(read_labels(groups))
+        moments = accumulate(views, folds, groups, names=named, sample=0, **options)
+    fitted = AlignmentMap(group, folds, ridge).fit_moments(moments)
+    fitted.pairing_ = BY_POSITION if matched is None else str(matched)
+    return fitted

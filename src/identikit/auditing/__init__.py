@@ -1,6 +1,8 @@
 """The product: views in, an Audit out (pairs, ladder, checks, verdict)."""
 
 from identikit.auditing._audit import audit
+from identikit.auditing._batches import audit_batches
+from identikit.auditing._batches_result import BatchAudit
 from identikit.auditing._layers import layers
 from identikit.auditing._layers_result import Layers, Match
 from identikit.auditing._models import audit_models
@@ -11,6 +13,7 @@ from identikit.auditing._verdict import SLACK, choose_group
 __all__ = [
     "SLACK",
     "Audit",
+    "BatchAudit",
     "Check",
     "Layers",
     "Match",
@@ -22,6 +25,7 @@ __all__ = [
     "Verdict",
     "View",
     "audit",
+    "audit_batches",
     "audit_models",
     "choose_group",
     "layers",

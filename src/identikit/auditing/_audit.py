@@ -22,6 +22,7 @@ from identikit.auditing._windows import read_windows
 from identikit.errors import InputError
 from identikit.moments import (
     DUPLICATES,
+    LEAST_GROUPS,
     SAMPLE,
     SUFFIX,
     Folds,
@@ -35,9 +36,9 @@ from identikit.moments import (
     read_moments,
 )
 from identikit.moments.engines import Engine, engine_for
-from identikit.sources import Source, open_sources, paired, read_labels
+from identikit.sources import BY_POSITION, Source, open_sources, paired, read_labels
 
-#: Fewer folds than this give no intervals.
+#: Fewer folds than this give poor intervals; fewer groups cannot be helped, from three on.
 FOLDS = 5
 
 
@@ -69,7 +70,8 @@ def audit(
     names : sequence of str, optional
         Names of the views.
     folds : int
-        At least 5: errors are held out fold by fold, intervals are jackknifed over folds.
+        At least 5: errors are held out fold by fold, intervals are jackknifed over folds. With
+        groups at least 3; fewer groups than folds are a fold each.
     groups : array (rows,) or "duplicates", optional
         A label a row; dependent rows (tokens of a sentence, crops of an image) share a label and so
         a fold. Without it, folds are small blocks of rows that are scattered at random, and a check
@@ -83,8 +85,9 @@ def audit(
         plots use.
     ids : str or sequence, optional
         Pair rows by id and not by position: the name of the column, or of the array, that holds the
-        ids in each view's own file, or one array or file of ids a view. Rows without a partner are
-        left out. Data frames are paired by their indexes where all have one that is not the
+        ids in each view's own file (several with commas, as "plate,well"; one a view with colons,
+        as "doc_id:docId"), or one array or file of ids a view. Rows without a partner are left out.
+        Data frames are paired by their indexes where all have one that is not the
         default, of labels that occur once; `Settings.pairing` says what was done.
     ica : bool
         Also say whether the views have the same axes after ICA of each alone (`Pair.ica`), found on
@@ -126,8 +129,7 @@ def audit(
         of_rows |= {"drop_nonfinite": drop_nonfinite, "engine": engine}
         of_rows |= {"save_moments": save_moments, "resume": resume}
         return _of_moments(moments, tolerance, of_rows, ica=ica, progress=progress)
-    if folds < FOLDS:
-        raise InputError(f"an audit needs at least {FOLDS} folds for its intervals, not {folds}")
+    _check_folds(folds, f"not {folds}", grouped=groups is not None)
     if resume and save_moments is None:
         raise InputError("to resume, say where the moments are kept: save_moments (--save-moments)")
     with ExitStack() as stack:
@@ -147,7 +149,7 @@ def audit(
         ask_if_transposed(dealt.rows, widths)
         sample, room = sample_rows(widths, memory) if ica else (SAMPLE, memory)
         # Moments that are kept are of the views as they are.
-        chosen = plan(widths, folds, dealt.rows, room, spans=save_moments is None)
+        chosen = plan(widths, dealt.count, dealt.rows, room, spans=save_moments is None)
         pairs = sum(len(tile.pairs) for tile in chosen.tiles)
         found = Found(tolerance, dealt.grouped, pairs, AxesOfViews() if ica else None, progress)
         run = _Run(sources, dealt, chosen, seed, sample, drop_nonfinite, workers, progress)
@@ -155,7 +157,7 @@ def audit(
             run.into(found)
         else:
             run.saved_into(found, save_moments, resume)
-        pairing = "paired by position" if matched is None else str(matched)
+        pairing = BY_POSITION if matched is None else str(matched)
         return found.audit(tolerance, reading=chosen.says, pairing=pairing)
 
 
@@ -187,30 +189,33 @@ def _of_moments(
     views = range(len(moments.names))
     if len(views) < 2:
         raise InputError(f"an audit compares views, and these moments are of {len(views)}")
-    if moments.folds < FOLDS:
-        raise InputError(
-            f"an audit needs at least {FOLDS} folds for its intervals, and these moments have "
-            f"{moments.folds}; make them again with --folds {FOLDS}"
-        )
+    has = f"and these moments have {moments.folds}; make them again with --folds {FOLDS}"
+    _check_folds(moments.folds, has, grouped=bool(moments.grouped))
     pairs = tuple((a, b) for a in views for b in views[a + 1 :])
     axes = AxesOfViews() if ica else None
     found = Found(tolerance, bool(moments.grouped), len(pairs), axes, progress)
     found.add(moments, Tile(tuple(views), pairs))
     shards = f" of {len(moments.shards)} shards" if moments.shards else ""
     reading = f"No rows were read: the statistics{shards} were given."
-    return found.audit(tolerance, reading=reading, pairing="paired by position")
+    return found.audit(tolerance, reading=reading, pairing=BY_POSITION)
+
+
+def _check_folds(folds: int, has: str, *, grouped: bool) -> None:
+    least = LEAST_GROUPS if grouped else FOLDS
+    if folds < least:
+        raise InputError(f"an audit needs at least {least} folds for its intervals, {has}")
 
 
 def _deal(sources: Sequence[Source], folds: int, groups: ArrayLike | None, seed: int) -> Folds:
     if len(sources) < 2:
         raise InputError("an audit compares views: give at least two")
-    rows = sources[0].rows
-    if rows < 2 * folds:
+    dealt = assign_folds(sources[0].rows, folds, groups, seed)
+    if dealt.rows < 2 * dealt.count:
         raise InputError(
-            f"{folds} folds of two rows or more need at least {2 * folds} rows; the views have "
-            f"{rows}"
+            f"{dealt.count} folds of two rows or more need at least {2 * dealt.count} rows; the "
+            f"views have {dealt.rows}"
         )
-    return assign_folds(rows, folds, groups, seed)
+    return dealt
 
 
 @dataclass

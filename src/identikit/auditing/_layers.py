@@ -96,7 +96,7 @@ def layers(
         try:
             widths = [source.width for source in sources]
             dealt = assign_folds(sources[0].rows, folds, groups)
-            passes = tiles(widths, folds, memory, sources[0].rows)
+            passes = tiles(widths, dealt.count, memory, sources[0].rows)
             if drop_nonfinite and len(passes) > 1:
                 dealt = dealt.only(finite_rows(sources))
             for tile in passes:
@@ -115,7 +115,7 @@ def layers(
         finally:
             for source in sources:
                 source.close()
-    return table.result(moments.rows, names[0], names[1], folds, seed)
+    return table.result(moments.rows, names[0], names[1], dealt.count, seed)
 
 
 def _listed(side: Views, which: str) -> tuple[list[str], list[object]]:

@@ -111,7 +111,7 @@ def audit_models(
                 near if kept else None,
             )
         )
-    return ModelsAudit(__version__, reports, tuple(pairs), tolerance, seed, FOLDS)
+    return ModelsAudit(__version__, reports, tuple(pairs), tolerance, seed, moments.folds)
 
 
 def _check(models: Sequence[SoftmaxModel], tolerance: float) -> None:

@@ -261,4 +261,15 @@ def _excess(one: HeldOut, best: HeldOut) -> Excess:
     apart = value(*rest)
     folds = len(apart)
     error = math.sqrt((folds - 1) / folds * float(np.square(apart - apart.mean()).sum()))
-    return Excess(float(value(*sums)), error)
+    return Excess(float(value(*sums)), error * _doubt(folds))
+
+
+def _doubt(folds: int) -> float:
+    """How much wider a standard error over so few folds has to be read than one over five.
+
+    The limits of one and two standard errors are for five folds (docs/verdict.md); Student's
+    quantile for fewer is larger.
+    """
+    from scipy.special import stdtrit  # scipy.stats takes a second to import
+
+    return float(stdtrit(folds - 1, 0.975) / stdtrit(4, 0.975)) if folds < 5 else 1.0

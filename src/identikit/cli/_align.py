@@ -11,6 +11,7 @@ import typer
 from identikit.cli import _options as options
 from identikit.cli._output import print_json
 from identikit.cli._progress import progress_bar
+from identikit.errors import InputError
 
 EXAMPLE = "identikit align old.npy new.npy --group rigid -o map.safetensors"
 
@@ -33,6 +34,8 @@ def command(
         ),
     ] = "auto",
     groups: options.Groups = None,
+    id_column: options.Id = None,
+    ids: options.Ids = None,
     names: options.Names = None,
     folds: options.Folds = 5,
     drop_nonfinite: options.DropNonfinite = False,
@@ -43,8 +46,10 @@ def command(
     """Fit the best map of a group from A's space to B's."""
     from identikit import __version__
     from identikit.alignment import align
+    from identikit.sources import BY_POSITION
 
-    options.check_target(output, [source, target, groups], overwrite=force)
+    _check_suffix(output)
+    options.check_target(output, [source, target, groups, *(ids or ())], overwrite=force)
     with progress_bar(quiet) as progress:
         fitted = align(
             source,
@@ -54,6 +59,7 @@ def command(
             groups=options.read_groups(groups),
             ridge=_ridge(ridge),
             names=options.split_names(names),
+            ids=options.choose_ids(id_column, ids),
             drop_nonfinite=drop_nonfinite,
             progress=lambda done, rows: progress("reading", done, rows),
         )
@@ -69,6 +75,7 @@ def command(
             "ridge": fitted.strength_,
             "source": {"name": fitted.source_, "dims": widths[0]},
             "target": {"name": fitted.target_, "dims": widths[1]},
+            "pairing": fitted.pairing_,
             "map": str(output),
         }
         print_json(document)
@@ -80,11 +87,25 @@ def command(
         f"(95% interval {low:.3g} to {high:.3g};\n0 is exact, 1 is no better than the mean). "
         f"Maps fitted without a fold of the rows: {fitted.held_out:.3g}."
     )
+    if fitted.pairing_ != BY_POSITION:
+        typer.echo(f"{fitted.pairing_[:1].upper()}{fitted.pairing_[1:]}.")
     if fitted.strength_:
         typer.echo(f"As rows are few for the columns, it has a ridge of {fitted.strength_:.3g}.")
     if not quiet:
-        apply = shlex.join(["identikit", "apply", str(output), source, "-o", "mapped.npy"])
+        table = "parquet" if ".parquet" in source else "npy"
+        apply = shlex.join(["identikit", "apply", str(output), source, "-o", f"mapped.{table}"])
         typer.echo(f"wrote {output}; to use it:\n  {apply}", err=True)
+
+
+def _check_suffix(output: Path) -> None:
+    """Refuse a name that says that the file is something else than it will be."""
+    from identikit.sources._registry import openers
+
+    if output.suffix.lower() in openers().keys() - {".safetensors"}:
+        raise InputError(
+            f"a map is written as .safetensors, but the output is {output}; give a name that ends "
+            f"in .safetensors, for example {output.with_suffix('.safetensors')}"
+        )
 
 
 def _ridge(text: str) -> float | str | None:

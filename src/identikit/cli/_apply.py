@@ -29,7 +29,14 @@ def command(
     ],
     view: Annotated[str, typer.Argument(metavar="A", help="The rows to map.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE.npy", help="Where the result goes.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where the result goes: .npy, .parquet, .csv or .tsv. A table that comes from a "
+            "table keeps its ids and other columns.",
+        ),
     ],
     inverse: Annotated[
         bool, typer.Option("--inverse", help="Map back, from the target's space to the source's.")
@@ -39,17 +46,17 @@ def command(
 ) -> None:
     """Map the rows of A with a fitted map; float32, or float64 if A is."""
     from identikit.alignment import load_map
+    from identikit.cli._tables import suffix_of
     from identikit.sources import open_source
 
-    if output.suffix != ".npy":
-        raise InputError(f"the result is a .npy file, but the output is {output}")
+    suffix_of(output)
     options.check_target(output, [str(map_file), view], overwrite=force)
     fitted = load_map(map_file)
     source = open_source(view)
     try:
         _check_width(fitted, source, inverse)
         with progress_bar(quiet) as progress:
-            blank = _write(fitted, source, output, inverse, force, progress)
+            blank = _write(fitted, source, output, view, inverse, force, progress)
     finally:
         source.close()
     if not quiet:
@@ -74,6 +81,7 @@ def _write(
     fitted: AlignmentMap,
     source: Source,
     output: Path,
+    view: str,
     inverse: bool,
     force: bool,
     progress: Callable[[str, int, int], None],
@@ -81,7 +89,7 @@ def _write(
     """Write the image of every row; return how many rows held NaN or infinity."""
     import numpy as np
 
-    from identikit._files import replacing
+    from identikit.cli._tables import writing_rows
 
     stored = source.read(0, 1).dtype
     dtype = np.dtype("<f8" if stored.kind == "f" and stored.itemsize >= 8 else "<f4")
@@ -89,9 +97,7 @@ def _write(
     step = max(1, BLOCK_BYTES // (8 * (source.width + width)))
     apply = _mapping(fitted, inverse)
     blank = 0
-    with replacing(output, overwrite=force) as temporary, temporary.open("wb") as file:
-        header = {"descr": dtype.str, "fortran_order": False, "shape": (source.rows, width)}
-        np.lib.format.write_array_header_1_0(file, header)
+    with writing_rows(output, (source.rows, width), dtype, view, force=force) as put:
         for start in range(0, source.rows, step):
             rows = source.read(start, start + step).astype(np.float64)
             finite = np.isfinite(rows).all(axis=1)
@@ -106,7 +112,7 @@ def _write(
                 )
             image[~finite] = np.nan
             blank += int(np.count_nonzero(~finite))
-            file.write(image.tobytes())
+            put(image)
             progress("mapping", min(start + step, source.rows), source.rows)
     return blank
 

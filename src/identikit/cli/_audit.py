@@ -11,6 +11,7 @@ import typer
 from identikit.cli import _options as options
 from identikit.cli._output import calm_warnings, deliver, exit_above, exit_failed
 from identikit.cli._progress import progress_bar
+from identikit.errors import InputError
 
 if TYPE_CHECKING:
     from identikit.auditing._result import Pair
@@ -24,14 +25,35 @@ def command(
         typer.Argument(
             metavar="VIEW",
             help="Two or more files of the same rows: .npy, .npz::name, .safetensors::name, .pt, "
-            ".parquet::column, .arrow, .h5::dataset, .zarr::array, or folders of such files as "
-            "shards. Or one .moments file.",
+            ".parquet::column, .csv, .tsv, .jsonl::field, .h5ad::obsm/X_pca, .arrow, .h5::dataset, "
+            ".zarr::array, or folders of such files as shards. Or one .moments file. With --by, "
+            "one table.",
         ),
     ],
     groups: options.GroupsOrDuplicates = None,
     names: options.Names = None,
     id_column: options.Id = None,
     ids: options.Ids = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Compare the batches that this column of one table names, on units that they "
+            "share; with --anchors, and --id for the column of the unit.",
+        ),
+    ] = None,
+    anchors: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="With --by: which rows maps are fitted on. A column that is true for controls, or "
+            "one that names the unit of every control and is empty elsewhere.",
+        ),
+    ] = None,
+    batches: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B,...", help="With --by: the batches to compare, not all."),
+    ] = None,
     folds: options.Folds = 5,
     tolerance: Annotated[
         float, typer.Option(help="The largest error that counts as the same.")
@@ -68,7 +90,7 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Compare every pair of views and say what they are the same up to."""
-    from identikit.auditing import audit
+    from identikit.auditing import audit, audit_batches
     from identikit.moments import DUPLICATES
     from identikit.report import print_audit
 
@@ -80,6 +102,31 @@ def command(
 
         check_suffix(save_moments)
         options.check_target(save_moments, inputs, overwrite=True)
+    if by is not None or anchors is not None or batches:
+        from identikit.report._batches import print_batches
+
+        alone: dict[str, object] = {"--ids": ids, "--names": names, "--ica": ica}
+        alone |= {"--save-moments": save_moments}
+        alone |= {"--resume": resume, "--engine": engine, "--scheduler": scheduler}
+        alone |= {"--workers": workers, "--memory": memory}
+        _check_batches(views, by, anchors, alone)
+        with calm_warnings(quiet), progress_bar(quiet) as progress:
+            found = audit_batches(
+                views[0],
+                by or "",
+                anchors or "",
+                ids=id_column,
+                groups=options.read_groups(groups),
+                batches=options.split_names(batches),
+                folds=folds,
+                tolerance=tolerance,
+                seed=seed,
+                drop_nonfinite=drop_nonfinite,
+                progress=progress,
+            )
+        deliver(found, print_batches, output=output, report=report, json=json, quiet=quiet)
+        _judge(found.comparisons, fail_above, quiet)
+        return
     with (
         calm_warnings(quiet),
         options.chosen_engine(engine, scheduler, workers) as ready,
@@ -102,13 +149,29 @@ def command(
             progress=progress,
         )
     deliver(result, print_audit, output=output, report=report, json=json, quiet=quiet)
-    if fail_above is not None:
-        _judge([pair for pair in result.comparisons if pair.exceeds(fail_above)], fail_above, quiet)
+    _judge(result.comparisons, fail_above, quiet)
 
 
-def _judge(exceeding: Sequence[Pair], limit: float, quiet: bool) -> None:
+def _check_batches(
+    views: Sequence[str], by: str | None, anchors: str | None, alone: dict[str, object]
+) -> None:
+    """Refuse options that say nothing of batches, or too little."""
+    if by is None or anchors is None:
+        raise InputError(
+            "to compare batches, give both --by (the column of the batch) and --anchors (the "
+            "column of the controls)"
+        )
+    if len(views) != 1:
+        raise InputError(f"--by compares the batches of one table, and there are {len(views)}")
+    wrong = next((name for name, value in alone.items() if value), None)
+    if wrong is not None:
+        raise InputError(f"{wrong} is for views, not for batches of one table (--by); leave it out")
+
+
+def _judge(pairs: Sequence[Pair], limit: float | None, quiet: bool) -> None:
     """Exit with 1 if there are pairs above the limit, and say why."""
-    if not exceeding:
+    exceeding = [] if limit is None else [pair for pair in pairs if pair.exceeds(limit)]
+    if limit is None or not exceeding:
         return
     worst = max(exceeding, key=lambda pair: pair.error)
     exit_above(limit, worst.error, "error", f"between {worst.a!r} and {worst.b!r}", quiet=quiet)

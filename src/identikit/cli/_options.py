@@ -27,20 +27,23 @@ def names_of(what: str) -> Any:
     )
 
 
+_LABELS = (
+    "A label a row (.npy, .txt, or a column: table.parquet::donor, cells.csv::donor, "
+    "x.h5ad::obs/donor); rows that share one share a fold."
+)
+
 Groups = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="A label a row (.npy, .npz::name or .txt); rows that share one share a "
-        "fold. Without it, folds are scattered blocks of rows.",
+        help=f"{_LABELS} Without it, folds are scattered blocks of rows.",
     ),
 ]
 GroupsOrDuplicates = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="A label a row (.npy, .npz::name or .txt); rows that share one share a fold. Or the "
-        "word duplicates: rows that are equal in all views share a fold.",
+        help=f"{_LABELS} Or the word duplicates: rows that are equal in all views share a fold.",
     ),
 ]
 Names = Annotated[list[str] | None, names_of("views")]
@@ -70,7 +73,8 @@ Id = Annotated[
     typer.Option(
         "--id",
         metavar="COLUMN",
-        help="Pair rows by this column or array of each view's file, not by position.",
+        help="Pair rows by this column or array of each view's file, not by position. Several "
+        "columns with commas (plate,well); one name a view with colons (doc_id:docId).",
     ),
 ]
 Ids = Annotated[

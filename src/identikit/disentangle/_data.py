@@ -169,4 +169,4 @@ def _code_names(codes: object, width: int) -> list[str]:
 
 def _is_text(factors: object) -> bool:
     path = os.fsdecode(factors) if isinstance(factors, str | os.PathLike) else ""
-    return path.lower().endswith((".csv", ".tsv"))
+    return path.lower().endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz"))

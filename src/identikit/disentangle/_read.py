@@ -13,13 +13,15 @@ import numpy as np
 
 from identikit.errors import InputError, require
 from identikit.sources._array import as_array
+from identikit.sources._csv import read_frame
 from identikit.sources._open import split_member
+from identikit.sources._registry import kind_of
 from identikit.sources._rows import open_binary
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".parquet")
+SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
 def read_factors(factors: object, names: Sequence[str] | None) -> pd.DataFrame:
@@ -65,7 +67,7 @@ def _from_path(path: str | os.PathLike[str]) -> object:
     import pandas as pd
 
     file, member = split_member(path)
-    label, suffix = f"the factors ({file})", file.suffix.lower()
+    label, suffix = f"the factors ({file})", kind_of(file)
     open_binary(file, label).close()  # says what is wrong with a path
     if suffix not in SUFFIXES:
         raise InputError(
@@ -81,7 +83,9 @@ def _from_path(path: str | os.PathLike[str]) -> object:
         if suffix == ".parquet":
             require("pyarrow", "io", "reading Parquet tables")
             return pd.read_parquet(file)
-        return pd.read_csv(file, sep="\t" if suffix == ".tsv" else ",")
+        return read_frame(file, label)
+    except InputError:
+        raise
     except (OSError, ValueError, EOFError) as error:  # pandas' own errors are ValueErrors
         raise InputError(f"{label} cannot be read: {error}") from error
 

@@ -27,6 +27,9 @@ RULES = {
 #: Rows of a block at most, and blocks that a fold has at least if they are longer than a row.
 BLOCK_ROWS, BLOCKS_A_FOLD = 64, 256
 
+#: With fewer groups than this, leaving one out tells nothing of how the others differ.
+LEAST_GROUPS = 3
+
 #: What sets the random numbers of folds apart from those of the row sample.
 _STREAM = 2**31
 
@@ -152,17 +155,21 @@ def assign_folds(
 ) -> Folds:
     """Deal rows out to folds: by groups if there are any, else in blocks scattered by a seed.
 
-    Without groups and seed, folds are runs of consecutive rows.
+    Without groups and seed, folds are runs of consecutive rows. Fewer groups than folds are a fold
+    each, from three on.
     """
     if folds < 1 or folds > np.iinfo(np.int16).max:
         raise InputError(f"folds is {folds}; give a number from 1 to {np.iinfo(np.int16).max}")
     if groups is None:
         return Folds(rows, folds, seed=seed)
-    return Folds(rows, folds, group_folds(groups, rows, folds), grouped=True)
+    dealt = group_folds(groups, rows, folds)
+    return Folds(rows, int(dealt.max()) + 1, dealt, grouped=True)
 
 
 def group_folds(groups: ArrayLike, rows: int, folds: int) -> FoldOfRow:
     """Deal whole groups out to folds, the largest first, each to the smallest fold so far.
+
+    Where there are fewer groups than folds, every group is a fold.
 
     Parameters
     ----------
@@ -176,11 +183,13 @@ def group_folds(groups: ArrayLike, rows: int, folds: int) -> FoldOfRow:
             f"groups has shape {labels.shape}, but the views have {rows} rows; give one label a row"
         )
     _, inverse, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    if len(sizes) < folds:
+    if len(sizes) < min(folds, LEAST_GROUPS):
         raise InputError(
-            f"{len(sizes)} groups cannot fill {folds} folds; use at most {len(sizes)} folds or "
-            "finer groups"
+            f"there {'is 1 group' if len(sizes) == 1 else f'are {len(sizes)} groups'} of rows, and "
+            f"leaving one group out at a time needs at least {LEAST_GROUPS}: give finer groups, or "
+            "none"
         )
+    folds = min(folds, len(sizes))
     fold_of_group = np.empty(len(sizes), dtype=np.int16)
     heap = [(0, fold) for fold in range(folds)]
     for group in np.argsort(-sizes, kind="stable"):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from identikit.auditing._result import Audit, Pair
-from identikit.report._numbers import number, shorten, with_interval
+from identikit.report._numbers import number, plain, shorten, with_interval
 from identikit.report._order import shared, worst_first
 from identikit.report._terminal import pairs_table, print_result
 from identikit.report._words import reductions, sentence, standing
+from identikit.sources import BY_POSITION
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,3 +71,5 @@ def print_audit(audit: Audit, console: Console) -> None:
     reduced = [(text, 1) for text in reductions(audit.views, lambda name: shorten(name, 40))]
     warnings = [*reduced, *shared(pair.warnings for pair in audit.comparisons)]
     print_result(console, says, table(audit, min(console.width, 100)), warnings, "warnings")
+    if audit.settings.pairing != BY_POSITION:
+        console.print(f"\nRows: {plain(audit.settings.pairing)}.", markup=False)

@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from identikit.errors import InputError
 from identikit.sources import _torch
 from identikit.sources._checks import check_matrix, is_bfloat16, numeric_eps
+from identikit.sources._choice import Field, default_places
 from identikit.sources._columns import is_table, table_array
+
+# What pandas calls the contents of a column of objects that are no numbers.
+_NO_NUMBERS = ("string", "empty", "datetime", "datetime64", "date", "time", "timedelta", "bytes")
 
 
 class ArraySource:
@@ -65,11 +69,10 @@ def as_array(view: object, label: str) -> NDArray[Any]:
         )
     if is_table(view):
         return table_array(view, label)
-    if (lists := _list_column(view, label)) is not None:
-        if lists.dtype != object:
-            arrow = sys.modules["pyarrow"]
-            return table_array(arrow.table({str(lists.name): lists.array.__arrow_array__()}), label)
-        view = _rows_of(lists, label)
+    if is_frame(view):
+        view = _frame_rows(view, label)
+        if is_table(view):
+            return table_array(view, label)
     try:
         return _torch.to_numpy(view) if _torch.is_tensor(view) else np.asarray(view)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -79,19 +82,40 @@ def as_array(view: object, label: str) -> NDArray[Any]:
         ) from error
 
 
-def _list_column(view: Any, label: str) -> Any:
-    """The column of lists of a data frame that has one, which is then the view; or None."""
+def is_frame(view: object) -> bool:
+    """Whether this is a data frame of pandas, without importing it."""
     frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
-    if frame is None or not isinstance(view, frame):
-        return None
-    columns = [view.iloc[:, number] for number in range(view.shape[1])]
-    lists = [column for column in columns if _holds_lists(column)]
-    if len(lists) > 1:
-        raise InputError(
-            f"{label} has {len(lists)} columns of lists, {lists[0].name!r} and {lists[1].name!r} "
-            f"among them; keep one, for example frame[[{lists[0].name!r}]]"
-        )
-    return lists[0] if lists else None
+    return frame is not None and isinstance(view, frame)
+
+
+def _frame_rows(view: Any, label: str) -> Any:
+    """The columns of a data frame that are the view, as something that converts to an array."""
+    columns = [view.iloc[:, place] for place in range(view.shape[1])]
+    fields = [(str(column.name), _field(column)) for column in columns]
+    if not fields:
+        return view
+    places = default_places(fields, label)
+    chosen = columns[places[0]]
+    if not fields[places[0]][1].lists:
+        return view if len(places) == len(columns) else view.iloc[:, places]
+    if chosen.dtype != object:
+        arrow = sys.modules["pyarrow"]
+        return arrow.table({str(chosen.name): chosen.array.__arrow_array__()})
+    return _rows_of(chosen, label)
+
+
+def _field(column: Any) -> Field:
+    """What a column of a data frame holds."""
+    from pandas.api import types
+
+    kind, shown = column.dtype, str(column.dtype)
+    objects = shown == "object"
+    if _holds_lists(column):
+        return Field("lists", lists=True)
+    if objects and types.infer_dtype(column, skipna=True) in _NO_NUMBERS:
+        return Field("text")
+    numbers = objects or types.is_numeric_dtype(kind)
+    return Field(shown, numbers=numbers, whole=numbers and not types.is_float_dtype(kind))
 
 
 def _holds_lists(column: Any) -> bool:

@@ -73,6 +73,28 @@ def read_arrow_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]
         yield from id_blocks(file.batches(0, fields), column, label)
 
 
+def arrow_batches(
+    path: Path, columns: list[str] | None, label: str, stack: ExitStack
+) -> tuple[Any, Iterator[Any]]:
+    """The schema of a file, and record batches of some of its columns.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : list of str or None
+        Their names; None for all.
+    label : str
+        What errors shall call the file.
+    stack : ExitStack
+        Receives what has to be closed.
+    """
+    stack.enter_context(_explained(label))
+    file = _File(stack.enter_context(open_binary(path, label)), label)
+    names = file.schema.names if columns is None else columns
+    return file.schema, file.batches(0, [file.schema.get_field_index(name) for name in names])
+
+
 @dataclass(frozen=True)
 class _Message:
     """A record batch in the file: its first byte, its length, its rows, and if it is packed."""

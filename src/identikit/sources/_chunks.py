@@ -70,6 +70,6 @@ def array_ids(array: Any, shape: tuple[int, ...], label: str) -> Iterator[NDArra
             ids = np.char.decode(ids, "utf-8")
         if ids.dtype.kind in "OT" and all(isinstance(one, str) for one in ids):
             ids = np.array(ids.tolist(), dtype=str)
-        if ids.dtype.kind not in "iuU":
+        if ids.dtype.kind not in "iuUb":
             raise InputError(f"{label} has dtype {ids.dtype}; expected integers or strings")
         yield ids

@@ -1,34 +1,19 @@
-"""Which columns of a table are the view: one column of lists, or one column a dimension.
-
-`path::column` names a column of lists, or a single column of numbers; `path::emb_*` takes all the
-columns of numbers whose names fit, in the table's order. Without either it is the only column of
-lists; if there are no lists, all the columns of numbers, which must then be of one type, so that a
-label or a weight is not taken for a dimension by mistake. Left out of those are the table's index
-and columns that are called id, index or idx, or something_id, and `column` for `path::!column`.
-Text and dates are not numbers.
-"""
+"""Columns of Arrow and Parquet tables: which are the view, and its rows out of record batches."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources._checks import choose
+from identikit.sources._choice import Field, choose_fields
 
 # Record batches from the first of a group on; pyarrow has no types of its own to name here.
 Batches = Callable[[int], Iterator[Any]]
-
-#: Files that are tables, and what stands before the name of a column that is not the view's.
-TABLES, NOT = (".parquet", ".pq", ".arrow", ".feather", ".ipc"), "!"
-
-_IDS = re.compile(r"(.*_)?(id|index|idx)|__index_level_\d+__", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -125,7 +110,7 @@ class Columns:
 
 
 def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
-    """The columns that are meant, by the rules at the top of this file.
+    """The columns that are meant, by the rules of `sources._choice`.
 
     Parameters
     ----------
@@ -141,34 +126,9 @@ def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
     if len(types) < len(schema):
         twice = next(name for name in schema.names if schema.names.count(name) > 1)
         raise InputError(f"{label} has two columns named {twice!r}; rename one of them")
-    lists = [name for name in types if _is_list(types[name]) and _is_real(types[name].value_type)]
-    numbers = [name for name in types if _is_real(types[name])]
-    left_out = member[1:] if member and member.startswith(NOT) and member not in types else None
-    if member is None or left_out is not None:
-        if left_out is not None:
-            choose(types, left_out, label)
-        lists = [name for name in lists if name != left_out]
-        if lists:
-            chosen = [choose(lists, None, label)]
-        else:
-            index = [*_index_columns(schema), left_out]
-            chosen = [name for name in numbers if name not in index and not _IDS.fullmatch(name)]
-            _check_one_type(chosen, types, label)
-    elif member in types or "*" not in member:
-        chosen = [choose(types, member, label)]
-        if member not in (*lists, *numbers):
-            raise InputError(
-                f"{label}: column {member!r} has type {schema.field(member).type}; expected real "
-                "numbers, or lists of them of one length"
-            )
-    else:
-        chosen = [name for name in numbers if fnmatchcase(name, member)]
-    if not chosen:
-        raise InputError(
-            f"{label} has no columns of numbers{'' if member is None else f' like {member!r}'}; "
-            f"its columns are: {', '.join(map(repr, list(types)[:20]))}"
-        )
-    if chosen[0] not in lists:
+    fields = {name: _field(kind, schema.field(name).type) for name, kind in types.items()}
+    chosen = choose_fields(fields, member, label, _index_columns(schema))
+    if not fields[chosen[0]].lists:
         dtype = np.result_type(*(types[name].to_pandas_dtype() for name in chosen))
         return Columns(tuple(chosen), dtype, len(chosen), lists=False)
     shape = getattr(schema.field(chosen[0]).type, "shape", None)
@@ -199,7 +159,8 @@ def id_blocks(batches: Iterable[Any], column: str, label: str) -> Iterator[NDArr
         values = _stored(batch.column(column))
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
-        if not (pa.types.is_integer(values.type) or _is_text(values.type)):
+        plain = pa.types.is_integer(values.type) or pa.types.is_boolean(values.type)
+        if not (plain or _is_text(values.type)):
             raise InputError(
                 f"{label}: column {column!r} has type {values.type}; expected integers or strings"
             )
@@ -210,7 +171,7 @@ def id_blocks(batches: Iterable[Any], column: str, label: str) -> Iterator[NDArr
             )
         ids = values.to_numpy(zero_copy_only=False)
         rows += len(ids)
-        yield ids if ids.dtype.kind in "iu" else np.array(ids.tolist(), dtype=str)
+        yield ids if ids.dtype.kind in "iub" else np.array(ids.tolist(), dtype=str)
 
 
 def table_array(table: Any, label: str) -> NDArray[Any]:
@@ -255,14 +216,10 @@ def _index_columns(schema: Any) -> list[object]:
         return []
 
 
-def _check_one_type(chosen: list[str], types: dict[str, Any], label: str) -> None:
-    for name in chosen[1:]:
-        if types[name] != types[chosen[0]]:
-            raise InputError(
-                f"{label}: column {chosen[0]!r} is {types[chosen[0]]} and column {name!r} is "
-                f"{types[name]}, so not all are dimensions of one view; choose them by name, for "
-                "example path::emb_*, or path::* for all"
-            )
+def _field(kind: Any, shown: Any) -> Field:
+    real = _is_real(kind)
+    lists = _is_list(kind) and _is_real(kind.value_type)
+    return Field(str(shown), lists, real, real and not _pyarrow().types.is_floating(kind))
 
 
 def _stored_type(kind: Any) -> Any:

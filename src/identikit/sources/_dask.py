@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from identikit.errors import InputError, require
 from identikit.sources._array import as_array
 from identikit.sources._checks import check_matrix, is_bfloat16, numeric_eps
+from identikit.sources._choice import Field, is_id
 
 _KINDS = (("dask.array", "Array"), ("dask.dataframe", "DataFrame"), ("dask.dataframe", "Series"))
 
@@ -159,6 +160,8 @@ def open_collection(collection: Any, name: str) -> DaskSource:
         width, dtype = whole.shape[1], whole.dtype
     else:
         frame = collection.to_frame() if collection.ndim == 1 else collection
+        kept = [c for c, kind in frame.dtypes.items() if not is_id(str(c), _whole_or_not(kind))]
+        frame = frame[kept] if len(kept) < len(frame.columns) else frame
         columns = _numeric(frame.dtypes, label)
         parts = frame.to_delayed(optimize_graph=client is None)
         blocks = [delayed(_matrix)(part, columns, label) for part in parts]
@@ -184,6 +187,10 @@ def _client_of(collection: Any) -> Any:
         return None
     futures = sys.modules["distributed"].futures_of(collection)
     return futures[0].client if futures else None
+
+
+def _whole_or_not(dtype: Any) -> Field:
+    return Field(str(dtype), whole=getattr(dtype, "numpy_dtype", dtype).kind in "biu")
 
 
 def _numeric(dtypes: Any, label: str) -> np.dtype[Any] | None:

@@ -1,4 +1,4 @@
-"""Data frames that carry the ids of their rows: their index."""
+"""Data frames and AnnData that carry the ids of their rows: their index, or obs_names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
+from identikit.sources._anndata import is_anndata
 
 
 def index_ids(views: Sequence[object], share: float) -> list[NDArray[np.int64]] | None:
@@ -30,9 +31,10 @@ def index_ids(views: Sequence[object], share: float) -> list[NDArray[np.int64]] 
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(views, list | tuple) or len(views) < 2:
         return None
-    if not all(isinstance(view, pandas.DataFrame) for view in views):
+    frames = [getattr(view, "obs", None) if is_anndata(view) else view for view in views]
+    if not all(isinstance(frame, pandas.DataFrame) for frame in frames):
         return None
-    indexes = [view.index for view in views]
+    indexes = [frame.index for frame in frames if frame is not None]
     if any(_is_default(index, pandas) or not index.is_unique for index in indexes):
         return None
     first = indexes[0]

@@ -29,51 +29,82 @@ _CHECKSUM_BYTES = 4
 def open_hdf5(path: Path, member: str | None, name: str) -> GroupedRows:
     """Open a dataset of an HDF5 file: `file.h5::group/dataset`."""
     label = file_label(name, path)
-    with ExitStack() as stack, _explained(label):
-        dataset = _open(path, member, label, stack)
-        numeric_eps(dataset.dtype, label)
-        check_matrix(dataset.shape or (), label)
-        _check_complete(dataset, label)
+    with ExitStack() as stack, explained_hdf5(label):
+        return dense_rows(_open(path, member, label, stack), name, label, stack)
 
-        def read(start: int, stop: int) -> NDArray[Any]:
-            with _explained(label):
-                rows: NDArray[Any] = dataset[start:stop]
-                return rows
 
-        return chunked_rows(read, dataset, name, label, stack)
+def dense_rows(dataset: Any, name: str, label: str, stack: ExitStack) -> GroupedRows:
+    """A source of the rows of a dataset.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset
+        Of two dimensions.
+    name, label : str
+        What reports call the view, and what errors call it.
+    stack : ExitStack
+        What has to be closed.
+    """
+    numeric_eps(dataset.dtype, label)
+    check_matrix(dataset.shape or (), label)
+    check_complete(dataset, label)
+
+    def read(start: int, stop: int) -> NDArray[Any]:
+        with explained_hdf5(label):
+            rows: NDArray[Any] = dataset[start:stop]
+            return rows
+
+    return chunked_rows(read, dataset, name, label, stack)
 
 
 @register_ids(".h5")
 @register_ids(".hdf5")
 def read_hdf5_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """The ids of all rows, from a 1-D dataset of integers or strings."""
-    with ExitStack() as stack, _explained(label):
+    with ExitStack() as stack, explained_hdf5(label):
         dataset = _open(path, column, label, stack)
-        _check_complete(dataset, label)
-        text = require("h5py", "io", "reading HDF5 files").check_string_dtype(dataset.dtype)
-        yield from array_ids(
-            dataset if text is None else dataset.asstr("utf-8"), dataset.shape, label
-        )
+        check_complete(dataset, label)
+        yield from array_ids(text_or_numbers(dataset), dataset.shape, label)
 
 
-def _explained(label: str) -> Any:
+def text_or_numbers(dataset: Any) -> Any:
+    """What slices of a dataset are read from, so that text comes as such."""
+    text = _h5py().check_string_dtype(dataset.dtype)
+    return dataset if text is None else dataset.asstr("utf-8")
+
+
+def explained_hdf5(label: str) -> Any:
+    """Turn what h5py raises about a file into one sentence."""
     return explained(label, OSError, RuntimeError, ValueError, KeyError, TypeError)
 
 
-def _open(path: Path, member: str | None, label: str, stack: ExitStack) -> Any:
+def _h5py() -> Any:
+    return require("h5py", "io", "reading HDF5 files")
+
+
+def open_file(path: Path, label: str, stack: ExitStack) -> Any:
+    """An HDF5 file, closed with the stack."""
     open_binary(path, label).close()
-    h5py = require("h5py", "io", "reading HDF5 files")
-    file = stack.enter_context(h5py.File(path, "r"))
-    place = None if member is None else _follow(h5py, file, member, label)
-    dataset = None if place is None else file[place]
-    if not isinstance(dataset, h5py.Dataset):
-        place = choose(_names(h5py, file), member, label)
-        dataset = file[place]
-    if dataset.is_virtual or dataset.external:
+    return stack.enter_context(_h5py().File(path, "r"))
+
+
+def resolve(file: Any, member: str, label: str) -> Any:
+    """A dataset or a group by its path, of which nothing lies in other files; None without any."""
+    place = _follow(_h5py(), file, member, label)
+    found = None if place is None else file[place]
+    if isinstance(found, _h5py().Dataset) and (found.is_virtual or found.external):
         raise InputError(
             f"{label}: the dataset {place!r} keeps its rows in other files, which are not opened "
             "because a file says so; copy the rows into one dataset"
         )
+    return found
+
+
+def _open(path: Path, member: str | None, label: str, stack: ExitStack) -> Any:
+    file = open_file(path, label, stack)
+    dataset = None if member is None else resolve(file, member, label)
+    if not isinstance(dataset, _h5py().Dataset):
+        dataset = resolve(file, choose(_names(_h5py(), file), member, label), label)
     return dataset
 
 
@@ -115,7 +146,7 @@ def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
-def _check_complete(dataset: Any, label: str) -> None:
+def check_complete(dataset: Any, label: str) -> None:
     """Refuse rows that were never written and would read as zeros; and chunks that are a trap."""
     shape, stored = dataset.shape or (), dataset.id.get_storage_size()
     if dataset.chunks is None:

@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.sources._array import as_array
-from identikit.sources._checks import choose
-from identikit.sources._columns import NOT, TABLES
 from identikit.sources._npy import read_layout
 from identikit.sources._npz import open_member
 from identikit.sources._open import split_member
-from identikit.sources._registry import FOLDER, id_readers, kind_of, register_ids
+from identikit.sources._registry import id_readers, kind_of, register_ids
 from identikit.sources._rows import UNPACKING_ERRORS, Layout, open_binary, size_of
 from identikit.sources._safetensors import _read_layout as tensor_layout
 
@@ -29,6 +27,9 @@ Block = NDArray[Any]
 
 #: Ids read at a time, and the most bytes they may take.
 BLOCK, BLOCK_BYTES = 2**16, 2**24
+
+#: Stands between the parts of an id of several columns; no text has it.
+BETWEEN = "\x1f"
 
 # Two keys for pandas's SipHash, one for each half of 128 bits.
 _KEYS = ("identikit row id", "another 16 bytes")
@@ -45,7 +46,8 @@ class Ids:
         """The id of one row."""
         for block in self.blocks():
             if row < len(block):
-                return block[row : row + 1].tolist()[0]
+                found = block[row : row + 1].tolist()[0]
+                return ", ".join(found.split(BETWEEN)) if isinstance(found, str) else found
             row -= len(block)
         raise IndexError(row)
 
@@ -64,49 +66,6 @@ def read_ids(view: str | os.PathLike[str], column: str, label: str) -> Iterator[
     """
     path, _ = split_member(view)
     return _reader(path, label)(path, column, label)
-
-
-def without_column(view: Any, column: str) -> object:
-    """A data frame or a file of a table without the column of ids."""
-    if isinstance(view, str | os.PathLike):
-        path, member = split_member(view)
-        inside = path.iterdir() if path.is_dir() and kind_of(path) == FOLDER else [path]
-        table = any(kind_of(each) in TABLES for each in inside)
-        return f"{path}::{NOT}{column}" if table and member is None else view
-    if column not in _names(view):
-        return view
-    return view.drop(columns=[column]) if hasattr(view, "iloc") else view.drop([column])
-
-
-def column_ids(view: Any, column: str, name: str) -> Ids:
-    """The ids in a column beside the rows of a view.
-
-    Parameters
-    ----------
-    view : path, data frame or table
-        The view, with that column.
-    column : str
-        What holds the ids.
-    name : str
-        What the view is called.
-    """
-    label = f"ids {column!r} of view {name!r}"
-    if isinstance(view, str | os.PathLike):
-        label = f"{label} ({split_member(view)[0]})"
-        return Ids(label, partial(read_ids, view, column, label))
-    if not _names(view):
-        raise InputError(
-            f"{label}: a {type(view).__name__} in memory has no named columns; give the ids apart "
-            "from the rows, one array a view: ids=[ids_a, ids_b]"
-        )
-    choose(_names(view), column, label)
-    return Ids(label, partial(_cut, np.asarray(view[column])))
-
-
-def _names(view: Any) -> list[str]:
-    """Names of the columns of a data frame, or of a table of pyarrow."""
-    names = getattr(view, "column_names", getattr(view, "columns", ()))
-    return [name for name in names if isinstance(name, str)] if hasattr(view, "drop") else []
 
 
 def given_ids(ids: object, name: str) -> Ids:
@@ -128,7 +87,7 @@ def given_ids(ids: object, name: str) -> Ids:
         array = as_array(ids, label)
         if array.ndim != 1:
             raise InputError(f"{label} have shape {array.shape}; expected 1-D, one id a row")
-        return Ids(label, partial(_cut, array))
+        return Ids(label, partial(cut, array))
     path, member = split_member(ids)
     label = f"{label} ({path})"
     suffix = path.suffix.lower()
@@ -159,24 +118,13 @@ def id_keys(block: Block, label: str, first: int = 0) -> tuple[str, NDArray[np.u
     first : int
         The row of the first, for errors.
     """
-    if block.dtype.kind == "S":
-        try:
-            block = np.char.decode(block, "utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{label} are bytes, but not UTF-8 text: {error}") from error
-    if block.dtype.kind in "OT":  # T: NumPy's strings of variable length
-        block = _from_objects(block.astype(object), label, first)
+    block = plain_ids(block, label, first)
     keys = np.empty((len(block), 2), np.uint64)
     if block.dtype.kind in "iu":
         keys[:, 0] = block < 0
         wide = np.int64 if block.dtype.kind == "i" else np.uint64
         keys[:, 1] = _mixed(block.astype(wide).view(np.uint64))
         return "integers", keys
-    if block.dtype.kind not in "OU":
-        raise InputError(
-            f"{label} have dtype {block.dtype}; expected integers or strings, which are equal or "
-            "not: convert them first"
-        )
     from pandas.util import hash_array
 
     try:
@@ -186,6 +134,33 @@ def id_keys(block: Block, label: str, first: int = 0) -> tuple[str, NDArray[np.u
     except ValueError as error:  # also what a text that cannot be encoded raises
         raise InputError(f"{label}: rows {first} and on hold no valid text: {error}") from error
     return "strings", keys
+
+
+def plain_ids(block: Block, label: str, first: int = 0) -> Block:
+    """Some ids as integers, or as strings of any kind; nothing else.
+
+    Parameters
+    ----------
+    block : array (n,)
+        The ids.
+    label : str
+        What errors shall call them.
+    first : int
+        The row of the first, for errors.
+    """
+    if block.dtype.kind == "S":
+        try:
+            block = np.char.decode(block, "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{label} are bytes, but not UTF-8 text: {error}") from error
+    if block.dtype.kind in "OT":  # T: NumPy's strings of variable length
+        block = _from_objects(block.astype(object), label, first)
+    if block.dtype.kind not in "iuOU":
+        raise InputError(
+            f"{label} have dtype {block.dtype}; expected integers or strings, which are equal or "
+            "not: convert them first"
+        )
+    return block
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -226,7 +201,8 @@ def _reader(path: Path, label: str) -> Callable[[Path, str, str], Iterator[Block
     return reader
 
 
-def _cut(array: Block) -> Iterator[Block]:
+def cut(array: Block) -> Iterator[Block]:
+    """Ids in memory, in blocks."""
     for start in range(0, len(array), BLOCK):
         yield array[start : start + BLOCK]
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.sources._frames import index_ids
-from identikit.sources._ids import Ids, column_ids, given_ids, id_keys, without_column
+from identikit.sources._id_columns import column_ids, named_columns, without_columns
+from identikit.sources._ids import Ids, given_ids, id_keys
 from identikit.sources._joined import Places, joined_view
 from identikit.sources._open import _tell_apart as tell_apart
 from identikit.sources._open import open_source
@@ -27,6 +28,9 @@ MEMORY = 2**28
 
 _ID = np.dtype([("high", np.uint64), ("low", np.uint64), ("row", np.int64), ("view", np.int64)])
 _EXAMPLES = 3
+
+#: What is said of rows that were not paired by id.
+BY_POSITION = "paired by position"
 
 
 @dataclass(frozen=True)
@@ -104,8 +108,8 @@ def paired(
     views : sequence
         Each as `open_source` takes it; their numbers of rows may differ.
     ids : str or sequence, optional
-        The column (or array) of each view's own file that holds its ids; or, one a view, arrays
-        of ids or files as `given_ids` takes them.
+        The column (or array) of each view's own file that holds its ids, or several, as
+        `named_columns` takes them; or, one a view, arrays of ids or files as `given_ids` does.
     names : sequence of str, optional
         What reports call the views.
     share : float
@@ -125,16 +129,17 @@ def paired(
         if not isinstance(given, str | None) and len(given) != len(views):
             raise InputError(f"expected {what} for {len(views)} views, one each, got {len(given)}")
     with ExitStack() as stack:
-        joined = [without_column(view, ids) if isinstance(ids, str) else view for view in views]
+        named = named_columns(ids, len(views)) if isinstance(ids, str) else None
+        joined = list(views) if named is None else list(map(without_columns, views, named))
         sources = []
         for number, view in enumerate(joined):
             source = open_source(view, None if names is None else names[number], number)
             sources.append(stack.enter_context(closing(source)))
         tell_apart(sources)
         columns = [
-            column_ids(views[number], ids, source.name)
-            if isinstance(ids, str)
-            else given_ids(ids[number], source.name)
+            given_ids(ids[number], source.name)
+            if named is None
+            else column_ids(views[number], named[number], source.name)
             for number, source in enumerate(sources)
         ]
         with writing(Path(tempfile.gettempdir())):

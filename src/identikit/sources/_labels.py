@@ -15,6 +15,7 @@ from identikit.sources._array import as_array
 from identikit.sources._npy import read_layout
 from identikit.sources._npz import open_member
 from identikit.sources._open import split_member
+from identikit.sources._registry import FOLDER, id_readers, kind_of
 from identikit.sources._rows import UNPACKING_ERRORS, open_binary, size_of
 
 # Beyond this, neighbouring whole numbers are one and the same float64.
@@ -27,8 +28,9 @@ def read_labels(path_or_array: str | os.PathLike[str] | ArrayLike) -> NDArray[An
     Parameters
     ----------
     path_or_array : path or sequence
-        Integers or strings in memory; or a .npy file, an array of a .npz file (`path::name`), or
-        a .txt file with one label a line, which are taken as strings.
+        Integers or strings in memory; or a .npy file, a .txt file with one label a line, which are
+        taken as strings, or a column or array of any other file that ids are read from
+        (`path::name`): .npz, .csv, .parquet, .h5ad and so on.
 
     Examples
     --------
@@ -51,7 +53,7 @@ def _from_file(path: Path, member: str | None, label: str) -> NDArray[Any]:
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
         if suffix not in (".npy", ".npz", ".txt"):
-            raise InputError(f"{label} has the suffix {path.suffix!r}; expected .npy, .npz or .txt")
+            return _from_table(path, member, label)
         if suffix == ".npz":
             stream, layout = open_member(file, member, label, stack)
         elif member is not None:
@@ -66,6 +68,18 @@ def _from_file(path: Path, member: str | None, label: str) -> NDArray[Any]:
         except UNPACKING_ERRORS as error:
             raise InputError(f"{label} is damaged: {str(error) or 'it ends early'}") from error
     return np.ndarray(layout.shape, layout.dtype, data, order="F" if layout.fortran else "C")
+
+
+def _from_table(path: Path, column: str | None, label: str) -> NDArray[Any]:
+    """A column, or an array, of a file that holds several."""
+    reader = id_readers().get(kind_of(path))
+    if reader is None:
+        known = ", ".join(suffix for suffix in id_readers() if suffix != FOLDER)
+        raise InputError(f"{label} has the suffix {path.suffix!r}; expected .txt or one of {known}")
+    if column is None:
+        raise InputError(f"{label} holds several columns; choose one with path::column")
+    blocks = list(reader(path, column, label))
+    return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
 
 
 def _from_text(data: bytes, label: str) -> NDArray[Any]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
+import numpy as np
+
 from identikit.errors import InputError
 from identikit.sources._checks import choose
 from identikit.sources._npy import read_layout
@@ -22,6 +24,7 @@ from identikit.sources._rows import (
     open_binary,
     size_of,
 )
+from identikit.sources._sparse import SAVED, SparseRows, Stored, open_saved
 from identikit.sources._unpacking import check_unpacked
 
 _ENCRYPTED = 0x1
@@ -34,13 +37,52 @@ _LOCAL_HEADER = struct.Struct("<26xHH")
 
 
 @register(".npz")
-def open_npz(path: Path, member: str | None, name: str) -> FileRows:
-    """Open one array of a .npz file."""
+def open_npz(path: Path, member: str | None, name: str) -> FileRows | SparseRows:
+    """Open one array of a .npz file, or the sparse matrix that SciPy saved as one."""
     label = file_label(name, path)
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
+        if member is None and (parts := _sparse_parts(file, path, label, stack)):
+            return open_saved(parts, name, label, stack)
         stream, layout = open_member(file, member, label, stack)
         return FileRows(stream, layout, name, label, stack)
+
+
+def _sparse_parts(
+    file: IO[bytes], path: Path, label: str, stack: ExitStack
+) -> dict[str, Stored] | None:
+    """The arrays of a sparse matrix that SciPy saved, each with a file of its own; None if none."""
+    try:
+        with ZipFile(file) as archive:
+            there = {name.removesuffix(".npy") for name in archive.namelist()}
+    except (*UNPACKING_ERRORS, *_DIRECTORY_ERRORS):
+        return None  # opening a member says what is wrong
+    if not {"format", "shape", "data"} <= there:
+        return None
+    kind = _small(file, "format", label)
+    if kind not in (b"csr", "csr"):
+        raise InputError(
+            f"{label} is a sparse matrix in the format {kind!r}; save it by rows: "
+            "scipy.sparse.save_npz(path, matrix.tocsr())"
+        )
+    parts = {}
+    for key in sorted(SAVED - {"format"}):
+        own = stack.enter_context(open_binary(path, label))
+        parts[key] = Stored(*open_member(own, key, label, stack), label)
+    return parts
+
+
+def _small(file: IO[bytes], member: str, label: str) -> object:
+    """The one value of a member that holds one."""
+    with ExitStack() as stack:
+        stream, layout = open_member(file, member, label, stack)
+        if layout.shape != () or layout.end - layout.offset > 64:
+            raise InputError(f"{label} is damaged: its member {member!r} is no single value")
+        stream.seek(layout.offset)
+        data = stream.read(layout.end - layout.offset)
+        if len(data) < layout.end - layout.offset:
+            raise InputError(f"{label} is damaged: its member {member!r} ends early")
+        return np.ndarray((), layout.dtype, data).item()
 
 
 def open_member(

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from identikit.errors import InputError
 from identikit.sources import _dask, _torch
+from identikit.sources._anndata import is_anndata, matrix_of
 from identikit.sources._array import ArraySource, as_array
-from identikit.sources._columns import NOT
+from identikit.sources._choice import NOT
 from identikit.sources._device import DeviceSource, lives_elsewhere
 from identikit.sources._registry import FOLDER, kind_of, openers
 from identikit.sources._rows import file_label, open_binary
 from identikit.sources._source import Source
+from identikit.sources._sparse import is_sparse, open_matrix
 
 
 def open_source(view: object, name: str | None = None, position: int = 0) -> Source:
@@ -46,6 +48,10 @@ def open_source(view: object, name: str | None = None, position: int = 0) -> Sou
     if hasattr(view, "open_source"):
         source: Source = view.open_source(name)
         return source
+    if is_anndata(view):
+        view = matrix_of(view, f"view {name!r}")
+    if is_sparse(view):
+        return open_matrix(view, name)
     if _dask.is_collection(view):
         return _dask.open_collection(view, name)
     if lives_elsewhere(view):
@@ -93,7 +99,8 @@ def open_sources(views: Sequence[object], names: Sequence[str] | None = None) ->
                 raise InputError(
                     f"view {first.name!r} has {first.rows} rows and view {other.name!r} has "
                     f"{other.rows}; identikit pairs rows by position: every view needs the same "
-                    "rows in the same order"
+                    "rows in the same order, or ids by which audit and align pair them (--id "
+                    "COLUMN or --ids FILE, in Python ids=)"
                 )
         stack.pop_all()
     return sources
@@ -122,7 +129,9 @@ def _open_path(view: str | os.PathLike[str], name: str | None, position: int) ->
     if name is None:
         # The dots of a folder's name are part of it, but for the one of a store.
         name = Path(whole).name if kind == FOLDER else path.stem
-        name = name if member is None or member.startswith(NOT) else f"{name}::{member}"
+        name = Path(name).stem if kind.endswith(".gz") else name
+        shown = ",".join(part for part in (member or "").split(",") if not part.startswith(NOT))
+        name = f"{name}::{shown}" if shown else name
     opener = openers().get(kind)
     if opener is None:
         label = file_label(name, path)

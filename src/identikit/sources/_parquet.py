@@ -20,6 +20,8 @@ from identikit.sources._rows import file_label, open_binary
 # Of a column chunk, which would otherwise be read whole before it is decoded.
 _BUFFER_BYTES = 2**16
 _ID_ROWS = 65536
+# Of columns that may hold anything.
+_BESIDE_ROWS = 4096
 
 
 @register(".parquet")
@@ -58,6 +60,27 @@ def read_parquet_ids(path: Path, column: str, label: str) -> Iterator[NDArray[An
         yield from id_blocks(
             file.iter_batches(_ID_ROWS, columns=[column], use_threads=False), column, label
         )
+
+
+def parquet_batches(
+    path: Path, columns: list[str] | None, label: str, stack: ExitStack
+) -> tuple[Any, Iterator[Any]]:
+    """The schema of a file, and record batches of some of its columns.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : list of str or None
+        Their names; None for all.
+    label : str
+        What errors shall call the file.
+    stack : ExitStack
+        Receives what has to be closed.
+    """
+    stack.enter_context(_explained(label))
+    file = _open(path, label, stack)
+    return file.schema_arrow, file.iter_batches(_BESIDE_ROWS, columns=columns, use_threads=False)
 
 
 def _explained(label: str) -> Any:

@@ -48,8 +48,8 @@ def register_ids(suffix: str) -> Callable[[IdReader], IdReader]:
     """Make the decorated function read the ids of rows from files with this suffix.
 
     It is called with the path, the name of the column or array that holds them, and what errors
-    shall call it. It yields 1-D arrays of integers or strings (dtype kind i, u or U), the ids of
-    consecutive rows from the first to the last.
+    shall call it. It yields 1-D arrays of integers or strings (dtype kind i, u or U; b for labels
+    that are true or false), those of consecutive rows from the first to the last.
 
     Parameters
     ----------
@@ -67,6 +67,8 @@ def register_ids(suffix: str) -> Callable[[IdReader], IdReader]:
 def kind_of(path: Path) -> str:
     """What a path is filed under: its suffix in lower case; `.zarr` or `FOLDER` for a folder."""
     suffix = path.suffix.lower()
+    if suffix == ".gz":
+        suffix = "".join(path.suffixes[-2:]).lower()
     # Not Path.is_dir, which raises for a path that is too long.
     if not os.path.isdir(path):  # noqa: PTH112
         return suffix

@@ -37,13 +37,13 @@ _MOST_OPEN = 4
 def open_shards(path: Path, member: str | None, name: str) -> ShardRows:
     """Open a folder of shards; `DIR::name` selects that array in every one of them."""
     label = file_label(name, path)
-    return ShardRows(_shards(path, label), member, name, label)
+    return ShardRows(shards_of(path, label), member, name, label)
 
 
 @register_ids(FOLDER)
 def read_shard_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """The ids of all rows, shard by shard."""
-    shards = _shards(path, label)
+    shards = shards_of(path, label)
     reader = id_readers().get(kind_of(shards[0]))
     if reader is None:
         raise InputError(f"{label} is a folder of {shards[0].suffix} files, which hold no ids")
@@ -126,7 +126,7 @@ class ShardRows:
         return self._open[number]
 
 
-def _shards(folder: Path, label: str) -> list[Path]:
+def shards_of(folder: Path, label: str) -> list[Path]:
     """The shards in a folder, in order."""
     with explained(label, OSError, RuntimeError):
         _check_no_extraction(folder, label)

@@ -1,0 +1,20 @@
+"""Are there enough groups of rows to leave out?"""
+
+from identikit.auditing._evidence import Evidence
+from identikit.auditing._result import Check
+
+
+def check(evidence: Evidence, threshold: float = 5.0) -> Check | None:
+    """Folds, where these are whole groups of rows."""
+    folds = evidence.moments.folds
+    if not evidence.grouped:
+        return None
+    return Check(
+        "few groups",
+        "Are there enough groups of rows to leave out?",
+        float(folds),
+        threshold,
+        folds >= threshold,
+        f"there are {folds} folds of whole groups, each left out once, so intervals rest on "
+        f"{folds - 1} degrees of freedom and are wide: more groups would narrow them.",
+    )

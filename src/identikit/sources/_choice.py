@@ -1,0 +1,180 @@
+"""Which columns of a table are the view: one rule for files, data frames and tables in memory.
+
+`path::column` names a column of lists, or a single column of numbers. `path::Cells_*,Nuclei_*`
+takes the columns of numbers whose names fit, one pattern after another, each in the table's order;
+`path::!column` leaves a column out. Without any it is the only column of lists; if there are no
+lists, all the columns of numbers, which must then be of one type, so that a label or a weight is
+not taken for a dimension by mistake. Never taken, unless it is named in full, is an id: a column of
+integers that is called id, index or idx, or something_id. Text and dates are not numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from identikit.errors import InputError
+from identikit.sources._checks import choose
+
+#: Files that are tables, which may be packed with gzip if they are text.
+TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
+TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc", *TEXT, *(f"{s}.gz" for s in TEXT))
+
+#: What stands before the name of a column that is not the view's.
+NOT = "!"
+
+_IDS = re.compile(r"(.*_)?(id|index|idx)|__index_level_\d+__", re.IGNORECASE)
+_WILD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class Field:
+    """What a column holds.
+
+    Parameters
+    ----------
+    type : str
+        Its type, as errors show it; columns of one view have the same.
+    lists, numbers, whole : bool
+        Whether these are lists of real numbers, real numbers, whole ones.
+    """
+
+    type: str
+    lists: bool = False
+    numbers: bool = False
+    whole: bool = False
+
+
+def choose_fields(
+    fields: Mapping[str, Field], member: str | None, label: str, index: Collection[object] = ()
+) -> list[str]:
+    """The columns that are meant, by the rules at the top of this file.
+
+    Parameters
+    ----------
+    fields : mapping of str to Field
+        All columns.
+    member : str or None
+        What stands after `::`.
+    label : str
+        What errors shall call the table.
+    index : collection
+        Columns that are the index of the frame that the table was.
+    """
+    parts = [] if member is None else [member] if member in fields else member.split(",")
+    out = [part[1:] for part in parts if part.startswith(NOT) and part not in fields]
+    for name in out:
+        choose(fields, name, label)
+    wanted = [part for part in parts if part in fields or not part.startswith(NOT)]
+    left = {name: field for name, field in fields.items() if name not in out}
+    if not wanted:
+        names = list(left)
+        places = default_places(
+            [(name, left[name]) for name in names], label, [*index, *out], path=True
+        )
+        return [names[place] for place in places]
+    left = {name: field for name, field in left.items() if name not in index}
+    chosen = [name for part in wanted for name in _fitting(part, fields, left, label)]
+    lists = [name for name in chosen if fields[name].lists]
+    if lists and len(set(chosen)) > 1:
+        raise InputError(
+            f"{label}: column {lists[0]!r} holds lists, and is a view of its own; name it alone"
+        )
+    return list(dict.fromkeys(chosen))
+
+
+def _fitting(
+    part: str, fields: Mapping[str, Field], left: Mapping[str, Field], label: str
+) -> list[str]:
+    """The columns that one name or pattern means."""
+    if part in fields or not is_pattern(part):
+        field = fields[choose(fields, part, label)]
+        if not (field.lists or field.numbers):
+            raise InputError(
+                f"{label}: column {part!r} has type {field.type}; expected real numbers, or lists "
+                "of them of one length"
+            )
+        return [part]
+    found = [
+        name
+        for name, field in left.items()
+        if field.numbers and fnmatchcase(name, part) and not is_id(name, field)
+    ]
+    if not found:
+        raise InputError(
+            f"{label} has no columns of numbers like {part!r}; its columns are: {listed(left)}"
+        )
+    return found
+
+
+def default_places(
+    fields: Sequence[tuple[str, Field]],
+    label: str,
+    index: Collection[object] = (),
+    *,
+    path: bool = False,
+) -> list[int]:
+    """The places of the columns that are the view if nobody chose any.
+
+    Parameters
+    ----------
+    fields : sequence of (str, Field)
+        Names and contents, in order.
+    label : str
+        What errors shall call the table.
+    index : collection
+        Names of columns that are no dimensions.
+    path : bool
+        Whether columns can be chosen with `path::names`, as of a file.
+    """
+    how = "path::emb_*, or path::* for all" if path else "frame[['emb_0', 'emb_1']]"
+    lists = [place for place, (_, field) in enumerate(fields) if field.lists]
+    if lists:
+        if len(lists) > 1:
+            names = [fields[place][0] for place in lists]
+            one = f"path::{names[0]}" if path else f"frame[[{names[0]!r}]]"
+            raise InputError(
+                f"{label} has {len(lists)} columns of lists, {names[0]!r} and {names[1]!r} among "
+                f"them; choose one, for example {one}"
+            )
+        return lists
+    chosen: list[int] = []
+    for place, (name, field) in enumerate(fields):
+        if not field.numbers or name in index or is_id(name, field):
+            continue
+        if _IDS.fullmatch(name):
+            raise InputError(
+                f"{label}: column {name!r} is called like an id but holds {field.type}; choose the "
+                f"columns that are dimensions by name, for example {how}"
+            )
+        first = fields[chosen[0]] if chosen else (name, field)
+        if field.type != first[1].type:
+            raise InputError(
+                f"{label}: column {first[0]!r} is {first[1].type} and column {name!r} is "
+                f"{field.type}, so not all are dimensions of one view; choose them by name, for "
+                f"example {how}"
+            )
+        chosen.append(place)
+    if not chosen:
+        raise InputError(
+            f"{label} has no columns of numbers; its columns are: "
+            f"{listed([name for name, _ in fields])}"
+        )
+    return chosen
+
+
+def is_pattern(member: str) -> bool:
+    """Whether what stands after `::` takes columns by a pattern."""
+    return _WILD.search(member) is not None
+
+
+def is_id(name: str, field: Field) -> bool:
+    """Whether a column of integers is an id, by its name."""
+    return field.whole and _IDS.fullmatch(name) is not None
+
+
+def listed(names: Collection[str]) -> str:
+    """The first names of a table's columns."""
+    return ", ".join(map(repr, list(names)[:20]))

@@ -1,0 +1,171 @@
+"""JSON lines: an object a row, whose fields are the columns; or a list of numbers a row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit.errors import InputError
+from identikit.sources._checks import FLOAT64_EPS
+from identikit.sources._choice import Field, choose_fields, listed
+from identikit.sources._groups import GroupedRows
+from identikit.sources._lines import Lines, Span, text_eps
+from identikit.sources._registry import register, register_ids
+from identikit.sources._rows import file_label
+
+_SNIFFED = 100
+# What a row is called that is no object but a list.
+_ROW = ""
+
+
+@register(".jsonl")
+@register(".ndjson")
+@register(".jsonl.gz")
+@register(".ndjson.gz")
+def open_jsonl(path: Path, member: str | None, name: str) -> GroupedRows:
+    """Open the fields of JSON lines that are a view; which, `sources._choice` says."""
+    table = JsonLines(path, file_label(name, path))
+    names = choose_fields(table.fields, member, table.label)
+    lists = table.fields[names[0]].lists
+    first = next(table.blocks(0, names, lists, None))
+    counts, width = [span.records for span in table.spans], first.shape[1]
+
+    def pieces(group: int) -> Iterator[NDArray[Any]]:
+        return table.blocks(group, names, lists, width)
+
+    with ExitStack() as stack:
+        source = GroupedRows(counts, width, np.dtype(float), pieces, name, table.label, stack)
+    few = first[:_SNIFFED].ravel().tolist()
+    whole = all(value == int(value) for value in few if np.isfinite(value))
+    source.eps = FLOAT64_EPS if whole else text_eps(map(repr, few))
+    return source
+
+
+@register_ids(".jsonl")
+@register_ids(".ndjson")
+@register_ids(".jsonl.gz")
+@register_ids(".ndjson.gz")
+def read_jsonl_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
+    """The ids of all rows, from a field of integers or strings."""
+    table = JsonLines(path, label)
+    kinds: set[type] = set()
+    for row, objects in table.objects(0):
+        ids = [table.value(each, column, row + place) for place, each in enumerate(objects)]
+        kinds |= {type(each) for each in ids}
+        if kinds not in ({int}, {str}, {bool}):
+            wrong = next(place for place, each in enumerate(ids) if type(each) is not type(ids[0]))
+            raise InputError(
+                f"{label}: row {row + wrong} (counting from 0) has {ids[wrong]!r} as {column!r}; "
+                "expected integers only or strings only, with none missing"
+            )
+        yield np.array(ids)
+
+
+class JsonLines:
+    """The rows of a file, and what the first of them hold."""
+
+    def __init__(self, path: Path, label: str) -> None:
+        self.label = label
+        self._lines = Lines(path, label, quoted=False)
+        self.spans: list[Span] = list(self._lines.spans(lambda *_: None))
+        if not self.spans:
+            raise InputError(f"{label} is empty; expected a JSON object a line")
+        _, objects = next(self.objects(0))
+        few = list(islice(objects, _SNIFFED))
+        names = dict.fromkeys(name for each in few for name in each)
+        self.fields = {name: _field([each.get(name) for each in few]) for name in names}
+
+    def objects(self, group: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+        """The objects of every span, from one on, and the number of the first."""
+        row = sum(span.records for span in self.spans[:group])
+        for span, data in zip(self.spans[group:], self._lines.read(self.spans[group:])):
+            found: list[dict[str, Any]] = []
+            for line in data.split(b"\n"):
+                if line.strip(b"\r"):
+                    found.append(self._object(line, row + len(found)))
+            if len(found) != span.records:
+                raise InputError(f"{self.label} changed while it was read")
+            yield row, found
+            row += len(found)
+
+    def blocks(
+        self, group: int, names: list[str], lists: bool, width: int | None
+    ) -> Iterator[NDArray[Any]]:
+        """Rows of numbers, from a span on."""
+        for row, objects in self.objects(group):
+            if lists:
+                rows = [self.value(each, names[0], row + k) for k, each in enumerate(objects)]
+            else:
+                rows = [[each.get(name) for name in names] for each in objects]
+            width = len(rows[0]) if width is None and isinstance(rows[0], list) else width
+            for place, values in enumerate(rows):
+                self._check(values, names, width or 0, row + place, lists=lists)
+            yield np.array(rows, dtype=np.float64)
+
+    def value(self, each: dict[str, Any], name: str, row: int) -> Any:
+        """The value of a field in a row."""
+        if name not in each:
+            raise InputError(
+                f"{self.label}: row {row} (counting from 0) has no field {name!r}; its fields are: "
+                f"{listed(each)}"
+            )
+        return each[name]
+
+    def _check(self, values: Any, names: list[str], width: int, row: int, *, lists: bool) -> None:
+        """Refuse a row that is not so many numbers."""
+        where = f"{self.label}: row {row} (counting from 0)"
+        if not isinstance(values, list):
+            raise InputError(f"{where} has {values!r:.60} as {names[0]!r}; expected a list")
+        if len(values) != width:
+            raise InputError(
+                f"{where} holds a list of {len(values)} numbers in {names[0]!r}, and the first row "
+                f"of {width}; expected lists of one length"
+            )
+        for place, value in enumerate(values):
+            if not _is_number(value):
+                what = f"place {place} of {names[0]!r}" if lists else repr(names[place])
+                raise InputError(f"{where} has {value!r:.60} in {what}; expected a number")
+
+    def _object(self, line: bytes, row: int) -> dict[str, Any]:
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{self.label}: row {row} (counting from 0) is not valid JSON: {error}"
+            ) from error
+        if isinstance(found, list):
+            return {_ROW: found}
+        if not isinstance(found, dict):
+            raise InputError(
+                f"{self.label}: row {row} (counting from 0) is {found!r:.60}; expected an object, "
+                "or a list of numbers"
+            )
+        return found
+
+
+def _field(values: list[Any]) -> Field:
+    """What a field holds, by its first values."""
+    first = next((value for value in values if value is not None), None)
+    if isinstance(first, list):
+        return Field("lists", lists=bool(first) and _is_number(first[0]))
+    if isinstance(first, bool) or not _is_number(first):
+        return Field("empty" if first is None else type(first).__name__)
+    whole = all(type(value) is int for value in values if value is not None)
+    return Field("integer" if whole else "decimal", numbers=True, whole=whole)
+
+
+def _is_number(value: object) -> bool:
+    if not isinstance(value, int | float):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
