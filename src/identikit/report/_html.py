@@ -35,8 +35,10 @@ def html(audit: Audit, story: Sequence[str] = ()) -> str:
         A headline and paragraphs to open with; the verdict's own sentence then comes last.
     """
     pairs = worst_first(audit)
+    show = isolated(view.name for view in audit.views)
     return render(
         "audit.html.j2",
+        names=[view.name for view in audit.views],
         version=audit.version,
         audit=audit,
         settings=audit.settings,
@@ -44,9 +46,9 @@ def html(audit: Audit, story: Sequence[str] = ()) -> str:
         story=story[1:],
         standing=standing(audit.verdict),
         sentence=compose(
-            audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, isolated
+            audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, show
         ),
-        reductions=reductions(audit.views, isolated),
+        reductions=reductions(audit.views, show),
         matrix=_matrix(audit, pairs),
         cards=[_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
         pairs=pairs,

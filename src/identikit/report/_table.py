@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from identikit.auditing._result import Audit, Pair
-from identikit.report._numbers import number, shorten, with_interval
+from identikit.report._numbers import number, shortened, with_interval
 from identikit.report._order import shared, worst_first
-from identikit.report._terminal import pairs_table, print_result
+from identikit.report._terminal import named_table, print_result
 from identikit.report._words import reductions, sentence, standing
 
 if TYPE_CHECKING:
@@ -31,13 +31,15 @@ def table(audit: Audit, width: int = 100) -> Table:
     titles = ["group", "error (95 %)", f"≤ {audit.settings.tolerance:g}"]
     ica = any(pair.ica is not None for pair in pairs)
     titles += ["after\nICA"] * ica + ["CCA", "held\nout", "chance", ""]
-    return pairs_table(
+    return named_table(
+        ("a", "b"),
         [(pair.a, pair.b) for pair in pairs],
         titles,
         [_cells(pair, ica) for pair in pairs],
-        [STYLES[standing(pair)] for pair in pairs],
         right=range(3, 6 + ica),
         width=width,
+        styles=[STYLES[standing(pair)] for pair in pairs],
+        spare=[range(3 + ica, 6 + ica)],
     )
 
 
@@ -67,6 +69,7 @@ def print_audit(audit: Audit, console: Console) -> None:
         Where to print.
     """
     says = sentence(audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance)
-    reduced = [(text, 1) for text in reductions(audit.views, lambda name: shorten(name, 40))]
+    show = shortened((view.name for view in audit.views), 40).__getitem__
+    reduced = [(text, 1) for text in reductions(audit.views, show)]
     warnings = [*reduced, *shared(pair.warnings for pair in audit.comparisons)]
     print_result(console, says, table(audit, min(console.width, 100)), warnings, "warnings")

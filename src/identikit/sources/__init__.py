@@ -2,7 +2,17 @@
 
 from identikit.sources._join import Matched, paired
 from identikit.sources._labels import read_labels
+from identikit.sources._names import tell_apart, unpack
 from identikit.sources._open import open_source, open_sources
 from identikit.sources._source import Source
 
-__all__ = ["Matched", "Source", "open_source", "open_sources", "paired", "read_labels"]
+__all__ = [
+    "Matched",
+    "Source",
+    "open_source",
+    "open_sources",
+    "paired",
+    "read_labels",
+    "tell_apart",
+    "unpack",
+]

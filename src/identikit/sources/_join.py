@@ -17,8 +17,7 @@ from identikit.errors import InputError
 from identikit.sources._frames import index_ids
 from identikit.sources._ids import Ids, column_ids, given_ids, id_keys, without_column
 from identikit.sources._joined import Places, joined_view
-from identikit.sources._open import _tell_apart as tell_apart
-from identikit.sources._open import open_source
+from identikit.sources._open import name_apart, open_source
 from identikit.sources._source import Source
 from identikit.sources._spill import SHARE, Buckets, Records, Sorter, write_header, writing
 
@@ -130,7 +129,7 @@ def paired(
         for number, view in enumerate(joined):
             source = open_source(view, None if names is None else names[number], number)
             sources.append(stack.enter_context(closing(source)))
-        tell_apart(sources)
+        name_apart(sources, names)
         columns = [
             column_ids(views[number], ids, source.name)
             if isinstance(ids, str)
