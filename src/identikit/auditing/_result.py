@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit import _files
+from identikit.alignment import GROUPS, counts_as
+from identikit.errors import InputError
 from identikit.similarity import Scored
 
 if TYPE_CHECKING:
@@ -185,18 +187,64 @@ class Pair:
     blocked: Rung | None = None
     order_only: bool = False
 
-    def exceeds(self, limit: float) -> bool:
+    def error_of(self, *, strict: bool = False, source: str | None = None) -> float:
+        """The error that a limit is held against.
+
+        Parameters
+        ----------
+        strict : bool
+            The upper end of its interval instead.
+        source : str, optional
+            The view that is mapped to the other; without it, the worse direction.
+        """
+        rungs = [rung for rung in (*self.ladder, self.blocked) if rung is not None]
+        own = [rung for rung in rungs if rung is self.blocked or rung.group == self.group]
+        if source is None or not own:
+            return self.interval[1] if strict else self.error
+        if source not in (self.a, self.b):
+            raise InputError(f"there is no view {source!r} here; expected {self.a!r} or {self.b!r}")
+        if source == self.a:
+            return max(r.forward_interval[1] for r in own) if strict else own[0].forward
+        return max(r.backward_interval[1] for r in own) if strict else own[0].backward
+
+    def exceeds(self, limit: float, *, strict: bool = False, source: str | None = None) -> bool:
         """Whether a pair is worse than an error allows: with all rows, or without a few.
 
         A pair that no map relates always is, and so is one of which only a few rows say anything.
+
+        Parameters
+        ----------
+        limit : float
+            The largest error.
+        strict, source
+            As of `error_of`.
         """
         few = self.influence
-        said = [(self.group, self.error)]
+        said = [(self.group, self.error_of(strict=strict, source=source))]
         if few is not None:
             if few.error_without is None or few.group_without is None:
                 return True
             said.append((few.group_without, few.error_without))
         return any(group in ("unrelated", "related") or not error <= limit for group, error in said)
+
+    def meets(self, rung: str, *, without_few: bool = True) -> bool:
+        """Whether the views are the same up to a rung, or up to a stricter one.
+
+        Of rungs that the rows do not tell apart, all must be. A scale per axis (monomial) is no
+        rotation; a shift is not held against a linear map. How large the error is, is not asked.
+
+        Parameters
+        ----------
+        rung : str
+            Of the ladder.
+        without_few : bool
+            Whether a few rows that decide must leave it so if they are left out.
+        """
+        if rung not in GROUPS:
+            raise InputError(f"there is no rung {rung!r}; expected one of {', '.join(GROUPS)}")
+        few = self.influence if without_few else None
+        found = [*self.candidates, *([] if few is None else [few.group_without or "unrelated"])]
+        return all(counts_as(name, rung) for name in found)
 
     @property
     def warnings(self) -> list[str]:
