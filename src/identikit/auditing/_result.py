@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit import _files
+from identikit._result import Result
 from identikit.alignment import GROUPS, counts_as
 from identikit.errors import InputError
 from identikit.similarity import Scored
@@ -151,8 +151,8 @@ class View:
     lost: float | None = None
 
 
-@dataclass(frozen=True)
-class Pair:
+@dataclass(frozen=True, repr=False)
+class Pair(Result):
     """All that an audit says of two views.
 
     `candidates` are the rungs that the data do not tell apart, `group` among them; there is just
@@ -186,6 +186,13 @@ class Pair:
     influence: Influence | None = None
     blocked: Rung | None = None
     order_only: bool = False
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        group = " or ".join(self.candidates)
+        return (
+            f"Pair({self.a!r}, {self.b!r}: {group}, error {self.error:.3g} [{low:.3g}, {high:.3g}])"
+        )
 
     def error_of(self, *, strict: bool = False, source: str | None = None) -> float:
         """The error that a limit is held against.
@@ -311,8 +318,8 @@ class Settings:
     pairing: str = "paired by position"
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Result):
     """The result of `identikit.audit`: views, pairs, and the verdict on the worst pair."""
 
     version: str
@@ -321,6 +328,15 @@ class Audit:
     comparisons: tuple[Pair, ...]
     verdict: Verdict
     settings: Settings
+
+    def __repr__(self) -> str:
+        verdict, (low, high) = self.verdict, self.verdict.interval
+        within = "within" if verdict.within_tolerance else "above"
+        return (
+            f"Audit({len(self.views)} views, {self.rows:,} rows; worst pair {verdict.a!r}, "
+            f"{verdict.b!r}: {verdict.group}, error {verdict.error:.3g} [{low:.3g}, {high:.3g}], "
+            f"{within} {self.settings.tolerance:g})"
+        )
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
@@ -363,14 +379,6 @@ class Audit:
             "verdict": _plain(self.verdict),
             "settings": _plain(self.settings),
         }
-
-    def to_json(self) -> str:
-        """The document of `to_dict` as text; strict JSON, so absent values are null."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON document, atomically."""
-        _files.write_text(path, self.to_json())
 
     def report(self, path: str | os.PathLike[str], story: Sequence[str] = ()) -> None:
         """Write the one-page HTML report, atomically.

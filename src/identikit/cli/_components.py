@@ -134,30 +134,15 @@ def print_components(found: Components, console: Console) -> None:
     console : rich.console.Console
         Where to print.
     """
-    import numpy as np
     from rich.text import Text
 
-    from identikit.report._numbers import number
+    from identikit.report._components_table import TITLES, rows
     from identikit.report._terminal import named_table, print_result
 
-    titles = ["components", "left out", "tied", "matched", "similarity", "chance", "pass", "unique"]
-    rows = []
-    for place, run in enumerate(found.runs):
-        there = found.index[:, place] >= 0
-        counts = (run.atoms, len(run.excluded), sum(map(len, run.tied)), run.matched)
-        means = (float(np.mean(c[there, place])) for c in (found.similarity, found.chance))
-        shares = (found.passes[there, place].mean(), run.unique)
-        rows.append(
-            [
-                *(f"{count:,}" for count in counts),
-                *map(number, means),
-                *(f"{share:.1%}" for share in shares),
-            ]
-        )
     names = [(run.name,) for run in found.runs]
     spare = [(1, 2), (7,)]
     table = named_table(
-        ("run",), names, titles, rows, right=range(8), width=console.width, spare=spare
+        ("run",), names, TITLES, rows(found), right=range(8), width=console.width, spare=spare
     )
     print_result(console, found.summary(), table, [], "")
     console.print()

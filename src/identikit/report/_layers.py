@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+TITLES = ("value (95 %)", "chance", "calibrated", "corrected", "p")
+
+
 def print_layers(found: Layers, console: Console) -> None:
     """Print the summary, and of every layer its best match.
 
@@ -25,12 +28,11 @@ def print_layers(found: Layers, console: Console) -> None:
     """
     from rich.text import Text
 
-    lines = _lines(found)
     table = named_table(
         ("a", "best in b"),
-        [line["names"] for line in lines],
-        ("value (95 %)", "chance", "calibrated", "corrected", "p"),
-        [(" ".join(line["value"]), *line["cells"]) for line in lines],
+        [line["names"] for line in lines(found)],
+        TITLES,
+        [(" ".join(line["value"]), *line["cells"]) for line in lines(found)],
         right=range(5),
         width=console.width,
         spare=[(1,)],
@@ -60,7 +62,7 @@ def layers_html(found: Layers) -> str:
             else {
                 "value": number(scored.value),
                 "calibrated": number(scored.calibrated),
-                "shade": f"{scored.calibrated:.2f}",
+                "shade": scored.calibrated,
                 "best": best is not None and best.b == name,
             }
             for scored, name in zip(row, found.b)
@@ -76,16 +78,16 @@ def layers_html(found: Layers) -> str:
         headline=f"{beyond}, by {found.measure.replace('_', ' ')}",
         summary=found.summary(),
         rows=list(zip(found.a, cells)),
-        lines=_lines(found),
+        lines=lines(found),
     )
 
 
-def _lines(found: Layers) -> list[dict[str, Any]]:
+def lines(found: Layers) -> list[dict[str, Any]]:
     """Of every layer of a: its best match in numbers; dashes if it has none."""
-    lines = []
+    listed: list[dict[str, Any]] = []
     for i, match in enumerate(found.best_of_a):
         if match is None:
-            lines.append(
+            listed.append(
                 {"names": (found.a[i], ""), "value": (number(None), ""), "cells": [""] * 4}
             )
             continue
@@ -94,5 +96,5 @@ def _lines(found: Layers) -> list[dict[str, Any]]:
         ends = "" if scored.interval is None else "({}–{})".format(*map(number, scored.interval))
         cells = [number(x) for x in (scored.chance, scored.calibrated, match.calibrated, match.p)]
         names, value = (found.a[i], match.b), (number(scored.value), ends)
-        lines.append({"names": names, "value": value, "cells": cells})
-    return lines
+        listed.append({"names": names, "value": value, "cells": cells})
+    return listed

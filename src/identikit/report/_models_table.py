@@ -77,6 +77,11 @@ def numbers(pair: ModelPair) -> dict[str, float | None]:
     }
 
 
+def row(pair: ModelPair) -> list[str]:
+    """What stands after the names of a pair."""
+    return [pair.finding, *map(small, numbers(pair).values()), pair.embedding.group]
+
+
 def models_table(audit: ModelsAudit, width: int = 100) -> Table:
     """One row a pair, the worst first; names are shortened so that `width` columns suffice.
 
@@ -93,10 +98,7 @@ def models_table(audit: ModelsAudit, width: int = 100) -> Table:
         ("a", "b"),
         [(pair.a, pair.b) for pair in pairs],
         titles,
-        [
-            [pair.finding, *map(small, numbers(pair).values()), pair.embedding.group]
-            for pair in pairs
-        ],
+        [row(pair) for pair in pairs],
         right=range(1, len(titles) - 1),
         width=width,
         styles=[STYLES[pair.finding] for pair in pairs],

@@ -113,8 +113,18 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
         for cut in ((0, 0), (head, tail)):
             shown = {name: _without(text, room, *cut) for name, text in whole.items()}
             if len(set(shown.values())) == distinct:
-                return shown
-    return whole
+                return _as_short(shown, width)
+    return _as_short(whole, width)
+
+
+def _as_short(shown: dict[str, str], width: int) -> dict[str, str]:
+    """The same, with those names shorter that need not be so long for the sake of others."""
+    taken = set(shown.values())
+    for name, text in shown.items():
+        if len(text) > width and (short := shorten(name, width)) not in taken:
+            shown[name] = short
+            taken.add(short)
+    return shown
 
 
 def _common(texts: Sequence[str]) -> list[int]:

@@ -28,14 +28,12 @@ def table(audit: Audit, width: int = 100) -> Table:
         Columns of the terminal.
     """
     pairs = worst_first(audit)
-    titles = ["group", "error (95 %)", f"≤ {audit.settings.tolerance:g}"]
     ica = any(pair.ica is not None for pair in pairs)
-    titles += ["after\nICA"] * ica + ["CCA", "held\nout", "chance", ""]
     return named_table(
         ("a", "b"),
         [(pair.a, pair.b) for pair in pairs],
-        titles,
-        [_cells(pair, ica) for pair in pairs],
+        titles(audit.settings.tolerance, ica),
+        [cells(pair, ica) for pair in pairs],
         right=range(3, 6 + ica),
         width=width,
         styles=[STYLES[standing(pair)] for pair in pairs],
@@ -43,7 +41,14 @@ def table(audit: Audit, width: int = 100) -> Table:
     )
 
 
-def _cells(pair: Pair, ica: bool) -> list[str]:
+def titles(tolerance: float, ica: bool) -> list[str]:
+    """Of the columns after the names; `ica` if any pair has an error after ICA."""
+    found = ["group", "error (95 %)", f"≤ {tolerance:g}"]
+    return found + ["after\nICA"] * ica + ["CCA", "held\nout", "chance", ""]
+
+
+def cells(pair: Pair, ica: bool) -> list[str]:
+    """What stands in these columns."""
     error, low, high = with_interval(pair.error, pair.interval)
     after = number(None if pair.ica is None else pair.ica.rung.error)
     return [

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from identikit._files import replacing, write_text
+from identikit.report._notebook import Shown
 from identikit.report._numbers import ABSENT, plain
 from identikit.report._page import render
 from identikit.report._style import STYLE
-from identikit.report._svg import inline
+from identikit.report._svg import sized
 from identikit.studies._study import INCONCLUSIVE, NOT, REPRODUCED, Interval
 
 if TYPE_CHECKING:
@@ -91,8 +92,6 @@ def html(result: Result, figure: Figure) -> str:
     figure : Figure
         What the study drew.
     """
-    from markupsafe import Markup
-
     document = result.document
     verdicts = {claim["verdict"] for claim in document["claims"]}
     worst = next((each for each in (NOT, INCONCLUSIVE) if each in verdicts), REPRODUCED)
@@ -106,17 +105,26 @@ def html(result: Result, figure: Figure) -> str:
             {**claim, "tone": TONES[claim["verdict"]], "measured": measured(claim)}
             for claim in document["claims"]
         ],
-        svg=Markup(_sized(figure)),
+        svg=sized(figure, FIGURE_LABEL, "identikit"),
         tables=[_table(name, table) for name, table in result.tables.items()],
         duration=duration(document["units"]["seconds"]),
     )
 
 
-def _sized(figure: Figure) -> str:
-    """The figure as inline SVG, no wider than it was drawn: a single panel must not fill a page."""
-    width = f"{100 * figure.get_figwidth():.0f}px"
-    style = f'style="max-width: {width}; min-width: min(760px, {width})"'
-    return inline(figure, FIGURE_LABEL, "identikit").replace("<svg", f"<svg {style}", 1)
+def shown(result: Result) -> Shown:
+    """What a notebook shows: how it went, every claim, and the figure."""
+    document = result.document
+    return Shown(
+        document["title"],
+        f"{document['title']}: {headline(document)}. {document['paper']}",
+        ["claim", "published", "measured", "95 %", "verdict"],
+        [
+            [claim["says"], str(claim["published"]), *measured(claim), claim["verdict"]]
+            for claim in document["claims"]
+        ],
+        5,
+        result.figure,
+    )
 
 
 def _table(name: str, table: Any) -> dict[str, Any]:
