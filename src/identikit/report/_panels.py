@@ -41,6 +41,8 @@ def ladder(ax: Axes, pair: Pair, tolerance: float | None) -> None:
     inside = errors <= LADDER_TOP
     chosen = np.array([rung.group == pair.group for rung in pair.ladder])
     ax.axhline(1, color=PALETTE["muted"], lw=0.8, ls=(0, (1, 2)))
+    if tolerance is not None:
+        ax.axhline(tolerance, color=PALETTE["second"], lw=0.9, ls=(0, (4, 2)))
     ax.plot(at, shown, color=PALETTE["line"], lw=1, zorder=1)
     ax.vlines(at[inside], low[inside], high[inside], color=PALETTE["accent"], lw=1.6)
     ax.plot(at[inside], shown[inside], "o", ms=4, color=PALETTE["accent"])
@@ -59,7 +61,6 @@ def ladder(ax: Axes, pair: Pair, tolerance: float | None) -> None:
         _after_ica(ax, pair.ica, places[-1])
     beside(ax, 1, "the mean", "muted")
     if tolerance is not None:
-        ax.axhline(tolerance, color=PALETTE["second"], lw=0.9, ls=(0, (4, 2)))
         beside(ax, tolerance, "tolerance", "second")
     ax.set_title("How strict a map is enough?")
     ax.set_ylabel("held-out error")

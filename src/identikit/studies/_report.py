@@ -12,7 +12,7 @@ from identikit.report._numbers import ABSENT, plain
 from identikit.report._page import render
 from identikit.report._style import STYLE
 from identikit.report._svg import sized
-from identikit.studies._study import INCONCLUSIVE, NOT, REPRODUCED, Interval
+from identikit.studies._study import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,9 +23,16 @@ if TYPE_CHECKING:
 # Rows of a table on the page; the files have them all.
 MAX_ROWS = 12
 FIGURE_LABEL = "The figure of this study; its numbers are in the tables of this page."
-STYLES = {REPRODUCED: "green", NOT: "red", INCONCLUSIVE: "yellow"}
+STYLES = {REPRODUCED: "green", NOT: "red", INCONCLUSIVE: "yellow", UNMEASURED: "dim"}
 # The page names a tone after each of the audit's three standings; a verdict borrows one.
-TONES = {REPRODUCED: "within-tolerance", NOT: "unrelated", INCONCLUSIVE: "above-tolerance"}
+TONES = {
+    REPRODUCED: "within-tolerance",
+    NOT: "unrelated",
+    INCONCLUSIVE: "above-tolerance",
+    UNMEASURED: "above-tolerance",
+}
+#: What else may become of a claim, the worst first.
+REST = (NOT, INCONCLUSIVE, UNMEASURED)
 
 
 def number(value: float, interval: Interval | None = None) -> str:
@@ -57,7 +64,7 @@ def headline(document: Mapping[str, Any]) -> str:
     verdicts = [claim["verdict"] for claim in document["claims"]]
     counts = {verdict: verdicts.count(verdict) for verdict in STYLES}
     head = f"{counts[REPRODUCED]} of {len(verdicts)} claims reproduced"
-    rest = [f"{counts[verdict]} {verdict}" for verdict in (NOT, INCONCLUSIVE) if counts[verdict]]
+    rest = [f"{counts[verdict]} {verdict}" for verdict in REST if counts[verdict]]
     return ", ".join([head, *rest])
 
 
@@ -94,7 +101,7 @@ def html(result: Result, figure: Figure) -> str:
     """
     document = result.document
     verdicts = {claim["verdict"] for claim in document["claims"]}
-    worst = next((each for each in (NOT, INCONCLUSIVE) if each in verdicts), REPRODUCED)
+    worst = next((each for each in REST if each in verdicts), REPRODUCED)
     return render(
         "study.html.j2",
         version=result.version,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from identikit import _result
 from identikit._files import write_text
 from identikit._version import __version__
-from identikit.errors import InputError
+from identikit.errors import InputError, naming_extras
 from identikit.moments.engines import engine_for
 from identikit.report._notebook import notebook_html
 from identikit.studies import _store as store
@@ -109,7 +109,8 @@ def find(name: str) -> Study:
     """
     if name not in names():
         raise InputError(f"there is no study {name!r}; there are {', '.join(names())}")
-    found: Study = import_module(f"identikit.studies.{name.replace('-', '_')}").STUDY
+    with naming_extras("This study"):
+        found: Study = import_module(f"identikit.studies.{name.replace('-', '_')}").STUDY
     return found
 
 
@@ -175,7 +176,10 @@ def run(
         "command": _command(study, preset, chosen, data, target),
     }
     store.open_folder(target, header)
-    with engine_for("pool" if engine is None else engine) as workers:
+    with (
+        naming_extras("This study"),
+        engine_for("pool" if engine is None else engine) as workers,
+    ):
         work = Work(target, chosen, source, header["digest"], progress, workers)
         tables = study.run(work)
     shutil.rmtree(target / WORKING, ignore_errors=True)
