@@ -80,6 +80,9 @@ def test_only_as_many_folders_as_it_takes():
     deep = [f"/data/runs/{run}/final/x.npy" for run in ("one", "two")]
     assert tell_apart(["x", "x"], deep) == ["one/final/x", "two/final/x"]
     assert tell_apart(["x", "x"], ["/a/x.npy", "/a/x.npz"]) == ["x.npy", "x.npz"]
+    assert tell_apart(["x", "x"], ["/a/x.npy", "/a/b/x.npy"]) == ["x", "b/x"]
+    inside = ["/s0/x.h5::layers/last", "/s1/x.h5::layers/last"]
+    assert tell_apart(["x::layers/last"] * 2, inside) == ["s0/x::layers/last", "s1/x::layers/last"]
     # The same file twice has nothing that differs.
     assert tell_apart(["x"] * 3, ["/a/x.npy", "/b/x.npy", "/b/x.npy"]) == ["a/x", "b/x", "b/x (2)"]
     assert tell_apart(["x", "x", "x (2)"], [None] * 3) == ["x", "x (2)", "x (2) (2)"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,13 @@ def tell_apart(names: Sequence[str], origins: Sequence[object]) -> list[str]:
         paths = [origins[place] for place in places]
         if not all(isinstance(path, str) for path in paths):
             continue
-        depth = max(str(path).count("/") for path in paths)
-        ways = zip(*(_longer(name, str(path), depth) for path in paths))
+        member = name.partition("::")[2]
+        files = [Path(str(path).removesuffix(f"::{member}")) for path in paths]
+        # What all have in common tells none apart.
+        shared = os.path.commonpath([file.parent for file in files])
+        below = [file.relative_to(shared) for file in files]
+        depth = max(len(file.parts) for file in below)
+        ways = zip(*(_longer(name, file, depth) for file in below))
         # The first that tells most apart; a file that is there twice stays so.
         best = max(ways, key=lambda way: len(set(way)))
         for place, longer in zip(places, best):
@@ -63,14 +69,12 @@ def tell_apart(names: Sequence[str], origins: Sequence[object]) -> list[str]:
     return found
 
 
-def _longer(name: str, origin: str, depth: int) -> Iterator[str]:
+def _longer(name: str, file: Path, depth: int) -> Iterator[str]:
     """Ever longer names for a file: its own, with its suffix, and with up to `depth` folders."""
-    stem, _, member = name.partition("::")
-    path = Path(origin.removesuffix(f"::{member}") if member else origin)
-    whole = path.name + name[len(stem) :]
-    folders = path.parts[1:-1]
+    whole = file.name + name[len(name.partition("::")[0]) :]
+    folders = file.parts[:-1]
     yield name
     yield whole
     for last in (name, whole):
-        for count in range(1, depth + 1):
+        for count in range(1, depth):
             yield "/".join((*folders[-count:], last))
