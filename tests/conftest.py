@@ -14,7 +14,8 @@ import os
 # Matrices this small gain nothing from a second thread, and wait for it on a busy machine.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from collections.abc import Generator
+import signal
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,35 @@ def close(actual: Any, expected: Any, tol: float, scale: float | np.ndarray = 1.
     # Written so that a NaN fails.
     good = gap <= tol * np.asarray(scale)
     assert np.all(good), f"off by {np.max(gap)} (allowed {tol} × scale): {actual} != {expected}"
+
+
+#: Seconds after which something that should happen is taken to hang: no limit on a slow machine.
+HANGS = 1800
+
+
+def remarks(standard_error: str) -> str:
+    """Standard error without the lines of progress, which a slow machine has more of."""
+    lines = standard_error.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("progress: "))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_progress_lines() -> None:
+    """Verbs that are run in this process say the same however long they take."""
+    from identikit.cli import _progress
+
+    _progress.EVERY = 1e6
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as a job in the foreground has it, for this process and those that a test starts.
+
+    A job in the background (``nohup make test &`` in a script) ignores it, and so do its children.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def parse_seeds(text: str) -> list[int]:

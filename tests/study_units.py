@@ -17,11 +17,16 @@ from identikit.errors import InputError, require
 from identikit.studies import Claim, Finding, Record, Settings, Study, Tables, Work, judge
 
 
-def square(n: int, plus: float = 0.0, diary: str | None = None, wait: float = 0.0) -> Record:
+def square(
+    n: int, plus: float = 0.0, diary: str | None = None, wait: float = 0.0, gate: int = 0
+) -> Record:
+    """With a gate, units from that number on wait until a file beside the diary opens it."""
     if diary is not None:
         with Path(diary).open("a") as file:
             file.write(f"{n} {os.getpid()}\n")
-    time.sleep(wait if n else 0)
+    time.sleep(wait)
+    while gate and n >= gate and not Path(f"{diary}.open").exists():
+        time.sleep(0.01)
     return Record(
         [{"seed": np.int64(n), "value": np.float32(n * n + plus), "none": None}],
         {"vector": np.full(3, n), "scalar": np.array(0.5), "strided": np.eye(4)[:, ::2]},
@@ -34,7 +39,13 @@ def run_toy(work: Work) -> Tables:
     s = work.settings
     diary = None if s.diary is None else str(s.diary)
     records = work.each(
-        "seed={}", square, range(s.seeds), processes=s.processes, diary=diary, wait=s.wait
+        "seed={}",
+        square,
+        range(s.seeds),
+        processes=s.processes,
+        diary=diary,
+        wait=s.wait,
+        gate=s.gate,
     )
     return {"squares": pd.DataFrame([row for record in records for row in record.rows])}
 
@@ -57,6 +68,7 @@ def toy(**preset: Any) -> Study:
         "processes": False,
         "diary": None,
         "widths": [1, 2],
+        "gate": 0,
         **preset,
     }
     return Study(

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from fake_audit import five_views, many_views, two_views
+from fake_audit import LADDER, five_views, make_audit, make_pair, many_views, two_views
 from identikit.auditing import Audit, ModelsAudit, audit_models
 from identikit.disentangle import Disentanglement, disentangle
 from identikit.family import SoftmaxModel
@@ -65,9 +66,21 @@ def factors() -> Disentanglement:
     return disentangle(s, s, NAMES, metrics=["mcc", "mig"])
 
 
+def ten_views() -> Audit:
+    """Ten views with long names, and errors from small to large."""
+    names = [f"checkpoints/run_{seed}_of_the_large_model" for seed in range(9)] + ["a control"]
+    errors = (0.03, 0.08, 0.22, 0.41, 0.62, 0.95)
+    pairs = [
+        make_pair(a, b, LADDER[1 + place % 5], errors[place % 6])
+        for place, (a, b) in enumerate(combinations(names, 2))
+    ]
+    return make_audit(names, pairs)
+
+
 PAGES: dict[str, Callable[[], Audit | Disentanglement | ModelsAudit]] = {
     "audit": two_views,
     "audit-five": five_views,
+    "audit-ten": ten_views,
     "audit-names": lambda: many_views(5, names=NAMES),
     "models": lambda: compared(counter_rotated),
     "models-few-labels": lambda: compared(few_labels),
@@ -232,8 +245,52 @@ def test_dark_theme_is_dark_and_reaches_the_figures(browser, written, page):
     assert brightness["dark"] < 0.3
 
 
-@pytest.mark.parametrize("page", ["audit-names", "models-names", "models-few-labels"])
-@pytest.mark.parametrize("width", [400, 1100])
+def test_ten_views_fit_a_screen_and_their_errors_are_told_apart(browser, written):
+    """The cells of 0.62 and of 0.95 differ to the eye, and all can be read, in both themes."""
+    colours = (
+        "const dot = document.createElement('canvas').getContext('2d', {willReadFrequently: true});"
+        "const rgb = colour => { dot.fillStyle = colour; dot.fillRect(0, 0, 1, 1);"
+        "  return 'rgb(' + dot.getImageData(0, 0, 1, 1).data.slice(0, 3).join() + ')'; };"
+        "return [...document.querySelectorAll('.matrix td[style]')].map(cell => {"
+        "  const style = getComputedStyle(cell);"
+        "  return [cell.innerText.split('\\n')[0], rgb(style.backgroundColor), rgb(style.color)];"
+        "})"
+    )
+    for theme in ("light", "dark"):
+        show(browser, written("audit-ten"), width=1440, theme=theme)
+        box = "const box = document.querySelector('.box:has(> .matrix)');"
+        inside = "return [box.scrollWidth, box.clientWidth]"
+        wide, room = browser.execute_script(box + inside)
+        assert wide <= room
+        cells = browser.execute_script(colours)
+        assert len(cells) == 90
+        assert min(contrast([ground, text]) for _, ground, text in cells) > 4.5
+        ground = {error: colour for error, colour, _ in cells}
+        assert contrast([ground["0.62"], ground["0.95"]]) > 1.4
+        assert contrast([ground["0.030"], ground["0.62"]]) > 1.4
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_result_in_a_notebook_can_be_read(browser, tmp_path, theme):
+    """On a page of another colour, as a notebook's may be."""
+    shown = two_views()._repr_html_()
+    file = tmp_path / "notebook.html"
+    file.write_text(f'<meta charset="utf-8"><body style="background: #777">{shown}')
+    show(browser, file, width=700, theme=theme)
+    colours = (
+        "const style = name => getComputedStyle(document.querySelector(name));"
+        "return ['p', 'td', 'thead th', 'svg text'].map(name => "
+        "  [style('.identikit').backgroundColor, style('.identikit ' + name)"
+        "    [name == 'svg text' ? 'fill' : 'color']])"
+    )
+    seen = browser.execute_script(colours)
+    assert min(map(contrast, seen)) > 4.5
+    assert (contrast([seen[0][0], "rgb(0, 0, 0)"]) > 4.5) == (theme == "light")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 700
+
+
+@pytest.mark.parametrize("page", ["audit-names", "models-names", "models-few-labels", "audit-ten"])
+@pytest.mark.parametrize("width", [400, 1100, 1440])
 def test_page_never_scrolls_sideways(browser, written, page, width):
     show(browser, written(page), width=width)
     root = "document.documentElement"

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import identikit as ik
-from identikit.cli import _progress, app
+from conftest import HANGS, remarks
+from identikit.cli import app
 
 ROWS = 400
 
@@ -49,13 +49,13 @@ def done(*arguments: str) -> Result:
 def shell(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, as a user's shell starts it."""
     command = [sys.executable, "-m", "identikit", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANGS, **options)  # type: ignore[call-overload]
 
 
 # The process
 
 
-def test_help_is_quick_and_loads_nothing_heavy():
+def test_help_loads_nothing_heavy():
     script = (
         "import sys, identikit.cli\n"
         "try: identikit.cli.main()\n"
@@ -64,12 +64,7 @@ def test_help_is_quick_and_loads_nothing_heavy():
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     command = [sys.executable, "-c", script, "--help"]
-    seconds = []
-    for _ in range(3):  # the best of three, since the machine may be busy
-        begin = time.perf_counter()
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        seconds.append(time.perf_counter() - begin)
-    assert min(seconds) < 1.0
+    result = subprocess.run(command, capture_output=True, text=True)
     assert result.stderr == "[]\n"
     for verb in (*VERBS, "study"):
         assert f"\n  {verb} " in result.stdout
@@ -86,7 +81,7 @@ def test_version():
 
 def test_exit_codes_of_the_process():
     good = shell("audit", "a.npy", "b.npy")
-    assert (good.returncode, good.stderr) == (0, "")
+    assert (good.returncode, remarks(good.stderr)) == (0, "")
     assert good.stdout.startswith("The views a and b are the same")
     wrong = shell("audit", "a.npy", "nope.npy")
     assert (wrong.returncode, wrong.stdout) == (2, "")
@@ -110,7 +105,9 @@ def test_a_closed_pipe_is_no_traceback():
         command = [sys.executable, "-m", "identikit", "audit", "a.npy", "b.npy", *extra]
         result = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
         assert result.returncode == 2
-        assert result.stderr == "identikit: standard output was closed before all was written\n"
+        assert remarks(result.stderr) == (
+            "identikit: standard output was closed before all was written\n"
+        )
     os.close(write)
 
 
@@ -137,6 +134,7 @@ def test_what_stops_a_verb(
     assert not Path("out.html").exists()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupting_the_process():
     command = [sys.executable, "-m", "identikit", "demo", "--seeds", "20", "--report", "out.html"]
     with subprocess.Popen(
@@ -145,7 +143,7 @@ def test_interrupting_the_process():
         assert process.stderr is not None
         assert process.stderr.readline().startswith("Training 20")
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=HANGS)
     assert process.returncode == 130
     assert out == ""
     assert err.splitlines()[-1].startswith("identikit: interrupted")
@@ -216,37 +214,6 @@ def test_report_is_written_and_replaced():
     Path("out.html").write_text("old")
     done("audit", "a.npy", "b.npy", "--report", "out.html", "--quiet")
     assert Path("out.html").read_text().lower().startswith("<!doctype html>")
-
-
-# progress
-
-
-def test_progress_waits_two_seconds(monkeypatch: pytest.MonkeyPatch, capfd):
-    assert _progress.PATIENCE == 2.0
-    for quiet, patience, shown in ((False, 60.0, False), (False, 0.0, True), (True, 0.0, False)):
-        monkeypatch.setattr(_progress, "PATIENCE", patience)
-        with _progress.progress_bar(quiet) as progress:
-            progress("reading", 5, 10)
-            time.sleep(0.2)
-        out, err = capfd.readouterr()
-        assert out == ""
-        assert (("reading" in err) and ("50 %" in err)) == shown
-        assert shown or err == ""
-
-
-def test_progress_stops_when_the_work_fails(monkeypatch: pytest.MonkeyPatch, capfd):
-    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
-
-    def fail() -> None:
-        with _progress.progress_bar(False):
-            time.sleep(0.2)
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-    capfd.readouterr()
-    time.sleep(0.3)
-    assert capfd.readouterr().err == ""  # nothing draws any more
 
 
 # align and apply

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import identikit as ik
-from conftest import close
+from conftest import HANGS, close
 from identikit.moments import Moments, accumulate
 from identikit.moments._file import read_header
 from test_cli import done, run
@@ -251,8 +251,8 @@ def rows_read(log: str) -> int:
 
 
 def test_a_killed_reading_goes_on_where_it_was():
-    """SIGKILL, which no program can catch, in the middle of a reading of 60 blocks."""
-    rows, rng = 60 * 1024, np.random.default_rng(1)
+    """SIGKILL, which no program can catch, in the middle of a reading that would take minutes."""
+    rows, rng = 600 * 1024, np.random.default_rng(1)
     X = rng.normal(size=(rows, 4)) + 50
     np.save("x.npy", X)
     np.save("y.npy", X @ rng.normal(size=(4, 3)))
@@ -260,11 +260,10 @@ def test_a_killed_reading_goes_on_where_it_was():
     whole = Moments.load("whole.moments")
     call = ("moments", "x.npy", "y.npy", "-o", "part.moments")
     process = subprocess.Popen(slow_command(0.2, "first.log", *call), stderr=subprocess.DEVNULL)
-    kept, limit = Path("part.moments.partial"), time.monotonic() + 60
+    kept = Path("part.moments.partial")
     try:
         while not kept.exists():
             assert process.poll() is None, "it ended before anything was kept"
-            assert time.monotonic() < limit
             time.sleep(0.02)
     finally:
         process.send_signal(signal.SIGKILL)
@@ -279,7 +278,6 @@ def test_a_killed_reading_goes_on_where_it_was():
         slow_command(0.0, "second.log", *call, "--resume", "--json"),
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert again.returncode == 0, again.stderr
     # Both views, and no row that was kept.
@@ -299,18 +297,20 @@ def test_a_killed_reading_goes_on_where_it_was():
                 close(block, expected, 1e-12, np.outer(*sizes))
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_reading_stopped_by_ctrl_c_goes_on_too():
-    rows = 30 * 1024
+    rows = 600 * 1024  # minutes
     np.save("x.npy", np.random.default_rng(2).normal(size=(rows, 2)))
     call = ("moments", "x.npy", "x.npy", "-o", "part.moments")
     process = subprocess.Popen(
         slow_command(0.2, "first.log", *call), stderr=subprocess.PIPE, text=True
     )
-    kept, limit = Path("part.moments.partial"), time.monotonic() + 60
-    while not kept.exists() and time.monotonic() < limit:
+    kept = Path("part.moments.partial")
+    while not kept.exists():
+        assert process.poll() is None, "it ended before anything was kept"
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, words = process.communicate(timeout=60)
+    _, words = process.communicate(timeout=HANGS)
     assert process.returncode == 130
     assert "Traceback" not in words
     assert {path.name for path in Path().glob("*part*")} == {kept.name}  # no temporary file

@@ -976,7 +976,7 @@ def run_verb(*arguments: str) -> Result:
 def test_the_verb_says_what_comes_back(folder: Path) -> None:
     result = run_verb("a.npy", "b.npy", "--quiet")
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("29 components come back in all 2 runs")
+    assert result.stdout.startswith("29 components have a match above chance in all 2 runs")
     said = " ".join(result.stdout.split())
     assert "100.0% of what the smallest run has" in said
     assert re.search(r"at a mean cosine of 0\.9\d where chance has 0\.\d\d", said)
@@ -990,7 +990,7 @@ def test_the_verb_says_what_comes_back(folder: Path) -> None:
     assert "c, equal to another, matched by chance: 10 (0, 1, 2, 3, 4, 5, 6, 7, …)" in result.stdout
     assert "among the nearest candidates" in result.stdout
     assert "up to the sign" in result.stdout
-    assert "at a similarity of 0.7 or more" in result.stdout.replace("\n", " ")
+    assert "each member with a cosine of 0.7 or more, at a mean" in result.stdout.replace("\n", " ")
 
 
 def test_a_share_is_said_with_its_strength(rng: np.random.Generator) -> None:
@@ -1000,8 +1000,12 @@ def test_a_share_is_said_with_its_strength(rng: np.random.Generator) -> None:
     assert found.fraction == 1.0
     assert found.subspace is None
     assert re.search(r"at a mean correlation of 0\.5\d where chance has 0\.1\d", found.summary())
+    assert "false-discovery rate of 0.05, a low bar: 0 of them reach 0.9." in found.summary()
     nothing = match_components([rng.normal(size=(30, 20)) for _ in range(2)])
-    assert nothing.summary().startswith("0 components come back in all 2 runs, each member")
+    assert nothing.summary().startswith(
+        "0 components have a match above chance in all 2 runs: 0.0% of what the smallest run has. "
+        "Above chance is at a false-discovery rate of 0.05. Matched"
+    )
     left = match_components(spans(rng), threshold=0.999)
     assert "The 4 leading directions of atoms that do not come back overlap by 0." in left.summary()
     assert left.summary().endswith("their span is shared.")

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import identikit as ik
-from conftest import close
+from conftest import HANGS, close
 from identikit import extract
 from identikit.cli import app
 from identikit.errors import InputError, MissingExtraError
@@ -806,7 +806,7 @@ def test_killed_in_the_middle_nothing_looks_whole(folder_of, text_file, tmp_path
     )
     out = tmp_path / "out"
     command = [sys.executable, "-c", code, str(folder_of(gpt2)), str(text_file), str(out)]
-    done = subprocess.run(command, capture_output=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, timeout=HANGS)
     assert done.returncode == -signal.SIGKILL
     assert not out.exists()
     (partial,) = tmp_path.glob("out.partial-*")
@@ -1217,7 +1217,7 @@ def test_the_command_in_a_shell_keeps_transformers_quiet(folder_of, text_file, t
         [*command, "--text", str(text_file), "-o", str(tmp_path / "out"), "--quiet"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
         env=os.environ | {"HF_HUB_OFFLINE": "1"},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import identikit as ik
-from conftest import close
+from conftest import HANGS, close
 from identikit.auditing._influence import decided_by, extreme_rows
 from identikit.auditing._verdict import judge
 from identikit.errors import InputError
@@ -410,7 +410,7 @@ def shell(folder, *arguments):
     """An audit of a.npy and b.npy in a process of its own."""
     views = [str(folder / name) for name in ("a.npy", "b.npy")]
     command = [sys.executable, "-m", "identikit", "audit", *views, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
 
 
 @pytest.mark.parametrize(("rows", "size"), [([700], 1e6), ([3, 700], 1e4)])

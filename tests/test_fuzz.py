@@ -31,7 +31,7 @@ from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 from typer.testing import CliRunner
 
-from conftest import close
+from conftest import HANGS, close
 from identikit.alignment import align
 from identikit.cli import app
 from identikit.cli._options import parse_size
@@ -308,7 +308,7 @@ def apart(call: str) -> None:
     script = f"import conftest, test_fuzz; test_fuzz.{call}"
     command = [sys.executable, "-W", "error", "-X", "faulthandler", "-c", script]
     here = Path(__file__).parent
-    ended = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=600)
+    ended = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=HANGS)
     assert ended.returncode == 0, ended.stderr[-3000:]
 
 

@@ -142,7 +142,7 @@ def test_names_are_the_files_and_equal_ones_are_told_apart(tmp_path):
     for path in paths:
         np.save(path, numbered(3))
     with paired(paths, [[1, 2, 3], [3, 2, 1]]) as (joined, names, _):
-        assert names == ("run", "run (2)")
+        assert names == ("run", "other/run")
         rows = rows_read(joined, names)
         assert [list(column) for column in rows] == [[0, 1, 2], [2, 1, 0]]
     with paired(paths, [[1, 2, 3], [3, 2, 1]], ["a", "b"]) as (_, names, _):

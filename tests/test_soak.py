@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from conftest import HANGS
+
 SCRIPT = """
 import gc, json, os, sys, tempfile, threading
 from pathlib import Path
@@ -63,7 +65,7 @@ print(json.dumps([before, measure()]))
 
 def soak(folder, *leak: str):
     command = [sys.executable, "-W", "error", "-c", SCRIPT, str(folder), *leak]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 

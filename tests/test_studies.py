@@ -25,7 +25,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from conftest import close
+from conftest import HANGS, close
 from identikit.cli import app
 from identikit.errors import InputError, MissingExtraError
 from identikit.moments.engines import cores
@@ -113,7 +113,7 @@ main()
 )
 def test_the_framework_needs_no_torch(tmp_path: Path, arguments: list[str], says: str):
     command = [sys.executable, "-c", WITHOUT_TORCH, "study", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     assert says in done.stdout
 
@@ -324,8 +324,8 @@ def start(tmp_path: Path, diary: Path, *arguments: str) -> subprocess.Popen[str]
     )
 
 
-def wait_for(what: Any, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
+def wait_for(what: Any) -> None:
+    end = time.monotonic() + HANGS
     while not what():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.02)
@@ -344,21 +344,22 @@ def test_killed_by_force_it_resumes_and_leaves_no_process(
     tmp_path: Path, diary: Path, processes: str
 ):
     out, seeds = tmp_path / "out", 3 * cores()
-    settings = ("--set", f"processes={processes}", "--set", "wait=0.5", "--seeds", str(seeds))
+    settings = ("--set", f"processes={processes}", "--set", "gate=2", "--seeds", str(seeds))
     process = start(tmp_path, diary, *settings)
     wait_for(lambda: len(list(out.glob("units/seed*"))) >= 2)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     pids = {int(line.split()[1]) for line in diary.read_text().splitlines()}
     assert (process.pid in pids) == (processes == "false")
-    wait_for(lambda: not any(alive(pid) for pid in pids), 10)
+    wait_for(lambda: not any(alive(pid) for pid in pids))
     kept = {path.name for path in out.glob("units/seed*")}
     assert 2 <= len(kept) < seeds
     assert not (out / "claims.json").exists()
     before = Counter(computed(diary))
 
+    Path(f"{diary}.open").touch()
     process = start(tmp_path, diary, *settings)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=HANGS)
     assert process.returncode == 0, said
     assert f"{len(kept)} of {seeds} units were there from before" in said
     again = {f"seed={seed}.safetensors" for seed in Counter(computed(diary)) - before}
@@ -367,18 +368,19 @@ def test_killed_by_force_it_resumes_and_leaves_no_process(
     assert list(table["value"]) == [seed**2 for seed in range(seeds)]
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("processes", ["false", "true"])
-def test_ctrl_c_is_quick_and_keeps_what_is_done(tmp_path: Path, diary: Path, processes: str):
+def test_ctrl_c_does_not_wait_for_a_unit_and_keeps_what_is_done(
+    tmp_path: Path, diary: Path, processes: str
+):
     out = tmp_path / "out"
-    settings = ("--set", f"processes={processes}", "--set", "wait=60", "--seeds", "4")
+    settings = ("--set", f"processes={processes}", "--set", "gate=1", "--seeds", "4")
     process = start(tmp_path, diary, *settings)
     wait_for(lambda: len(list(out.glob("units/seed*"))) >= 1)
     wait_for(lambda: len(computed(diary)) > len(list(out.glob("units/seed*"))))
     # A terminal sends it to the whole group.
-    begin = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert time.monotonic() - begin < 30, "it waited for the unit"
+    _, said = process.communicate(timeout=HANGS)
     assert process.returncode == 130
     assert "finished units are kept; the same command goes on from them" in said
     assert "Traceback" not in said

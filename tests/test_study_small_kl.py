@@ -6,7 +6,6 @@ measured with an independent implementation.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -90,9 +89,7 @@ def test_the_loss_is_that_of_the_worse_model(seed):
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    begin = time.perf_counter()
     result = run("nielsen-small-kl", "smoke", tmp_path_factory.mktemp("study") / "out")
-    assert time.perf_counter() - begin < 60
     assert {key: found.verdict for key, found in result.findings.items()} == dict.fromkeys(
         CHECKS, REPRODUCED
     )

@@ -84,12 +84,14 @@ def test_rows_are_counted_and_a_fault_of_the_listener_stops_the_threads(views):
         def __init__(self) -> None:
             self.name, self.rows, self.width, self.eps = "slow", 10**7, 2, 2.0**-52
             self.origin, self.files = self, ()
+            self.reads = 0
 
         def open_source(self, name: str) -> SlowRows:  # noqa: ARG002
             return self
 
         def read(self, start: int, stop: int) -> np.ndarray:
             time.sleep(0.05)
+            self.reads += 1
             return np.ones((stop - start, 2))
 
         def close(self) -> None:
@@ -98,10 +100,10 @@ def test_rows_are_counted_and_a_fault_of_the_listener_stops_the_threads(views):
     def interrupt(done: int, rows: int) -> None:
         raise KeyboardInterrupt
 
-    start = time.perf_counter()
+    slow = SlowRows()
     with pytest.raises(KeyboardInterrupt):
-        accumulate([SlowRows()], progress=interrupt)
-    assert time.perf_counter() - start < 10
+        accumulate([slow], progress=interrupt)
+    assert slow.reads < 100
     assert not [t for t in threading.enumerate() if t.name.startswith("identikit-scan")]
 
 
@@ -121,11 +123,16 @@ def test_the_gram_product_is_that_of_blas_and_lets_other_threads_run(rng):
         while not stop.wait(0.001):
             ticks.append(time.perf_counter())
 
+    def ticks_meanwhile() -> bool:
+        before = time.perf_counter()
+        add_gram(wide, np.empty((1000, 1000)), False)
+        after = time.perf_counter()
+        return any(before < t < after for t in ticks)
+
     thread = threading.Thread(target=tick)
     thread.start()
-    before = time.perf_counter()
-    add_gram(wide, np.empty((1000, 1000)), False)
-    after = time.perf_counter()
+    # On a busy machine the other thread may have no turn during one product.
+    seen = any(ticks_meanwhile() for _ in range(100))
     stop.set()
     thread.join()
-    assert [t for t in ticks if before < t < after]
+    assert seen

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-__all__ = ["InputError", "MissingExtraError", "require"]
+__all__ = ["InputError", "MissingExtraError", "naming_extras", "require"]
+
+#: Modules that code imports as it runs, and the extra that installs each.
+EXTRAS = {"torch": "torch", "transformers": "hf", "tokenizers": "hf", "pyarrow": "io"}
 
 
 class InputError(ValueError):
@@ -31,6 +36,28 @@ def require(module: str, extra: str, purpose: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingExtraError(
-            f"{purpose} needs {module}, which is not installed: pip install 'identikit[{extra}]'"
-        ) from error
+        raise _missing(module, extra, purpose) from error
+
+
+@contextmanager
+def naming_extras(purpose: str) -> Iterator[None]:
+    """Say which pip line brings a module that code within imports plainly, if it is not there.
+
+    Parameters
+    ----------
+    purpose : str
+        What it is needed for; the start of the error's sentence.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in EXTRAS:
+            raise
+        raise _missing(module, EXTRAS[module], purpose) from error
+
+
+def _missing(module: str, extra: str, purpose: str) -> MissingExtraError:
+    return MissingExtraError(
+        f"{purpose} needs {module}, which is not installed: pip install 'identikit[{extra}]'"
+    )

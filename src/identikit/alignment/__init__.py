@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from identikit.alignment._groups import GROUPS, Group
+from identikit.alignment._groups import GROUPS, Group, counts_as
 from identikit.alignment._ladder import HeldOut, ladder
 from identikit.alignment._noise import Denoised
 
@@ -35,6 +35,7 @@ __all__ = [
     "HeldOut",
     "NearIdentifiability",
     "align",
+    "counts_as",
     "ica_rung",
     "ladder",
     "load_map",

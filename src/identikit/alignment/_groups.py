@@ -76,6 +76,17 @@ def join(first: str, second: str) -> str:
     return next(name for name in GROUPS if name in both[0] & both[1])
 
 
+def counts_as(name: str, required: str) -> bool:
+    """Whether every map of a group is one of another, but for a shift where that has none.
+
+    >>> [counts_as(name, "rigid") for name in ("permutation", "monomial", "linear")]
+    [True, False, False]
+    """
+    if name not in GROUPS:
+        return False
+    return required in (name, *GROUPS[name].inside) or (required == "linear" and name != "affine")
+
+
 def matching(cross: Array) -> Array:
     """The signed permutation P of axes with the largest tr(PᵀS) for a cross-scatter S."""
     from scipy.optimize import linear_sum_assignment

@@ -121,6 +121,15 @@ class AlignmentMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         return X
 
+    def __repr__(self, *arguments: int) -> str:
+        if not self.__sklearn_is_fitted__():
+            return str(super().__repr__(*arguments))
+        p, q = self.weights_.shape
+        error = "" if self.error is None else f"; error on new rows {self.error:.3g}"
+        return (
+            f"AlignmentMap({self.group!r}, {self.source_!r} ({p}) to {self.target_!r} ({q}){error})"
+        )
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
 

@@ -10,7 +10,7 @@ turned to its independent axes on its own, and only order and signs of the axes 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,13 +27,14 @@ from identikit.alignment._near_split import LEAST_ROWS, Labels, parts_of, row_nu
 from identikit.alignment._near_summary import beside, gained, summarise
 from identikit.errors import InputError
 from identikit.moments import accumulate
+from identikit.sources import unpack
 
 Progress = Callable[[str, int, int], None]
 
 
 def near_identifiability(
     A: object,
-    B: object,
+    B: object = None,
     *,
     names: Sequence[str] | None = None,
     groups: ArrayLike | None = None,
@@ -73,7 +74,7 @@ def near_identifiability(
     Parameters
     ----------
     A, B : array or path
-        Two views of the same rows.
+        Two views of the same rows; or A alone, a mapping with both by name.
     names : sequence of str, optional
         Their names.
     groups : array (rows,), optional
@@ -116,8 +117,11 @@ def near_identifiability(
             "rows"
         )
     say = progress or (lambda _stage, _done, _total: None)
+    views, names = ([A, B], names) if B is not None else unpack(A, names)
+    if B is None and (not isinstance(A, Mapping) or len(A) != 2):
+        raise InputError("give two views, or one mapping with two views by name")
     moments = accumulate(
-        [A, B],
+        views,
         groups=groups,
         names=names,
         seed=seed,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from identikit import _files
+from identikit._result import Result
 from identikit.alignment._near_diameter import Diameter
 from identikit.alignment._near_pairs import QUANTILE
 from identikit.errors import InputError
@@ -102,7 +100,7 @@ class Efficiency:
     different_rows: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Direction:
     """One direction, from `source` to `target`, in raw or whitened coordinates of both.
 
@@ -115,6 +113,10 @@ class Direction:
     diameter: Diameter
     errors: tuple[NearError, ...]
     efficiency: Efficiency | None
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{error.group} {error.mean:.3g}" for error in self.errors)
+        return f"Direction({self.source!r} to {self.target!r}, {self.coordinates}: {means})"
 
     def error(self, group: str) -> NearError:
         """The distances of one group."""
@@ -142,8 +144,8 @@ class Side:
     why_not: dict[str, int]
 
 
-@dataclass(frozen=True)
-class NearIdentifiability:
+@dataclass(frozen=True, repr=False)
+class NearIdentifiability(Result):
     """How near two views are to being the same up to each group, as the paper measures it.
 
     Parameters
@@ -167,6 +169,23 @@ class NearIdentifiability:
     seed: int
     sides: tuple[Side, Side]
     directions: tuple[Direction, ...]
+
+    def __repr__(self) -> str:
+        a, b = self.sides
+        raw = [way for way in self.directions if way.coordinates == "raw"]
+        means = {
+            name: max(way.error(name).mean for way in raw)
+            for name in ("permutation", "rigid", "affine", "ica")
+            if all(name in {error.group for error in way.errors} for way in raw)
+        }
+        listed = ", ".join(f"{name} {mean:.3g}" for name, mean in means.items())
+        return f"NearIdentifiability({a.name!r}, {b.name!r}, {self.rows:,} rows; mean {listed})"
+
+    def summary(self) -> str:
+        """What was found, in two sentences."""
+        from identikit.alignment._near_words import summary
+
+        return summary(self)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -196,11 +215,3 @@ class NearIdentifiability:
         document = {"identikit": document.pop("version"), **document}
         words = {"intervals": INTERVALS, "largest": LARGEST, "diameter": DIAMETER}
         return document | words | {"diameter_quantile": QUANTILE}
-
-    def to_json(self) -> str:
-        """The document of `to_dict` as text; strict JSON, so absent values are null."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON document, atomically."""
-        _files.write_text(path, self.to_json())

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,14 +35,14 @@ from identikit.moments import (
     read_moments,
 )
 from identikit.moments.engines import Engine, engine_for
-from identikit.sources import BY_POSITION, Source, open_sources, paired, read_labels
+from identikit.sources import BY_POSITION, Source, open_sources, paired, read_labels, unpack
 
 #: Fewer folds than this give poor intervals; fewer groups cannot be helped, from three on.
 FOLDS = 5
 
 
 def audit(
-    views: Sequence[object] | Moments | str | os.PathLike[str],
+    views: Sequence[object] | Mapping[str, object] | Moments | str | os.PathLike[str],
     names: Sequence[str] | None = None,
     folds: int = FOLDS,
     groups: ArrayLike | str | None = None,
@@ -63,10 +62,10 @@ def audit(
 
     Parameters
     ----------
-    views : sequence, Moments or path
-        Two or more views of the same rows: arrays, tensors, data frames, or paths (see
-        `accumulate`). Or moments, or a ``.moments`` file, which have folds, names and a row sample
-        of their own.
+    views : sequence, mapping, Moments or path
+        Two or more views of the same rows, in a list or by name: arrays, tensors, data frames, or
+        paths (see `accumulate`). Or moments, or a ``.moments`` file, which have folds, names and a
+        row sample of their own.
     names : sequence of str, optional
         Names of the views.
     folds : int
@@ -133,7 +132,8 @@ def audit(
     if resume and save_moments is None:
         raise InputError("to resume, say where the moments are kept: save_moments (--save-moments)")
     with ExitStack() as stack:
-        listed: Any = views  # one path alone is left for `open_sources` to complain of
+        # One path alone is left for `open_sources` to complain of.
+        listed, names = unpack(views, names)
         together = stack.enter_context(paired(listed, ids, names))
         workers = stack.enter_context(engine_for(engine))
         sources = open_sources(together.views, together.names)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from identikit import _files
+from identikit._result import Result
 from identikit.auditing._result import Audit, Interval, Pair, Verdict
 
 if TYPE_CHECKING:
@@ -75,8 +74,8 @@ class Skipped:
     controls: int
 
 
-@dataclass(frozen=True)
-class BatchAudit:
+@dataclass(frozen=True, repr=False)
+class BatchAudit(Result):
     """The result of `identikit.audit_batches`.
 
     `audit` compares the batches on the controls that they share, and has the verdict, the ladder
@@ -115,14 +114,6 @@ class BatchAudit:
         skipped = [asdict(each) for each in self.skipped]
         return self.audit.to_dict() | {"by": self.by, "remains": remains, "skipped": skipped}
 
-    def to_json(self) -> str:
-        """The document of `to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON document, atomically."""
-        _files.write_text(path, self.to_json())
-
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write the one-page HTML report of the audit, which opens with what remains."""
         from identikit.report._batches import story
@@ -137,4 +128,4 @@ class BatchAudit:
 
     def __repr__(self) -> str:
         v, pairs = self.verdict, len(self.remains)
-        return f"<BatchAudit by {self.by}: {pairs} pairs, {v.group}, error {v.error:.3g}>"
+        return f"BatchAudit(by {self.by!r}, {pairs} pairs; worst {v.group}, error {v.error:.3g})"

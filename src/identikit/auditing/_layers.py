@@ -26,7 +26,7 @@ from identikit.similarity import (
     mutual_knn,
     scores_and_laws,
 )
-from identikit.sources import open_sources
+from identikit.sources import open_sources, tell_apart
 from identikit.sources._registry import kind_of, openers
 
 Views = Mapping[str, object] | Sequence[object] | str | os.PathLike[str]
@@ -127,10 +127,10 @@ def _listed(side: Views, which: str) -> tuple[list[str], list[object]]:
         names, views = [path.stem for path in found], [os.fspath(path) for path in found]
     else:
         views = list(side)
-        names = [
-            Path(view).stem if isinstance(view, str | os.PathLike) else f"layer {number}"
-            for number, view in enumerate(views)
-        ]
+        paths = [isinstance(view, str | os.PathLike) and os.path.abspath(view) for view in views]  # noqa: PTH100
+        names = [Path(p).stem if p else f"layer {number}" for number, p in enumerate(paths)]
+        if len(set(filter(None, paths))) == sum(map(bool, paths)):  # no file is there twice
+            names = tell_apart(names, paths)
     if not views:
         raise InputError(f"the {which} model has no layers; give at least one")
     twice = sorted({name for name in names if names.count(name) > 1})

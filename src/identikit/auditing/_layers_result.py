@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from identikit import _files
 from identikit._linalg import Array
+from identikit._result import Result
 from identikit.auditing._result import _plain
 from identikit.similarity import Scored, calibrate
 
@@ -33,8 +31,8 @@ class Match:
     p: float
 
 
-@dataclass(frozen=True, eq=False)
-class Layers:
+@dataclass(frozen=True, eq=False, repr=False)
+class Layers(Result):
     """Layers of two models, every pair by one measure; true if the best match is beyond chance.
 
     Attributes
@@ -135,10 +133,6 @@ class Layers:
             f"{best.b!r}: {best.value:.3f}, calibrated {best.calibrated:.3f})"
         )
 
-    def _repr_html_(self) -> str:
-        html: str = self.table.round(3).to_html(index=False)
-        return html
-
     def to_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document."""
         matches = {"a": self.best_of_a, "b": self.best_of_b}
@@ -160,17 +154,3 @@ class Layers:
             ],
             "settings": {"folds": self.folds, "seed": self.seed},
         }
-
-    def to_json(self) -> str:
-        """The document of `to_dict` as text; strict JSON, so absent values are null."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON document, atomically."""
-        _files.write_text(path, self.to_json())
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the one-page HTML report, atomically."""
-        from identikit.report._layers import layers_html
-
-        _files.write_text(path, layers_html(self))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit import _files
+from identikit._result import Result
 from identikit.auditing._result import Pair
 from identikit.family import Distances, Divergences, Diversity, Gauge, UpTo
 
@@ -68,8 +66,8 @@ class ModelReport:
         }
 
 
-@dataclass(frozen=True)
-class ModelPair:
+@dataclass(frozen=True, repr=False)
+class ModelPair(Result):
     """All that is said of two models.
 
     `embedding` is the audit of f against f', each projected on what its distribution identifies.
@@ -90,6 +88,11 @@ class ModelPair:
     notes: tuple[str, ...]
     log_odds: NDArray[np.float64]
     up_to: UpTo | None = None
+
+    def __repr__(self) -> str:
+        found = self.gauge
+        numbers = f"logit gap {found.logit_gap:.3g}, κ {found.kappa:.3g}"
+        return f"ModelPair({self.a!r}, {self.b!r}: {self.finding}, {numbers})"
 
     @property
     def same(self) -> bool:
@@ -130,8 +133,8 @@ class ModelPair:
         }
 
 
-@dataclass(frozen=True)
-class ModelsAudit:
+@dataclass(frozen=True, repr=False)
+class ModelsAudit(Result):
     """The result of `audit_models`: the models, every pair, and the worst of the pairs."""
 
     version: str
@@ -140,6 +143,13 @@ class ModelsAudit:
     tolerance: float
     seed: int
     folds: int
+
+    def __repr__(self) -> str:
+        first = self.models[0]
+        return (
+            f"ModelsAudit({len(self.models)} models, {first.n:,} inputs, {first.K:,} labels; "
+            f"worst {self.worst!r})"
+        )
 
     @property
     def worst(self) -> ModelPair:
@@ -171,20 +181,6 @@ class ModelsAudit:
             },
             "settings": {"tolerance": self.tolerance, "seed": self.seed, "folds": self.folds},
         }
-
-    def to_json(self) -> str:
-        """The document of `to_dict` as text; strict JSON, so absent values are null."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON document, atomically."""
-        _files.write_text(path, self.to_json())
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the one-page HTML report, atomically."""
-        from identikit.report._models_html import models_html
-
-        _files.write_text(path, models_html(self))
 
 
 def _up_to_dict(found: UpTo) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit import _files
+from identikit._result import Result
+from identikit.alignment import GROUPS, counts_as
+from identikit.errors import InputError
 from identikit.similarity import Scored
 
 if TYPE_CHECKING:
@@ -149,8 +151,8 @@ class View:
     lost: float | None = None
 
 
-@dataclass(frozen=True)
-class Pair:
+@dataclass(frozen=True, repr=False)
+class Pair(Result):
     """All that an audit says of two views.
 
     `candidates` are the rungs that the data do not tell apart, `group` among them; there is just
@@ -185,18 +187,71 @@ class Pair:
     blocked: Rung | None = None
     order_only: bool = False
 
-    def exceeds(self, limit: float) -> bool:
+    def __repr__(self) -> str:
+        low, high = self.interval
+        group = " or ".join(self.candidates)
+        return (
+            f"Pair({self.a!r}, {self.b!r}: {group}, error {self.error:.3g} [{low:.3g}, {high:.3g}])"
+        )
+
+    def error_of(self, *, strict: bool = False, source: str | None = None) -> float:
+        """The error that a limit is held against.
+
+        Parameters
+        ----------
+        strict : bool
+            The upper end of its interval instead.
+        source : str, optional
+            The view that is mapped to the other; without it, the worse direction.
+        """
+        rungs = [rung for rung in (*self.ladder, self.blocked) if rung is not None]
+        own = [rung for rung in rungs if rung is self.blocked or rung.group == self.group]
+        if source is None or not own:
+            return self.interval[1] if strict else self.error
+        if source not in (self.a, self.b):
+            raise InputError(f"there is no view {source!r} here; expected {self.a!r} or {self.b!r}")
+        if source == self.a:
+            return max(r.forward_interval[1] for r in own) if strict else own[0].forward
+        return max(r.backward_interval[1] for r in own) if strict else own[0].backward
+
+    def exceeds(self, limit: float, *, strict: bool = False, source: str | None = None) -> bool:
         """Whether a pair is worse than an error allows: with all rows, or without a few.
 
         A pair that no map relates always is, and so is one of which only a few rows say anything.
+
+        Parameters
+        ----------
+        limit : float
+            The largest error.
+        strict, source
+            As of `error_of`.
         """
         few = self.influence
-        said = [(self.group, self.error)]
+        said = [(self.group, self.error_of(strict=strict, source=source))]
         if few is not None:
             if few.error_without is None or few.group_without is None:
                 return True
             said.append((few.group_without, few.error_without))
         return any(group in ("unrelated", "related") or not error <= limit for group, error in said)
+
+    def meets(self, rung: str, *, without_few: bool = True) -> bool:
+        """Whether the views are the same up to a rung, or up to a stricter one.
+
+        Of rungs that the rows do not tell apart, all must be. A scale per axis (monomial) is no
+        rotation; a shift is not held against a linear map. How large the error is, is not asked.
+
+        Parameters
+        ----------
+        rung : str
+            Of the ladder.
+        without_few : bool
+            Whether a few rows that decide must leave it so if they are left out.
+        """
+        if rung not in GROUPS:
+            raise InputError(f"there is no rung {rung!r}; expected one of {', '.join(GROUPS)}")
+        few = self.influence if without_few else None
+        found = [*self.candidates, *([] if few is None else [few.group_without or "unrelated"])]
+        return all(counts_as(name, rung) for name in found)
 
     @property
     def warnings(self) -> list[str]:
@@ -263,8 +318,8 @@ class Settings:
     pairing: str = "paired by position"
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Result):
     """The result of `identikit.audit`: views, pairs, and the verdict on the worst pair."""
 
     version: str
@@ -273,6 +328,15 @@ class Audit:
     comparisons: tuple[Pair, ...]
     verdict: Verdict
     settings: Settings
+
+    def __repr__(self) -> str:
+        verdict, (low, high) = self.verdict, self.verdict.interval
+        within = "within" if verdict.within_tolerance else "above"
+        return (
+            f"Audit({len(self.views)} views, {self.rows:,} rows; worst pair {verdict.a!r}, "
+            f"{verdict.b!r}: {verdict.group}, error {verdict.error:.3g} [{low:.3g}, {high:.3g}], "
+            f"{within} {self.settings.tolerance:g})"
+        )
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
@@ -315,14 +379,6 @@ class Audit:
             "verdict": _plain(self.verdict),
             "settings": _plain(self.settings),
         }
-
-    def to_json(self) -> str:
-        """The document of `to_dict` as text; strict JSON, so absent values are null."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON document, atomically."""
-        _files.write_text(path, self.to_json())
 
     def report(self, path: str | os.PathLike[str], story: Sequence[str] = ()) -> None:
         """Write the one-page HTML report, atomically.

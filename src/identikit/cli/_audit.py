@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from identikit.cli import _options as options
-from identikit.cli._output import calm_warnings, deliver, exit_above, exit_failed
+from identikit.cli._gate import Direction, FailAbove, Gate, Require, Strict
+from identikit.cli._output import calm_warnings, deliver
 from identikit.cli._progress import progress_bar
 from identikit.errors import InputError
-
-if TYPE_CHECKING:
-    from identikit.auditing._result import Pair
 
 EXAMPLE = "identikit audit run1.npy run2.npy run3.npy --report audit.html --fail-above 0.1"
 
@@ -58,14 +56,10 @@ def command(
     tolerance: Annotated[
         float, typer.Option(help="The largest error that counts as the same.")
     ] = 0.1,
-    fail_above: Annotated[
-        float | None,
-        typer.Option(
-            metavar="ERROR",
-            help="Exit with 1 if a pair's error is larger, with all rows or without a few that "
-            "decide, or if a pair is unrelated.",
-        ),
-    ] = None,
+    fail_above: FailAbove = None,
+    require: Require = None,
+    strict: Strict = False,
+    direction: Direction = None,
     ica: Annotated[
         bool, typer.Option("--ica", help="Also match the axes that ICA finds in each view alone.")
     ] = False,
@@ -95,7 +89,7 @@ def command(
     from identikit.report import print_audit
 
     inputs = [*views, None if groups == DUPLICATES else groups, *(ids or ())]
-    options.check_limit(fail_above, "an error")
+    gate = Gate(fail_above, require, strict, direction)
     options.check_targets(output, report, inputs)
     if save_moments is not None:
         from identikit.moments import check_suffix
@@ -124,8 +118,9 @@ def command(
                 drop_nonfinite=drop_nonfinite,
                 progress=progress,
             )
+        judged = gate.pairs(found.audit)
         deliver(found, print_batches, output=output, report=report, json=json, quiet=quiet)
-        _judge(found.comparisons, fail_above, quiet)
+        gate.judge(*judged, quiet=quiet)
         return
     with (
         calm_warnings(quiet),
@@ -148,8 +143,9 @@ def command(
             resume=resume,
             progress=progress,
         )
+    judged = gate.pairs(result)
     deliver(result, print_audit, output=output, report=report, json=json, quiet=quiet)
-    _judge(result.comparisons, fail_above, quiet)
+    gate.judge(*judged, quiet=quiet)
 
 
 def _check_batches(
@@ -166,25 +162,3 @@ def _check_batches(
     wrong = next((name for name, value in alone.items() if value), None)
     if wrong is not None:
         raise InputError(f"{wrong} is for views, not for batches of one table (--by); leave it out")
-
-
-def _judge(pairs: Sequence[Pair], limit: float | None, quiet: bool) -> None:
-    """Exit with 1 if there are pairs above the limit, and say why."""
-    exceeding = [] if limit is None else [pair for pair in pairs if pair.exceeds(limit)]
-    if limit is None or not exceeding:
-        return
-    worst = max(exceeding, key=lambda pair: pair.error)
-    exit_above(limit, worst.error, "error", f"between {worst.a!r} and {worst.b!r}", quiet=quiet)
-    # The error is small, but that is not all there is to say.
-    few = worst.influence
-    if few is None:
-        words = f"{worst.a!r} and {worst.b!r} are unrelated, which is above any limit"
-    else:
-        without = few.error_without
-        words = (
-            f"the error between {worst.a!r} and {worst.b!r}, {worst.error:.3g}, is decided by "
-            f"{few.rows} of the rows; without {'it' if few.rows == 1 else 'them'} the error "
-            f"{'cannot be told' if without is None else f'is {without:.3g}'}, and {limit:g} is "
-            "the limit"
-        )
-    exit_failed(words, quiet=quiet)

@@ -134,34 +134,17 @@ def print_components(found: Components, console: Console) -> None:
     console : rich.console.Console
         Where to print.
     """
-    import numpy as np
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    from identikit.report._numbers import number, shorten
+    from identikit.report._components_table import TITLES, rows
+    from identikit.report._terminal import named_table, print_result
 
-    console.print(Text(found.summary(), style="bold"))
-    console.print()
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("run", max_width=40, no_wrap=True, overflow="ellipsis")
-    titles = ["components", "left out", "tied", "matched", "similarity", "chance", "pass", "unique"]
-    for title in titles:
-        table.add_column(title, justify="right", no_wrap=True)
-    for place, run in enumerate(found.runs):
-        there = found.index[:, place] >= 0
-        table.add_row(
-            Text(shorten(run.name, 40)),
-            *(f"{count:,}" for count in (run.atoms, len(run.excluded), sum(map(len, run.tied)))),
-            f"{run.matched:,}",
-            *(
-                number(float(np.mean(column[there, place])))
-                for column in (found.similarity, found.chance)
-            ),
-            f"{found.passes[there, place].mean():.1%}",
-            f"{run.unique:.1%}",
-        )
-    console.print(table)
+    names = [(run.name,) for run in found.runs]
+    spare = [(1, 2), (7,)]
+    table = named_table(
+        ("run",), names, TITLES, rows(found), right=range(8), width=console.width, spare=spare
+    )
+    print_result(console, found.summary(), table, [], "")
     console.print()
     for note in _notes(found):
         console.print(Text(note))

@@ -47,17 +47,21 @@ def command(
     from identikit.auditing._models import audit_models
     from identikit.family import SoftmaxModel
     from identikit.report._models_table import print_models
+    from identikit.sources import tell_apart
 
     options.check_limit(fail_above, "a logit gap")
     options.check_targets(output, report, [*models, groups])
     given = options.split_names(names)
     if given is not None and len(given) != len(models):
         raise InputError(f"expected {len(models)} names, one a model, got {given!r}")
+    if given is None:
+        paths = [Path(model).absolute() for model in models]
+        given = tell_apart([path.stem for path in paths], list(map(str, paths)))
     with progress_bar(quiet) as progress:
         loaded = []
         for place, path in enumerate(models):
             progress("reading", place, len(models))
-            loaded.append(SoftmaxModel.load(path, None if given is None else given[place]))
+            loaded.append(SoftmaxModel.load(path, given[place]))
         result = audit_models(
             loaded,
             tolerance=tolerance,

@@ -82,8 +82,10 @@ def print_near(result: NearIdentifiability, console: Console) -> None:
     from rich.text import Text
 
     from identikit.alignment._near_result import LARGEST
-    from identikit.report._numbers import shorten
+    from identikit.report._numbers import shortened
+    from identikit.report._terminal import print_table
 
+    shown = shortened((side.name for side in result.sides), 30)
     sample = f"; a sample of {result.used:,} of {result.rows:,} rows"
     both = (
         f"fitted and scored on the same {result.scored_on:,} rows"
@@ -92,15 +94,17 @@ def print_near(result: NearIdentifiability, console: Console) -> None:
     )
     text = f"Distances after the best map of each group, over the diameter; {both}"
     text += "." if result.used == result.rows else f"{sample}."
-    console.print(Text(text, style="bold"))
+    console.print(Text(result.summary(), style="bold"))
+    console.print()
+    console.print(Text(text))
     for way in result.directions:
         console.print()
         size = way.diameter
         exact = "" if size.exact else f", at most {size.upper:.3g}"
-        title = f"{shorten(way.source, 30)} → {shorten(way.target, 30)}, {way.coordinates} "
+        title = f"{shown[way.source]} → {shown[way.target]}, {way.coordinates} "
         title += f"coordinates (diameter {size.value:.3g}, of {size.quantile:.0%} of the pairs; "
         console.print(Text(f"{title}largest {size.max:.3g}{exact})"))
-        console.print(_table(way))
+        print_table(console, _table(way, console.width))
         console.print(Text(_gained(way)))
     console.print()
     for side in result.sides:
@@ -108,7 +112,7 @@ def print_near(result: NearIdentifiability, console: Console) -> None:
         others = ", ".join(f"{count} {why}" for why, count in side.why_not.items())
         console.print(
             Text(
-                f"ICA of {shorten(side.name, 30)}: {side.components} components with "
+                f"ICA of {shown[side.name]}: {side.components} components with "
                 f"{side.variance:.0%} of the variance, {state}, {side.identified} identified"
                 f"{f' (not: {others})' if others else ''}."
             )
@@ -116,25 +120,26 @@ def print_near(result: NearIdentifiability, console: Console) -> None:
     console.print(Text(f"! {LARGEST}"))
 
 
-def _table(way: Direction) -> Table:
-    from rich import box
-    from rich.table import Table
-
+def _table(way: Direction, width: int) -> Table:
     from identikit.report._numbers import number, with_interval
+    from identikit.report._terminal import named_table
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("group")
-    table.add_column("mean (95 %)")
-    for title in ("median", "95 %", "largest", "mean by chance", "ladder's error"):
-        table.add_column(title, justify="right")
+    rows = []
     for error in way.errors:
         mean, low, high = with_interval(error.mean, error.mean_interval)
-        table.add_row(
-            error.group,
-            mean if mean == high else f"{mean} ({low}–{high})",
-            *map(number, (error.median, error.q95, error.largest, error.chance, error.held_out)),
-        )
-    return table
+        others = (error.median, error.q95, error.largest, error.chance, error.held_out)
+        spread = mean if mean == high else f"{mean} ({low}–{high})"
+        rows.append([spread, *map(number, others)])
+    titles = ("mean (95 %)", "median", "95 %", "largest", "mean by\nchance", "ladder's\nerror")
+    return named_table(
+        ("group",),
+        [(error.group,) for error in way.errors],
+        titles,
+        rows,
+        right=range(1, 6),
+        width=width,
+        spare=[(1,), (2,), (3,)],
+    )
 
 
 def _gained(way: Direction) -> str:

@@ -1,18 +1,25 @@
-"""A progress bar on standard error, for work that takes longer than two seconds."""
+"""Progress on standard error: a bar on a terminal, a plain line now and then elsewhere."""
 
 from __future__ import annotations
 
 import signal
+import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Timer, current_thread, main_thread
+from contextlib import contextmanager, suppress
+from threading import Event, Thread, Timer, current_thread, main_thread
 from typing import Any
 
+#: Seconds before a terminal shows a bar.
 PATIENCE = 2.0
+#: Seconds between the lines that are written where there is no terminal.
+EVERY = 10.0
+
+Show = Callable[[str, int, int], None]
 
 
 @contextmanager
-def progress_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar(quiet: bool) -> Iterator[Show]:
     """Give a function to be called with (what is being done, done, of how many).
 
     It raises KeyboardInterrupt if Ctrl-C was pressed before and nobody has noticed.
@@ -26,7 +33,7 @@ def progress_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
         if quiet:
             yield lambda _stage, _done, _total: raise_missed()
             return
-        with _bar() as update:
+        with _bar() if sys.stderr.isatty() else _lines() as update:
 
             def show(stage: str, done: int, total: int) -> None:
                 raise_missed()
@@ -64,20 +71,18 @@ def _interrupts() -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def _bar() -> Iterator[Callable[[str, int, int], None]]:
+def _bar() -> Iterator[Show]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeElapsedColumn(),
-        console=console,
-        # A terminal is left clean; a log keeps one line that says how long it took.
-        transient=console.is_terminal,
+        console=Console(stderr=True),
+        transient=True,
     )
     task = bar.add_task("starting", total=None)
 
@@ -95,3 +100,31 @@ def _bar() -> Iterator[Callable[[str, int, int], None]]:
         timer.join()
         if bar.live.is_started:
             bar.stop()
+
+
+@contextmanager
+def _lines() -> Iterator[Show]:
+    """For logs: `progress: reading, 40 % after 20 s`."""
+    begin, over, stream = time.monotonic(), Event(), sys.stderr
+    now = ("starting", 0, 0)
+
+    def show(stage: str, done: int, total: int) -> None:
+        nonlocal now
+        now = (stage, done, total)
+
+    def write() -> None:
+        while not over.wait(EVERY):
+            stage, done, total = now
+            share = f", {done / total:.0%}".replace("%", " %") if total else ""
+            # A log that can no longer be written to must not cost the result.
+            with suppress(OSError, ValueError):
+                stream.write(f"progress: {stage}{share} after {time.monotonic() - begin:.0f} s\n")
+                stream.flush()
+
+    writer = Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield show
+    finally:
+        over.set()
+        writer.join()

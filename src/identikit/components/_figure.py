@@ -56,7 +56,8 @@ def _histogram(ax: Axes, found: Components) -> None:
     ax.set_title("Which components come back?")
     ax.set_xlabel(f"stability: mean similarity of its members\n{_numbers(found)}")
     ax.set_ylabel("components")
-    ax.legend(**BELOW)
+    # Below both lines of the label.
+    ax.legend(**BELOW | {"bbox_to_anchor": (0.5, -0.28)})
 
 
 def _numbers(found: Components) -> str:

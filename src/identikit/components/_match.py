@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ Progress = Callable[[str, int, int], None]
 
 
 def match_components(
-    runs: Sequence[object],
+    runs: Sequence[object] | Mapping[str, object],
     *,
     kind: str = "atoms",
     axis: str | None = None,
@@ -69,8 +69,9 @@ def match_components(
 
     Parameters
     ----------
-    runs : sequence
-        Two or more: arrays, tensors, data frames or paths (``"file.safetensors::decoder.weight"``).
+    runs : sequence or mapping
+        Two or more, in a list or by name: arrays, tensors, data frames or paths
+        (``"file.safetensors::decoder.weight"``).
         Atoms: dictionaries of any numbers of atoms with the same number of coordinates.
         Activations: the same rows × components of any number.
     kind : {"atoms", "activations"}

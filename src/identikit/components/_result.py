@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit import _files
 from identikit._linalg import Array
+from identikit._result import Result
 from identikit.components._strictest import NullReport
 from identikit.components._subspace import Subspace
 from identikit.components._vectors import Numbers
@@ -62,8 +60,8 @@ class Settings:
     seed: int
 
 
-@dataclass(frozen=True, eq=False)
-class Components:
+@dataclass(frozen=True, eq=False, repr=False)
+class Components(Result):
     """Components matched over all runs, the most stable first.
 
     Arrays are (components, runs), with −1 or NaN where a run has no member in a component; `table`
@@ -146,6 +144,14 @@ class Components:
     methods: tuple[str, ...]
     gap: float
     sweeps: int
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{run.name!r} ({run.atoms:,})" for run in self.runs[:3])
+        more = f", and {len(self.runs) - 3} more" if len(self.runs) > 3 else ""
+        return (
+            f"Components({sizes}{more}; {self.replicates.sum():,} in all runs, mean similarity "
+            f"{self.stability.mean():.3g}, chance {self.chance_level.mean():.3g})"
+        )
 
     def __len__(self) -> int:
         return len(self.index)
@@ -270,11 +276,3 @@ class Components:
             },
             "components": components,
         }
-
-    def to_json(self) -> str:
-        """The document of `to_dict` as text; strict JSON, so absent values are null."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON document, atomically."""
-        _files.write_text(path, self.to_json())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from identikit._linalg import Array, standard_deviations
 from identikit.components._vectors import CHUNK, Floats, Numbers, Vectors, held
 from identikit.errors import InputError
-from identikit.sources import Source, open_source
+from identikit.sources import Source, open_source, unpack
+from identikit.sources._open import name_apart
 
 #: Bytes of a block of activations in float64, and rows that it has at least: with fewer, adding up
 #: products takes longer than forming them.
@@ -59,13 +60,16 @@ class Run:
 
 
 def open_runs(
-    runs: Sequence[object], names: Sequence[str] | None, stack: ExitStack
+    runs: Sequence[object] | Mapping[str, object],
+    names: Sequence[str] | None,
+    stack: ExitStack,
 ) -> list[Source]:
     """Open two or more runs under names that differ; the stack closes them."""
     if isinstance(runs, str | os.PathLike) or hasattr(runs, "__array__"):
         raise InputError(
             f"expected a list of runs, got one {type(runs).__name__}; give two or more: [A, B]"
         )
+    runs, names = unpack(runs, names)
     runs = list(runs)
     if len(runs) < 2:
         raise InputError(f"got {len(runs)} run(s); components are matched between two or more")
@@ -76,12 +80,8 @@ def open_runs(
         name = None if isinstance(run, str | os.PathLike) else f"run{number}"
         source = open_source(run, name if names is None else names[number], number)
         stack.callback(source.close)
-        taken = {other.name for other in sources}
-        name, copy = source.name, 1
-        while source.name in taken:
-            copy += 1
-            source.name = f"{name} ({copy})"
         sources.append(source)
+    name_apart(sources, names)
     return sources
 
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from identikit.components._result import Components
 
+#: A similarity that hardly anybody would call another component.
+STRONG = 0.9
+
 
 def summary(found: Components) -> str:
     """How many components come back, how strongly, and against which chance; then the rest."""
@@ -21,21 +24,25 @@ def measure(found: Components) -> str:
 def _share(found: Components) -> str:
     interval, settings, good = found.fraction_interval, found.settings, found.replicates
     sure = "" if interval is None else f", 95 % interval {interval[0]:.1%} to {interval[1]:.1%}"
-    how = (
-        f"above chance at a false-discovery rate of {settings.fdr:g}"
-        if settings.threshold is None
-        else f"at a similarity of {settings.threshold:g} or more"
-    )
+    runs, what, low_bar = len(found.runs), measure(found), ""
+    if settings.threshold is None:
+        # Above chance is not "the same": two rotated views have units that correlate by 0.6.
+        says = f"{good.sum():,} components have a match above chance in all {runs} runs"
+        bar = f"Above chance is at a false-discovery rate of {settings.fdr:g}"
+        reach = int((found.stability[good] >= STRONG).sum())
+        low_bar = f" {bar}, a low bar: {reach:,} of them reach {STRONG:g}." if good.any() else ""
+        low_bar = low_bar or f" {bar}."
+    else:
+        says = f"{good.sum():,} components come back in all {runs} runs"
+        says += f", each member with a {what} of {settings.threshold:g} or more"
     strength = (
-        f", at a mean {measure(found)} of {found.stability[good].mean():.2f} where chance has "
+        f", at a mean {what} of {found.stability[good].mean():.2f} where chance has "
         f"{found.chance_level[good].mean():.2f}"
         if good.any()
         else ""
     )
-    return (
-        f"{good.sum():,} components come back in all {len(found.runs)} runs{strength}, each "
-        f"member {how}: {found.fraction:.1%} of what the smallest run has{sure}."
-    )
+    share = f"{found.fraction:.1%} of what the smallest run has{sure}"
+    return f"{says}{strength}: {share}.{low_bar}"
 
 
 def _pairs(found: Components) -> str:

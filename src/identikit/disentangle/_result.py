@@ -84,7 +84,7 @@ class Part:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Score:
     """A metric of codes against factors.
 
@@ -104,6 +104,14 @@ class Score:
     matrix: Array | None = None
     matrix_of: str | None = None
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            f"{part.name} {part.value:.3g}"
+            + ("" if part.chance is None else f" (chance {part.chance.mean:.3g})")
+            for part in self.parts
+        )
+        return f"Score({self.metric}: {parts}; {self.n:,} rows)"
 
     def __getitem__(self, name: str) -> Part:
         """The part of that name."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from identikit import _files
+from identikit._result import Result
 from identikit._version import __version__
 from identikit.disentangle._data import Data, prepare
 from identikit.disentangle._factor import Kinds
@@ -35,8 +33,8 @@ class FactorReport:
     rows: int
 
 
-@dataclass(frozen=True)
-class Disentanglement:
+@dataclass(frozen=True, repr=False)
+class Disentanglement(Result):
     """The result of `disentangle`.
 
     `scores` are the metrics by name, `absent` those that these data do not allow, with the reason.
@@ -53,6 +51,13 @@ class Disentanglement:
     excluded: tuple[Excluded, ...]
     preset: str | None
     seed: int
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name} {score.value:.3g}" for name, score in self.scores.items())
+        return (
+            f"Disentanglement({len(self.codes)} codes, {len(self.factors)} factors, "
+            f"{self.rows:,} rows; {values})"
+        )
 
     def __getitem__(self, name: str) -> Score:
         """The score of a metric."""
@@ -109,20 +114,6 @@ class Disentanglement:
             "excluded": [vars(each) for each in self.excluded],
             "settings": {"preset": self.preset, "seed": self.seed},
         }
-
-    def to_json(self) -> str:
-        """The document of `to_dict` as text; strict JSON, so absent values are null."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON document, atomically."""
-        _files.write_text(path, self.to_json())
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the one-page HTML report, atomically."""
-        from identikit.report._disentangle_html import disentangle_html
-
-        _files.write_text(path, disentangle_html(self))
 
 
 def _level(level: Level | None) -> dict[str, Any] | None:

@@ -71,11 +71,11 @@ def diversity(model: SoftmaxModel, seed: int = 0) -> Diversity:
             _condition(whitened[pivots]),
             _random_condition(whitened, needed, seed),
         )
-    inputs_rank = _inputs_rank(model)
+    inputs_rank, own_rank = _inputs_ranks(model)
     logits = singular_values(model.input_factor @ model.label_factor.T)
     complexity = {t: int(np.count_nonzero(logits > t * logits[0])) for t in TOLERANCES}
     components = 1 if model.candidates is None else _components(model)
-    reasons = _reasons(model, rank, inputs_rank, components)
+    reasons = _reasons(model, rank, inputs_rank, own_rank, components)
     return Diversity(
         ok=rank == needed and components == 1,
         rank=rank,
@@ -124,8 +124,8 @@ def _random_condition(whitened: Array, width: int, seed: int) -> float:
     return float(np.median([_condition(whitened[chosen]) for chosen in tuples]))
 
 
-def _inputs_rank(model: SoftmaxModel) -> int:
-    """Rank of [−log Z(x), f(x)] over inputs: twice as many as needed say it."""
+def _inputs_ranks(model: SoftmaxModel) -> tuple[int, int]:
+    """Ranks of [−log Z(x), f(x)] and of f(x) alone: twice as many inputs as needed say it."""
     step = max(1, model.n // (2 * (model.M + 1)))
     rows = []
     for start in range(0, model.n, 64 * step):
@@ -135,8 +135,11 @@ def _inputs_rank(model: SoftmaxModel) -> int:
         rows.append(np.column_stack([log_softmax(logits)[:, 0] - first, model.f[where]]))
     stacked = np.concatenate(rows).astype(np.float64)
     scale = np.maximum(np.linalg.norm(stacked, axis=0), 1e-300)
-    factor = triangle(stacked / scale)
-    return int(span(factor, len(stacked), model.eps_f).shape[1])
+    whole = stacked / scale
+    both, own = (
+        int(span(triangle(part), len(part), model.eps_f).shape[1]) for part in (whole, whole[:, 1:])
+    )
+    return both, own
 
 
 def _components(model: SoftmaxModel) -> int:
@@ -154,7 +157,9 @@ def _components(model: SoftmaxModel) -> int:
     return len(np.unique(labels[np.unique(model.candidates)]))
 
 
-def _reasons(model: SoftmaxModel, rank: int, inputs_rank: int, components: int) -> list[str]:
+def _reasons(
+    model: SoftmaxModel, rank: int, inputs_rank: int, own_rank: int, components: int
+) -> list[str]:
     reasons = []
     if model.K < model.M + 1:
         reasons.append(
@@ -166,7 +171,12 @@ def _reasons(model: SoftmaxModel, rank: int, inputs_rank: int, components: int) 
             f"the label embeddings span {rank} of {model.M} dimensions, so {model.M - rank} "
             "dimensions of f are free"
         )
-    if inputs_rank < model.M + 1:
+    if inputs_rank == own_rank + 1 == model.M <= model.n / 2:
+        reasons.append(
+            f"f lies in a hyperplane ({own_rank} of {model.M} dimensions), as after a final "
+            "LayerNorm, which is harmless: what g has across it moves no logit and is left out"
+        )
+    elif inputs_rank < model.M + 1:
         reasons.append(
             f"[log Z, f] spans {inputs_rank} of {model.M + 1} dimensions over the inputs, so g is "
             "not identified beyond its constant; more varied inputs are needed"

@@ -171,6 +171,9 @@ class SoftmaxModel:
             name,
         )
 
+    def __repr__(self) -> str:
+        return f"SoftmaxModel({self.name!r}: {self.n:,} inputs, {self.K:,} labels, width {self.M})"
+
     def slices(self) -> Iterator[slice]:
         """Inputs, as many at a time as a block of log-probabilities has room for."""
         step = max(1, BLOCK // (self.K if self.candidates is None else self.candidates.shape[1]))

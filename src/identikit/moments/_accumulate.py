@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from numpy.typing import ArrayLike
 
@@ -14,11 +14,11 @@ from identikit.moments._moments import Moments
 from identikit.moments._passes import read_moments
 from identikit.moments._scan import Progress
 from identikit.moments.engines import engine_for
-from identikit.sources import open_sources
+from identikit.sources import open_sources, unpack
 
 
 def accumulate(
-    views: Sequence[object],
+    views: Sequence[object] | Mapping[str, object],
     folds: int = 5,
     groups: ArrayLike | str | None = None,
     *,
@@ -39,9 +39,9 @@ def accumulate(
 
     Parameters
     ----------
-    views : sequence
-        Arrays (rows × columns), anything with ``__array__``, torch tensors, or paths;
-        ``"file.npz::name"`` names an array inside a file.
+    views : sequence or mapping
+        In a list or by name: arrays (rows × columns), anything with ``__array__``, torch tensors,
+        or paths; ``"file.npz::name"`` names an array inside a file.
     folds : int
         Number of folds the statistics are kept for.
     groups : array (rows,) or "duplicates", optional
@@ -86,7 +86,7 @@ def accumulate(
         raise InputError(f"sample is {sample}; give 0 rows or more")
     if block_rows is not None and block_rows < 1:
         raise InputError(f"block_rows is {block_rows}; give at least 1")
-    sources = open_sources(views, names)
+    sources = open_sources(*unpack(views, names))
     try:
         check_memory([source.width for source in sources], folds, memory)
         labels = groups

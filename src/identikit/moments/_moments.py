@@ -42,7 +42,7 @@ class Shard:
     digests: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Moments:
     """Count, mean and centred scatter of k stacked views, kept per fold; ``a + b`` merges two.
 
@@ -123,6 +123,10 @@ class Moments:
             for fold, part in enumerate(self.parts)
             if part.count and fold != without and only in (None, fold)
         ]
+
+    def __repr__(self) -> str:
+        views = ", ".join(f"{name!r} ({width})" for name, width in zip(self.names, self.widths))
+        return f"Moments({views}; {self.rows:,} rows in {self.folds} folds)"
 
     def n(self, without: int | None = None, only: int | None = None) -> int:
         """Number of rows."""

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 from identikit.auditing._batches_result import BatchAudit, Remains
 from identikit.report._numbers import number, shorten, with_interval
 from identikit.report._order import shared
-from identikit.report._terminal import pairs_table, print_result
+from identikit.report._terminal import named_table, print_result
 from identikit.report._words import GROUPS
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+#: Of the columns after the names of the batches.
+TITLES = ["controls", "group", "as is", "left (95 %)", "others", "as is", "left (95 %)", "noise"]
 
 _STYLES = {None: "yellow", False: "green", True: "red"}
 
 
 def sentences(result: BatchAudit) -> list[str]:
     """What remains between every two batches, a sentence or two each; the worst first."""
-    return [_sentence(each) for each in _worst_first(result)]
+    return [_sentence(each) for each in worst_first(result)]
 
 
 def story(result: BatchAudit) -> list[str]:
@@ -43,24 +46,15 @@ def print_batches(result: BatchAudit, console: Console) -> None:
     console : rich.console.Console
         Where to print.
     """
-    rows = _worst_first(result)
-    titles = [
-        "controls",
-        "group",
-        "as is",
-        "left (95 %)",
-        "others",
-        "as is",
-        "left (95 %)",
-        "noise",
-    ]
-    table = pairs_table(
+    rows = worst_first(result)
+    table = named_table(
+        ("a", "b"),
         [(each.a, each.b) for each in rows],
-        titles,
-        [_cells(each) for each in rows],
-        [_STYLES[each.beyond_noise] for each in rows],
+        TITLES,
+        [cells(each) for each in rows],
         right=(0, 2, 4, 5, 7),
         width=min(console.width, 100),
+        styles=[_STYLES[each.beyond_noise] for each in rows],
     )
     warnings = [(text, 1) for text in _skipped(result)]
     warnings += [(_few(each), 1) for each in rows if each.few]
@@ -68,7 +62,8 @@ def print_batches(result: BatchAudit, console: Console) -> None:
     print_result(console, _sentence(rows[0]), table, warnings, "warnings")
 
 
-def _worst_first(result: BatchAudit) -> list[Remains]:
+def worst_first(result: BatchAudit) -> list[Remains]:
+    """Pairs of batches, those of which most remains first."""
     return sorted(result.remains, key=lambda each: -(each.error or each.held_out))
 
 
@@ -102,7 +97,8 @@ def _sentence(each: Remains) -> str:
     return f"{words} Replicates alone would make {number(each.noise)}, and {verdict}."
 
 
-def _cells(each: Remains) -> list[str]:
+def cells(each: Remains) -> list[str]:
+    """What stands in the columns of `TITLES`."""
     left = "–"
     if each.error is not None and each.interval is not None:
         left = _ends(each.error, each.interval)

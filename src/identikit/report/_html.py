@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,8 +34,12 @@ def html(audit: Audit, story: Sequence[str] = ()) -> str:
         A headline and paragraphs to open with; the verdict's own sentence then comes last.
     """
     pairs = worst_first(audit)
+    # Over the range of the errors: from 1 on all are as bad, and below the tolerance as good.
+    top = min(1.0, max(audit.settings.tolerance, *(pair.error for pair in pairs)))
+    show = isolated(view.name for view in audit.views)
     return render(
         "audit.html.j2",
+        names=[view.name for view in audit.views],
         version=audit.version,
         audit=audit,
         settings=audit.settings,
@@ -44,10 +47,11 @@ def html(audit: Audit, story: Sequence[str] = ()) -> str:
         story=story[1:],
         standing=standing(audit.verdict),
         sentence=compose(
-            audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, isolated
+            audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, show
         ),
-        reductions=reductions(audit.views, isolated),
-        matrix=_matrix(audit, pairs),
+        reductions=reductions(audit.views, show),
+        matrix=_matrix(audit, pairs, top),
+        top=number(top, 2),
         cards=[_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
         pairs=pairs,
         numbers=_numbers(pairs),
@@ -58,14 +62,13 @@ def html(audit: Audit, story: Sequence[str] = ()) -> str:
     )
 
 
-def _matrix(audit: Audit, pairs: list[Pair]) -> list[list[dict[str, Any] | None]]:
+def _matrix(audit: Audit, pairs: list[Pair], top: float) -> list[list[dict[str, Any] | None]]:
     cells = {}
     for index, pair in enumerate(pairs):
         cell = {
             "error": with_interval(pair.error, pair.interval)[0],
             "group": pair.group,
-            # The root spreads the small errors, among which the verdict falls.
-            "shade": f"{math.sqrt(min(1.0, pair.error)):.2f}",
+            "shade": min(1.0, pair.error / top),
             "target": f"pair-{index}" if index < MAX_FIGURES else f"row-{index}",
         }
         cells[pair.a, pair.b] = cells[pair.b, pair.a] = cell

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from identikit.auditing._layers_result import Layers
-from identikit.report._numbers import number, shorten
+from identikit.report._numbers import number
 from identikit.report._page import render
+from identikit.report._terminal import named_table, print_result
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Columns of the terminal for a layer's name.
-ROOM = 28
+
+TITLES = ("value (95 %)", "chance", "calibrated", "corrected", "p")
 
 
 def print_layers(found: Layers, console: Console) -> None:
@@ -25,21 +26,18 @@ def print_layers(found: Layers, console: Console) -> None:
     console : rich.console.Console
         Where to print.
     """
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    console.print(Text(found.summary(), style="bold"))
-    console.print()
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for title in ("a", "best in b"):
-        table.add_column(title, max_width=ROOM, no_wrap=True, overflow="ellipsis")
-    for title in ("value (95 %)", "chance", "calibrated", "corrected", "p"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for line in _lines(found):
-        shown = (Text(shorten(name, ROOM)) for name in line["names"])
-        table.add_row(*shown, " ".join(line["value"]), *line["cells"])
-    console.print(table)
+    table = named_table(
+        ("a", "best in b"),
+        [line["names"] for line in lines(found)],
+        TITLES,
+        [(" ".join(line["value"]), *line["cells"]) for line in lines(found)],
+        right=range(5),
+        width=console.width,
+        spare=[(1,)],
+    )
+    print_result(console, found.summary(), table, [], "")
     console.print()
     console.print(
         Text(
@@ -64,7 +62,7 @@ def layers_html(found: Layers) -> str:
             else {
                 "value": number(scored.value),
                 "calibrated": number(scored.calibrated),
-                "shade": f"{scored.calibrated:.2f}",
+                "shade": scored.calibrated,
                 "best": best is not None and best.b == name,
             }
             for scored, name in zip(row, found.b)
@@ -74,21 +72,22 @@ def layers_html(found: Layers) -> str:
     beyond = "A match beyond chance" if found else "No match beyond chance"
     return render(
         "layers.html.j2",
+        names=(*found.a, *found.b),
         version=found.version,
         found=found,
         headline=f"{beyond}, by {found.measure.replace('_', ' ')}",
         summary=found.summary(),
         rows=list(zip(found.a, cells)),
-        lines=_lines(found),
+        lines=lines(found),
     )
 
 
-def _lines(found: Layers) -> list[dict[str, Any]]:
+def lines(found: Layers) -> list[dict[str, Any]]:
     """Of every layer of a: its best match in numbers; dashes if it has none."""
-    lines = []
+    listed: list[dict[str, Any]] = []
     for i, match in enumerate(found.best_of_a):
         if match is None:
-            lines.append(
+            listed.append(
                 {"names": (found.a[i], ""), "value": (number(None), ""), "cells": [""] * 4}
             )
             continue
@@ -97,5 +96,5 @@ def _lines(found: Layers) -> list[dict[str, Any]]:
         ends = "" if scored.interval is None else "({}–{})".format(*map(number, scored.interval))
         cells = [number(x) for x in (scored.chance, scored.calibrated, match.calibrated, match.p)]
         names, value = (found.a[i], match.b), (number(scored.value), ends)
-        lines.append({"names": names, "value": value, "cells": cells})
-    return lines
+        listed.append({"names": names, "value": value, "cells": cells})
+    return listed

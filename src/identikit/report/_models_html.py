@@ -53,10 +53,11 @@ def models_html(audit: ModelsAudit) -> str:
     pairs = worst_first(audit)
     return render(
         "models.html.j2",
+        names=[model.name for model in audit.models],
         version=audit.version,
         audit=audit,
         headline=_headline(audit),
-        sentence=lead(audit, isolated),
+        sentence=lead(audit, isolated(model.name for model in audit.models)),
         tone=TONES[SAME if audit.same else audit.worst.finding],
         pairs=[(pair, list(numbers(pair).items())) for pair in pairs],
         cards=[_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],

@@ -17,9 +17,9 @@ from identikit.auditing._models_result import (
     ModelsAudit,
 )
 from identikit.family._distances import Distances
-from identikit.report._numbers import shorten, small
+from identikit.report._numbers import shortened, small
 from identikit.report._order import shared
-from identikit.report._terminal import pairs_table, print_result
+from identikit.report._terminal import named_table, print_result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,6 +77,11 @@ def numbers(pair: ModelPair) -> dict[str, float | None]:
     }
 
 
+def row(pair: ModelPair) -> list[str]:
+    """What stands after the names of a pair."""
+    return [pair.finding, *map(small, numbers(pair).values()), pair.embedding.group]
+
+
 def models_table(audit: ModelsAudit, width: int = 100) -> Table:
     """One row a pair, the worst first; names are shortened so that `width` columns suffice.
 
@@ -89,16 +94,15 @@ def models_table(audit: ModelsAudit, width: int = 100) -> Table:
     """
     pairs = worst_first(audit)
     titles = ["finding", *numbers(pairs[0]), "f up to"]
-    return pairs_table(
+    return named_table(
+        ("a", "b"),
         [(pair.a, pair.b) for pair in pairs],
         titles,
-        [
-            [pair.finding, *map(small, numbers(pair).values()), pair.embedding.group]
-            for pair in pairs
-        ],
-        [STYLES[pair.finding] for pair in pairs],
+        [row(pair) for pair in pairs],
         right=range(1, len(titles) - 1),
         width=width,
+        styles=[STYLES[pair.finding] for pair in pairs],
+        spare=[(titles.index("d_LLV"), titles.index("d_fg")), (titles.index("TV"),)],
     )
 
 
@@ -112,6 +116,6 @@ def print_models(audit: ModelsAudit, console: Console) -> None:
     console : rich.console.Console
         Where to print.
     """
-    says = lead(audit, lambda name: shorten(name, 40))
+    says = lead(audit, shortened((model.name for model in audit.models), 40).__getitem__)
     notes = shared(pair.notes for pair in worst_first(audit))
     print_result(console, says, models_table(audit, min(console.width, 100)), notes, "notes")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache, partial
 from typing import Any
 
-from identikit.report._numbers import ABSENT, number, plain, shorten, small
+from identikit.report._numbers import ABSENT, number, plain, shorten, shortened, small
 
 
-def render(template: str, **values: Any) -> str:
+def render(template: str, names: Iterable[str] = (), **values: Any) -> str:
     """Fill a template that extends `page.html.j2`; every value is escaped.
 
     Parameters
     ----------
     template : str
         Its file name.
+    names : iterable of str
+        What is compared: shown short, these differ.
     **values
         What it shows; the page itself shows `headline` and `version`.
     """
@@ -26,7 +30,11 @@ def render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "plain": plain, "shorten": shorten, "small": small}
+    short = cache(partial(shortened, tuple(names)))
+    environment.filters |= {"number": number, "plain": plain, "small": small}
+    environment.filters["shorten"] = lambda text, width: (
+        short(width).get(text) or shorten(text, width)
+    )
     page = environment.get_template(template).render(absent=ABSENT, **values)
     # File names may hold bytes that are no text; they must not stop the report from being written.
     return page.encode("utf-8", "replace").decode("utf-8")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LADDER_TOP = 1.25
 
 
-def ladder(ax: Axes, pair: Pair, tolerance: float) -> None:
+def ladder(ax: Axes, pair: Pair, tolerance: float | None) -> None:
     """Held-out error of every rung with its interval; the chosen rung is ringed.
 
     Apart from the ladder, a square is the error after ICA, if there is one, and a bar its control.
@@ -41,7 +41,8 @@ def ladder(ax: Axes, pair: Pair, tolerance: float) -> None:
     inside = errors <= LADDER_TOP
     chosen = np.array([rung.group == pair.group for rung in pair.ladder])
     ax.axhline(1, color=PALETTE["muted"], lw=0.8, ls=(0, (1, 2)))
-    ax.axhline(tolerance, color=PALETTE["second"], lw=0.9, ls=(0, (4, 2)))
+    if tolerance is not None:
+        ax.axhline(tolerance, color=PALETTE["second"], lw=0.9, ls=(0, (4, 2)))
     ax.plot(at, shown, color=PALETTE["line"], lw=1, zorder=1)
     ax.vlines(at[inside], low[inside], high[inside], color=PALETTE["accent"], lw=1.6)
     ax.plot(at[inside], shown[inside], "o", ms=4, color=PALETTE["accent"])
@@ -59,7 +60,8 @@ def ladder(ax: Axes, pair: Pair, tolerance: float) -> None:
         places, labels = [*places, len(at) + 0.3], [*labels, "after ICA"]
         _after_ica(ax, pair.ica, places[-1])
     beside(ax, 1, "the mean", "muted")
-    beside(ax, tolerance, "tolerance", "second")
+    if tolerance is not None:
+        beside(ax, tolerance, "tolerance", "second")
     ax.set_title("How strict a map is enough?")
     ax.set_ylabel("held-out error")
     ax.set_xticks(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from identikit.report._style import PALETTE, STYLE
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.figure import Figure
 
 
@@ -48,6 +49,15 @@ def inline(figure: Figure, label: str, salt: str) -> str:
     for name, colour in PALETTE.items():
         text = text.replace(colour, f"var(--{name})")
     return re.sub(r"\s*\n\s*", "\n", text).strip()
+
+
+def sized(figure: Figure, label: str, salt: str) -> Markup:
+    """The same, no wider than it was drawn: a single panel must not fill a page."""
+    from markupsafe import Markup
+
+    width = f"{100 * figure.get_figwidth():.0f}px"
+    style = f'style="max-width: {width}; min-width: min(760px, {width})"'
+    return Markup(inline(figure, label, salt).replace("<svg", f"<svg {style}", 1))
 
 
 def _font(hit: re.Match[str]) -> str:

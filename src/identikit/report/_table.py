@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from identikit.auditing._result import Audit, Pair
-from identikit.report._numbers import number, plain, shorten, with_interval
+from identikit.report._numbers import number, plain, shortened, with_interval
 from identikit.report._order import shared, worst_first
-from identikit.report._terminal import pairs_table, print_result
+from identikit.report._terminal import named_table, print_result
 from identikit.report._words import reductions, sentence, standing
 from identikit.sources import BY_POSITION
 
@@ -29,20 +29,27 @@ def table(audit: Audit, width: int = 100) -> Table:
         Columns of the terminal.
     """
     pairs = worst_first(audit)
-    titles = ["group", "error (95 %)", f"≤ {audit.settings.tolerance:g}"]
     ica = any(pair.ica is not None for pair in pairs)
-    titles += ["after\nICA"] * ica + ["CCA", "held\nout", "chance", ""]
-    return pairs_table(
+    return named_table(
+        ("a", "b"),
         [(pair.a, pair.b) for pair in pairs],
-        titles,
-        [_cells(pair, ica) for pair in pairs],
-        [STYLES[standing(pair)] for pair in pairs],
+        titles(audit.settings.tolerance, ica),
+        [cells(pair, ica) for pair in pairs],
         right=range(3, 6 + ica),
         width=width,
+        styles=[STYLES[standing(pair)] for pair in pairs],
+        spare=[range(3 + ica, 6 + ica)],
     )
 
 
-def _cells(pair: Pair, ica: bool) -> list[str]:
+def titles(tolerance: float, ica: bool) -> list[str]:
+    """Of the columns after the names; `ica` if any pair has an error after ICA."""
+    found = ["group", "error (95 %)", f"≤ {tolerance:g}"]
+    return found + ["after\nICA"] * ica + ["CCA", "held\nout", "chance", ""]
+
+
+def cells(pair: Pair, ica: bool) -> list[str]:
+    """What stands in these columns."""
     error, low, high = with_interval(pair.error, pair.interval)
     after = number(None if pair.ica is None else pair.ica.rung.error)
     return [
@@ -68,7 +75,8 @@ def print_audit(audit: Audit, console: Console) -> None:
         Where to print.
     """
     says = sentence(audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance)
-    reduced = [(text, 1) for text in reductions(audit.views, lambda name: shorten(name, 40))]
+    show = shortened((view.name for view in audit.views), 40).__getitem__
+    reduced = [(text, 1) for text in reductions(audit.views, show)]
     warnings = [*reduced, *shared(pair.warnings for pair in audit.comparisons)]
     print_result(console, says, table(audit, min(console.width, 100)), warnings, "warnings")
     if audit.settings.pairing != BY_POSITION:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from identikit.auditing._result import Interval, Pair, Verdict, View
-from identikit.report._numbers import SMALLEST, shorten, with_interval
+from identikit.report._numbers import SMALLEST, shortened, with_interval
 
 UNRELATED = "unrelated"
 RELATED = "related"
@@ -90,7 +90,8 @@ def sentence(verdict: Verdict, rows: int, views: int, tolerance: float) -> str:
     tolerance : float
         The largest error that counts as the same.
     """
-    return compose(verdict, rows, views, tolerance, lambda name: shorten(name, 40))
+    show = shortened((verdict.a, verdict.b), 40).__getitem__
+    return compose(verdict, rows, views, tolerance, show)
 
 
 def compose(

@@ -35,15 +35,15 @@ def pair_figure(pair: Pair, tolerance: float) -> Figure:
     )
 
 
-def ladder_figure(pair: Pair, tolerance: float) -> Figure:
+def ladder_figure(pair: Pair, tolerance: float | None = None) -> Figure:
     """Held-out error of every rung with its 95 % interval; the chosen rung is filled.
 
     Parameters
     ----------
     pair : Pair
         The pair to draw.
-    tolerance : float
-        The largest error that counts as the same.
+    tolerance : float, optional
+        The largest error that counts as the same; a line if it is given.
     """
     return sheet([partial(ladder, pair=pair, tolerance=tolerance)])
 

@@ -18,8 +18,7 @@ from identikit.sources._frames import index_ids
 from identikit.sources._id_columns import column_ids, named_columns, without_columns
 from identikit.sources._ids import Ids, given_ids, id_keys
 from identikit.sources._joined import Places, joined_view
-from identikit.sources._open import _tell_apart as tell_apart
-from identikit.sources._open import open_source
+from identikit.sources._open import name_apart, open_source
 from identikit.sources._source import Source
 from identikit.sources._spill import SHARE, Buckets, Records, Sorter, write_header, writing
 
@@ -135,7 +134,7 @@ def paired(
         for number, view in enumerate(joined):
             source = open_source(view, None if names is None else names[number], number)
             sources.append(stack.enter_context(closing(source)))
-        tell_apart(sources)
+        name_apart(sources, names)
         columns = [
             given_ids(ids[number], source.name)
             if named is None

@@ -13,6 +13,7 @@ from identikit.sources._anndata import is_anndata, matrix_of
 from identikit.sources._array import ArraySource, as_array
 from identikit.sources._choice import NOT
 from identikit.sources._device import DeviceSource, lives_elsewhere
+from identikit.sources._names import tell_apart
 from identikit.sources._registry import FOLDER, kind_of, openers
 from identikit.sources._rows import file_label, open_binary
 from identikit.sources._source import Source
@@ -69,7 +70,8 @@ def open_sources(views: Sequence[object], names: Sequence[str] | None = None) ->
     views : sequence
         Each as `open_source` takes it.
     names : sequence of str, optional
-        One a view. Equal names, given or not, are told apart by " (2)", " (3)".
+        One a view. Equal names of different files are told apart by their folders, other equal
+        names by " (2)", " (3)".
 
     Examples
     --------
@@ -92,7 +94,7 @@ def open_sources(views: Sequence[object], names: Sequence[str] | None = None) ->
             source = open_source(view, name, position)
             stack.callback(source.close)
             sources.append(source)
-        _tell_apart(sources)
+        name_apart(sources, names)
         first = sources[0]
         for other in sources[1:]:
             if other.rows != first.rows:
@@ -148,11 +150,8 @@ def _open_path(view: str | os.PathLike[str], name: str | None, position: int) ->
     return source
 
 
-def _tell_apart(sources: Sequence[Source]) -> None:
-    taken: set[str] = set()
-    for source in sources:
-        name, copy = source.name, 1
-        while source.name in taken:
-            copy += 1
-            source.name = f"{name} ({copy})"
-        taken.add(source.name)
+def name_apart(sources: Sequence[Source], given: Sequence[str] | None) -> None:
+    """Make the names of views differ; those that were given are not taken for files' names."""
+    origins = [source.origin if given is None else None for source in sources]
+    for source, name in zip(sources, tell_apart([s.name for s in sources], origins)):
+        source.name = name

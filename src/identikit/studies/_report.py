@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from identikit._files import replacing, write_text
+from identikit.report._notebook import Shown
 from identikit.report._numbers import ABSENT, plain
 from identikit.report._page import render
 from identikit.report._style import STYLE
-from identikit.report._svg import inline
-from identikit.studies._study import INCONCLUSIVE, NOT, REPRODUCED, Interval
+from identikit.report._svg import sized
+from identikit.studies._study import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,9 +23,16 @@ if TYPE_CHECKING:
 # Rows of a table on the page; the files have them all.
 MAX_ROWS = 12
 FIGURE_LABEL = "The figure of this study; its numbers are in the tables of this page."
-STYLES = {REPRODUCED: "green", NOT: "red", INCONCLUSIVE: "yellow"}
+STYLES = {REPRODUCED: "green", NOT: "red", INCONCLUSIVE: "yellow", UNMEASURED: "dim"}
 # The page names a tone after each of the audit's three standings; a verdict borrows one.
-TONES = {REPRODUCED: "within-tolerance", NOT: "unrelated", INCONCLUSIVE: "above-tolerance"}
+TONES = {
+    REPRODUCED: "within-tolerance",
+    NOT: "unrelated",
+    INCONCLUSIVE: "above-tolerance",
+    UNMEASURED: "above-tolerance",
+}
+#: What else may become of a claim, the worst first.
+REST = (NOT, INCONCLUSIVE, UNMEASURED)
 
 
 def number(value: float, interval: Interval | None = None) -> str:
@@ -56,7 +64,7 @@ def headline(document: Mapping[str, Any]) -> str:
     verdicts = [claim["verdict"] for claim in document["claims"]]
     counts = {verdict: verdicts.count(verdict) for verdict in STYLES}
     head = f"{counts[REPRODUCED]} of {len(verdicts)} claims reproduced"
-    rest = [f"{counts[verdict]} {verdict}" for verdict in (NOT, INCONCLUSIVE) if counts[verdict]]
+    rest = [f"{counts[verdict]} {verdict}" for verdict in REST if counts[verdict]]
     return ", ".join([head, *rest])
 
 
@@ -91,11 +99,9 @@ def html(result: Result, figure: Figure) -> str:
     figure : Figure
         What the study drew.
     """
-    from markupsafe import Markup
-
     document = result.document
     verdicts = {claim["verdict"] for claim in document["claims"]}
-    worst = next((each for each in (NOT, INCONCLUSIVE) if each in verdicts), REPRODUCED)
+    worst = next((each for each in REST if each in verdicts), REPRODUCED)
     return render(
         "study.html.j2",
         version=result.version,
@@ -106,17 +112,26 @@ def html(result: Result, figure: Figure) -> str:
             {**claim, "tone": TONES[claim["verdict"]], "measured": measured(claim)}
             for claim in document["claims"]
         ],
-        svg=Markup(_sized(figure)),
+        svg=sized(figure, FIGURE_LABEL, "identikit"),
         tables=[_table(name, table) for name, table in result.tables.items()],
         duration=duration(document["units"]["seconds"]),
     )
 
 
-def _sized(figure: Figure) -> str:
-    """The figure as inline SVG, no wider than it was drawn: a single panel must not fill a page."""
-    width = f"{100 * figure.get_figwidth():.0f}px"
-    style = f'style="max-width: {width}; min-width: min(760px, {width})"'
-    return inline(figure, FIGURE_LABEL, "identikit").replace("<svg", f"<svg {style}", 1)
+def shown(result: Result) -> Shown:
+    """What a notebook shows: how it went, every claim, and the figure."""
+    document = result.document
+    return Shown(
+        document["title"],
+        f"{document['title']}: {headline(document)}. {document['paper']}",
+        ["claim", "published", "measured", "95 %", "verdict"],
+        [
+            [claim["says"], str(claim["published"]), *measured(claim), claim["verdict"]]
+            for claim in document["claims"]
+        ],
+        5,
+        result.figure,
+    )
 
 
 def _table(name: str, table: Any) -> dict[str, Any]:

@@ -11,21 +11,27 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from identikit import _result
+from identikit._files import write_text
 from identikit._version import __version__
-from identikit.errors import InputError
+from identikit.errors import InputError, naming_extras
 from identikit.moments.engines import engine_for
+from identikit.report._notebook import notebook_html
 from identikit.studies import _store as store
 from identikit.studies._data import Data
-from identikit.studies._report import write_report
+from identikit.studies._report import headline, html, shown, write_report
 from identikit.studies._settings import settings_of
 from identikit.studies._study import Finding, Settings, Study, Tables
 from identikit.studies._work import WORKING, Progress, Work
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-@dataclass(frozen=True)
-class Result:
+
+@dataclass(frozen=True, repr=False)
+class Result(_result.Result):
     """A study that has been run.
 
     Attributes
@@ -43,6 +49,28 @@ class Result:
     document: dict[str, Any]
     tables: Tables
     resumed: int = 0
+
+    def __repr__(self) -> str:
+        return f"Result({self.document['study']}, {self.document['preset']}: {self.summary()})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was asked and every claim with its finding."""
+        return self.document
+
+    def summary(self) -> str:
+        """How many claims were reproduced, and what became of the others."""
+        return headline(self.document)
+
+    def figure(self) -> Figure:
+        """The study's figure, drawn anew."""
+        return find(self.document["study"]).figure(self.tables, Settings(self.document["settings"]))
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write the page once more, atomically."""
+        write_text(path, html(self, self.figure()))
+
+    def _repr_html_(self) -> str:
+        return notebook_html(shown(self))
 
     @property
     def findings(self) -> dict[str, Finding]:
@@ -81,7 +109,8 @@ def find(name: str) -> Study:
     """
     if name not in names():
         raise InputError(f"there is no study {name!r}; there are {', '.join(names())}")
-    found: Study = import_module(f"identikit.studies.{name.replace('-', '_')}").STUDY
+    with naming_extras("This study"):
+        found: Study = import_module(f"identikit.studies.{name.replace('-', '_')}").STUDY
     return found
 
 
@@ -147,7 +176,10 @@ def run(
         "command": _command(study, preset, chosen, data, target),
     }
     store.open_folder(target, header)
-    with engine_for("pool" if engine is None else engine) as workers:
+    with (
+        naming_extras("This study"),
+        engine_for("pool" if engine is None else engine) as workers,
+    ):
         work = Work(target, chosen, source, header["digest"], progress, workers)
         tables = study.run(work)
     shutil.rmtree(target / WORKING, ignore_errors=True)

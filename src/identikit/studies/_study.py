@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 REPRODUCED = "reproduced"
 NOT = "not reproduced"
 INCONCLUSIVE = "inconclusive at this scale"
-VERDICTS = (REPRODUCED, NOT, INCONCLUSIVE)
+UNMEASURED = "not measured"
+VERDICTS = (REPRODUCED, NOT, INCONCLUSIVE, UNMEASURED)
 
 Interval = tuple[float, float]
 Tables = dict[str, "pd.DataFrame"]
@@ -183,7 +184,8 @@ def judge(
     """Whether the mean of the values lies from `low` to `high`, as far as their interval tells.
 
     Reproduced if the 95 % interval lies within, not reproduced if it lies outside, inconclusive if
-    it does neither, if there is only one value, or if a value is not finite.
+    it does neither, if there is only one value, or if a value is not finite; not measured if there
+    is no value, as of a setting that was left out.
 
     Parameters
     ----------
@@ -199,7 +201,9 @@ def judge(
     >>> judge([0.51, 0.52, 0.53], low=0.4).verdict, judge([0.51, 0.7], low=0.4).verdict
     ('reproduced', 'inconclusive at this scale')
     """
-    if not len(values) or not all(isfinite(value) for value in values):
+    if not len(values):
+        return Finding(None, None, UNMEASURED, comment)
+    if not all(isfinite(value) for value in values):
         return Finding(None, None, INCONCLUSIVE, comment)
     value, interval = mean_interval(values)
     if interval is None:

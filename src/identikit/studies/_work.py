@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from identikit.errors import InputError, MissingExtraError
+from identikit.errors import InputError, MissingExtraError, naming_extras
 from identikit.moments.engines import Engine, LostError, Pool, engine_for
 from identikit.studies._data import Data
 from identikit.studies._store import Record, read_unit, unit_path, write_unit
@@ -224,7 +224,8 @@ def _compute(call: _Call) -> _Failure | None:
     """Compute a unit and write its file, or say what went wrong."""
     start = time.perf_counter()
     try:
-        record = call.function(*call.args, **call.kwargs)
+        with naming_extras("This study"):
+            record = call.function(*call.args, **call.kwargs)
         if not isinstance(record, Record):
             raise InputError(f"it returned a {type(record).__name__}; expected a Record")
         write_unit(call.path, record, call.digest, time.perf_counter() - start)

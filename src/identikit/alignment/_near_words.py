@@ -1,0 +1,60 @@
+"""What near-identifiability has found, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from identikit.alignment._near_result import Direction, NearIdentifiability
+
+#: The share of the gap between a permutation and a rotation that ICA must close.
+MOST = 0.5
+
+
+def summary(found: NearIdentifiability) -> str:
+    """How far apart the views are after the maps that matter, and whether ICA finds shared axes.
+
+    In raw coordinates, and in the direction in which the best linear map leaves more.
+    """
+    raw = [way for way in found.directions if way.coordinates == "raw"]
+    worse = max(raw, key=lambda way: way.error("affine").mean)
+    return f"{_apart(worse)} {_axes(worse)}"
+
+
+def _apart(way: Direction) -> str:
+    best, known = way.error("affine"), {error.group: error for error in way.errors}
+    maps = {"permutation": "re-ordering and flipping axes", "rigid": "the best rotation"}
+    after = [f"{known[name].mean:.1%} after {what}" for name, what in maps.items() if name in known]
+    after.append(f"{best.mean:.1%} after the best affine map")
+    # Beyond chance only if not even the upper end of the interval reaches what shuffled rows score.
+    beyond = best.mean_interval[1] < best.chance
+    chance = f"where shuffled rows leave {best.chance:.1%}" + ("" if beyond else ", no less")
+    listed = ", ".join(after[:-1]) + f" and {after[-1]}"
+    first, _, rest = listed.partition(" ")
+    return (
+        f"From {way.source!r} to {way.target!r}, the mean distance between rows is {first} of the "
+        f"diameter {rest}, {chance}."
+    )
+
+
+def _axes(way: Direction) -> str:
+    gained = way.efficiency
+    if gained is None:
+        return "Between different widths there is no permutation to compare ICA with."
+    if gained.value is None or gained.interval is None:
+        return "A rotation gains nothing on re-ordering the axes, and leaves nothing to ICA."
+    low, high = gained.interval
+    closes = f"{gained.value:.0%} ({low:.0%} to {high:.0%})"
+    controls = [gained.random_rotation, gained.different_rows]
+    turned, apart = (0.0 if value is None else value for value in controls)
+    says = (
+        f"ICA of each view alone closes {closes} of the gap between re-ordered axes and a rotation"
+    )
+    if low <= max(0.0, turned):
+        return f"{says}, no more than a random rotation may: it finds no shared axes."
+    if apart < MOST:
+        return (
+            f"{says}, but {apart:.0%} with axes from different rows: not all of its axes are "
+            "those of the views, and not of this sample."
+        )
+    return f"{says}, and {apart:.0%} with axes from different rows: the views share axes."
