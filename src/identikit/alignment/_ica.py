@@ -159,8 +159,12 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         view = moments.resolve(view)
         width = moments.widths[view]
         given = None if rows is None else _rows(rows, width, moments.names[view])
+        unit = moments.units[view]
+        if given is not None and unit:
+            given = np.ldexp(given.astype(np.float64), -unit)
         found = independent_components(moments, view, given, self.n_components, search)
-        self.mean_, self.components_, self.mixing_ = found.mean, found.unmixing, found.mixing
+        self.mean_, self.mixing_ = np.ldexp(found.mean, unit), np.ldexp(found.mixing, unit)
+        self.components_ = np.ldexp(found.unmixing, -unit)
         self.explained_variance_ratio_, self.skewness_ = found.variance, found.skewness
         self.gradient_, self.converged_ = found.gradient, found.converged
         self.n_iter_, self.n_rows_, self.n_samples_seen_ = found.passes, found.rows, moments.rows

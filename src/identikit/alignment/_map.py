@@ -95,7 +95,9 @@ class AlignmentMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             own_rows = pair_stats(moments, i, j)
             chosen = choose_strength(own_rows, shift=rungs[0].shift) if rungs[0].whitened else 0.0
         self.strength_: float | None = chosen
-        self.weights_, self.shift_ = best_map(rungs[0], moments, i, j, chosen)
+        self.weights_, self.shift_ = _in_own_units(
+            rungs[0], moments, i, j, *best_map(rungs[0], moments, i, j, chosen)
+        )
         own = own_error(rungs[0], moments, i, j, chosen and strength, held_out)
         self.held_out: float | None = held_out.error
         self.error: float | None = own.error
@@ -183,6 +185,8 @@ def best_map(
 ) -> tuple[Array, Array]:
     """The map y ≈ x W + b of a group that fits best, in the views' own coordinates.
 
+    Both views are in the units of the moments.
+
     Parameters
     ----------
     rung : Group
@@ -210,6 +214,27 @@ def best_map(
     if not rung.shift and stats.constant is not None:
         weights, shift = weights + np.outer(stats.constant, shift), np.zeros_like(shift)
     return np.ascontiguousarray(weights), shift
+
+
+def _in_own_units(
+    rung: Group, moments: Moments, i: int, j: int, weights: Array, shift: Array
+) -> tuple[Array, Array]:
+    """A map between the views themselves, from one in the units of the moments."""
+    source, target = moments.units[i], moments.units[j]
+    if source != target and rung.name in ("identity", "permutation", "rigid"):
+        raise InputError(
+            f"views {moments.names[i]!r} and {moments.names[j]!r} differ in size by more than "
+            f"1e100, and a map of the group {rung.name!r} keeps the scale; rescale one of them, or "
+            "ask for another group"
+        )
+    with np.errstate(over="ignore"):
+        weights, shift = np.ldexp(weights, target - source), np.ldexp(shift, target)
+    if not (np.isfinite(weights).all() and np.isfinite(shift).all()):
+        raise InputError(
+            f"the map from {moments.names[i]!r} to {moments.names[j]!r} has numbers too large for "
+            "float64; rescale one of the views"
+        )
+    return weights, shift
 
 
 def own_error(

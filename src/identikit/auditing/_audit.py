@@ -30,6 +30,8 @@ from identikit.moments import (
     assign_folds,
     duplicate_groups,
     finite_rows,
+    in_range,
+    in_units,
     load_moments,
     read_and_save,
     read_moments,
@@ -149,12 +151,17 @@ def audit(
         # Moments that are kept are of the views as they are.
         chosen = plan(widths, folds, dealt.rows, room, spans=save_moments is None)
         pairs = sum(len(tile.pairs) for tile in chosen.tiles)
-        found = Found(tolerance, dealt.grouped, pairs, AxesOfViews() if ica else None, progress)
-        run = _Run(sources, dealt, chosen, seed, sample, drop_nonfinite, workers, progress)
-        if save_moments is None:
-            run.into(found)
-        else:
-            run.saved_into(found, save_moments, resume)
+
+        def judged(views: Sequence[Source]) -> Found:
+            found = Found(tolerance, dealt.grouped, pairs, AxesOfViews() if ica else None, progress)
+            run = _Run(views, dealt, chosen, seed, sample, drop_nonfinite, workers, progress)
+            if save_moments is None:
+                run.into(found)
+            else:
+                run.saved_into(found, save_moments, resume)
+            return found
+
+        found = in_range(judged, sources)
         pairing = "paired by position" if matched is None else str(matched)
         return found.audit(tolerance, reading=chosen.says, pairing=pairing)
 
@@ -300,11 +307,12 @@ class _Run:
             progress=_reading(self.progress, 0, 1),
             engine=self.engine,
         )
-        (tile,), windows = self.chosen.tiles, read_windows(self.sources, moments)
-        dependent = found.add(moments, tile, windows=windows, sources=self.sources)
+        sources = in_units(self.sources, moments)
+        (tile,), windows = self.chosen.tiles, read_windows(sources, moments)
+        dependent = found.add(moments, tile, windows=windows, sources=sources)
         del moments
         if dependent:
-            self._again(found, self.sources, tile, dependent, 0)
+            self._again(found, sources, tile, dependent, 0)
 
 
 def _reading(progress: Progress | None, tile: int, tiles: int) -> Callable[[int, int], None] | None:

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.disentangle._factor import Factor, Kinds, check_scale, kinds_by_name, read_factor
+from identikit.disentangle._factor import (
+    Factor,
+    Kinds,
+    check_scale,
+    in_range,
+    kinds_by_name,
+    read_factor,
+)
 from identikit.disentangle._read import read_factors
 from identikit.disentangle._result import Excluded
 from identikit.errors import InputError
@@ -129,6 +136,7 @@ def prepare(
         for title, value, moves in zip(titles, values[0], varies)
         if not moves
     ]
+    values = in_range(values)
     for title, code in zip(titles, values.T):
         check_scale(code, f"code {title!r}")
     if not varies.any():
