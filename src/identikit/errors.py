@@ -5,11 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from identikit._text import plain
+
 __all__ = ["InputError", "MissingExtraError", "require"]
 
 
 class InputError(ValueError):
     """The input or the call is wrong; the message says what, where and what to do about it."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(plain(message))
 
 
 class MissingExtraError(ImportError):

@@ -120,8 +120,8 @@ def audit(
     >>> audit([X, X[:, ::-1] * 2]).verdict.group
     'monomial'
     """
-    if not tolerance >= 0:
-        raise InputError(f"the tolerance is {tolerance}; it must not be negative")
+    if not 0 <= tolerance < float("inf"):
+        raise InputError(f"the tolerance is {tolerance}; give a finite number, 0 or larger")
     moments = _moments_of(views)
     if moments is not None:
         of_rows: dict[str, object] = {"names": names, "groups": groups, "ids": ids}

@@ -123,8 +123,8 @@ def _check(models: Sequence[SoftmaxModel], tolerance: float) -> None:
         raise InputError(
             f"models are compared with each other: give at least two, not {len(models)}"
         )
-    if not tolerance >= 0:
-        raise InputError(f"the tolerance is {tolerance}; it must not be negative")
+    if not 0 <= tolerance < float("inf"):
+        raise InputError(f"the tolerance is {tolerance}; give a finite number, 0 or larger")
     for other in models[1:]:
         check_pair(models[0], other)
     if models[0].n < 2 * FOLDS:

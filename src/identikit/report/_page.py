@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from identikit.report._numbers import ABSENT, number, plain, shorten, small
+from identikit._text import fit_for_page, plain
+from identikit.report._numbers import ABSENT, number, shorten, small
 
 
 def render(template: str, **values: Any) -> str:
@@ -28,5 +29,5 @@ def render(template: str, **values: Any) -> str:
     )
     environment.filters |= {"number": number, "plain": plain, "shorten": shorten, "small": small}
     page = environment.get_template(template).render(absent=ABSENT, **values)
-    # File names may hold bytes that are no text; they must not stop the report from being written.
-    return page.encode("utf-8", "replace").decode("utf-8")
+    # Names may hold bytes that are no text, in figures too: no reason not to write the page.
+    return fit_for_page(page)

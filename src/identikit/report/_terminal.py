@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from identikit.report._numbers import plain, shorten
+from identikit._text import plain
+from identikit.report._numbers import shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
