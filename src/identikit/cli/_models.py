@@ -38,6 +38,7 @@ def command(
         typer.Option(metavar="GAP", help="Exit with 1 if any relative logit gap is larger."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the inputs that d_LLV chooses from.")] = 0,
+    memory: options.Memory = None,
     report: options.Report = None,
     output: options.Output = None,
     json: options.Json = False,
@@ -53,11 +54,13 @@ def command(
     given = options.split_names(names)
     if given is not None and len(given) != len(models):
         raise InputError(f"expected {len(models)} names, one a model, got {given!r}")
+    room = options.parse_size(memory)
     with progress_bar(quiet) as progress:
         loaded = []
         for place, path in enumerate(models):
             progress("reading", place, len(models))
-            loaded.append(SoftmaxModel.load(path, None if given is None else given[place]))
+            name = None if given is None else given[place]
+            loaded.append(SoftmaxModel.load(path, name, memory=room and room // len(models)))
         result = audit_models(
             loaded,
             tolerance=tolerance,

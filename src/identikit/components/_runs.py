@@ -16,6 +16,7 @@ from identikit.components._vectors import CHUNK, Floats, Numbers, Vectors, held
 from identikit.errors import InputError
 from identikit.sources import Source, open_source
 from identikit.sources._scaled import ScaledSource, unit_exponents
+from identikit.sources._whole import read_whole
 
 #: Bytes of a block of activations in float64, and rows that it has at least: with fewer, adding up
 #: products takes longer than forming them.
@@ -89,9 +90,9 @@ def open_runs(
     return sources
 
 
-def read_atoms(sources: Sequence[Source], axis: str, signed: bool) -> list[Run]:
+def read_atoms(sources: Sequence[Source], axis: str, signed: bool, memory: int) -> list[Run]:
     """Dictionaries, one atom a row or a column; all have the same number of coordinates."""
-    found = [_atoms(source, axis, signed) for source in sources]
+    found = [_atoms(source, axis, signed, memory) for source in sources]
     first = found[0]
     for other in found[1:]:
         if other.dims != first.dims:
@@ -106,8 +107,8 @@ def read_atoms(sources: Sequence[Source], axis: str, signed: bool) -> list[Run]:
     return found
 
 
-def _atoms(source: Source, axis: str, signed: bool) -> Run:
-    matrix = source.read(0, source.rows)
+def _atoms(source: Source, axis: str, signed: bool, memory: int) -> Run:
+    matrix = read_whole(source, memory)
     matrix = matrix if axis == "rows" else matrix.T
     units = np.empty(matrix.shape, np.float32)
     peaks = np.empty(len(matrix))

@@ -23,6 +23,7 @@ from identikit.disentangle._read import read_factors
 from identikit.disentangle._result import Excluded
 from identikit.errors import InputError
 from identikit.sources import open_source
+from identikit.sources._whole import read_whole
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def prepare(
 
 def _read_codes(codes: object) -> tuple[Array, float]:
     with closing(open_source(codes, "codes")) as source:
-        values = np.array(source.read(0, source.rows), dtype=np.float64)
+        values = np.array(read_whole(source), dtype=np.float64)
         eps = source.eps
     bad = ~np.isfinite(values).all(axis=1)
     if bad.any():
