@@ -231,7 +231,7 @@ def test_groups():
 
 def test_numbers_out_of_range():
     assert "at least 5 folds" in refused("audit", "a.npy", "b.npy", "--folds", "3")
-    assert "must not be negative" in refused("audit", "a.npy", "b.npy", "--tolerance", "-1")
+    assert "a finite number, 0 or larger" in refused("audit", "a.npy", "b.npy", "--tolerance", "-1")
     for limit in ("-0.1", "nan"):
         assert "--fail-above is" in refused("audit", "a.npy", "b.npy", "--fail-above", limit)
     for size in ("lots", "4XB", "IB"):

@@ -115,6 +115,8 @@ def near_identifiability(
             f"draws is {draws} and max_rows {max_rows}; give at least 1 draw and {2 * LEAST_ROWS} "
             "rows"
         )
+    if seed < 0:
+        raise InputError(f"the seed is {seed}; give a number that is 0 or larger")
     say = progress or (lambda _stage, _done, _total: None)
     moments = accumulate(
         [A, B],
