@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import identikit as ik
 from identikit.alignment import GROUPS, AlignmentMap, HeldOut, ladder, load_map
 from identikit.alignment._groups import join
+from identikit.alignment._map_file import _digest
 from identikit.errors import InputError
 from identikit.moments import assign_folds
 
@@ -372,7 +373,7 @@ def test_compose_needs_maps_that_follow_each_other() -> None:
 
 def test_wrong_width_is_refused() -> None:
     t = ik.align(*pair(p=4, q=3), names=["old", "new"])
-    with pytest.raises(InputError, match=r"rows of 'old' with 4 columns, .* shape \(2, 3\)"):
+    with pytest.raises(InputError, match=r"X has 3 features, .* expecting 4 .* those of 'old'"):
         t.transform(np.zeros((2, 3)))
     with pytest.raises(InputError, match=r"rows of 'new' with 3 columns, .* shape \(3,\)"):
         t.inverse_transform(np.zeros(3))
@@ -431,15 +432,20 @@ def test_files_that_are_no_maps_are_refused(tmp_path: Path) -> None:
 
 
 def write_map(path: Path, header: object, **arrays: Array) -> None:
-    save_file(arrays, path, metadata={"identikit": json.dumps(header)})
+    text = json.dumps(header)
+    digest = _digest(text, arrays) if len(arrays) == 2 else ""
+    save_file(arrays, path, metadata={"identikit": text, "digest": digest})
 
 
 HEADER = {
-    "format": "identikit-map-1",
+    "format": "identikit-map-2",
     "group": "rigid",
     "error": 0.1,
-    "source": {"name": "a", "width": 2},
-    "target": {"name": "b", "width": 2},
+    "interval": None,
+    "held_out": None,
+    "ridge": None,
+    "source": {"name": "a", "width": 2, "columns": None},
+    "target": {"name": "b", "width": 2, "columns": None},
 }
 
 
@@ -447,8 +453,8 @@ def test_damaged_maps_are_refused(tmp_path: Path) -> None:
     path, good = tmp_path / "map", {"weights": np.eye(2), "shift": np.zeros(2)}
     write_map(path, HEADER, **good)
     assert load_map(path).group == "rigid"
-    write_map(path, HEADER | {"format": "identikit-map-2"}, **good)
-    with pytest.raises(InputError, match="says 'identikit-map-2', expected 'identikit-map-1'"):
+    write_map(path, HEADER | {"format": "identikit-map-1"}, **good)
+    with pytest.raises(InputError, match="says 'identikit-map-1', expected 'identikit-map-2'"):
         load_map(path)
     write_map(path, HEADER, weights=np.eye(2))
     with pytest.raises(InputError, match="not a map written by this version"):
@@ -457,11 +463,52 @@ def test_damaged_maps_are_refused(tmp_path: Path) -> None:
         (HEADER | {"group": "unitary"}, good),
         (HEADER, good | {"shift": np.zeros(3)}),
         (HEADER, good | {"weights": np.zeros(2)}),
+        (HEADER | {"source": {"name": "a", "width": 3, "columns": None}}, good),
+        (HEADER | {"interval": [0.1]}, good),
+        (HEADER, good | {"weights": np.array([[1.0, np.nan], [0.0, 1.0]])}),
+        (HEADER, good | {"shift": np.array([0.0, np.inf])}),
     )
     for header, arrays in damaged:
         write_map(path, header, **arrays)
         with pytest.raises(InputError, match="is damaged: its arrays do not fit its header"):
             load_map(path)
+
+
+def test_maps_that_were_changed_are_refused(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Whatever byte is damaged: it is refused, or the map is what it was."""
+    path = tmp_path / "map"
+    fitted = ik.align(*planted("affine"))
+    fitted.save(path)
+    whole = path.read_bytes()
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for place in rng.integers(len(whole), size=rng.integers(1, 4)):
+            damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            again = load_map(path)
+        except InputError:
+            continue
+        assert np.array_equal(again.weights_, fitted.weights_)
+        assert np.array_equal(again.shift_, fitted.shift_)
+        assert (again.group, again.error, again.interval) == (
+            fitted.group,
+            fitted.error,
+            fitted.interval,
+        )
+    # A number in the middle of the weights, which safetensors itself does not look at.
+    place = whole.index(fitted.weights_.tobytes())
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    with pytest.raises(InputError, match="its bytes are not those that were written"):
+        load_map(path)
+
+
+def test_a_map_that_is_not_finite_is_not_saved(tmp_path: Path) -> None:
+    fitted = ik.align(*planted("affine"))
+    fitted.shift_ = np.full_like(fitted.shift_, np.nan)
+    with pytest.raises(InputError, match="cannot be saved: it has numbers that are not finite"):
+        fitted.save(tmp_path / "map")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("missing", ["group", "error", "source", "target"])

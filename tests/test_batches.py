@@ -66,7 +66,7 @@ def test_a_turned_plate_differs_by_a_rotation_and_nothing_else():
     assert only.error == pytest.approx(expected, rel=0.35)
     assert only.beyond_noise is False
     assert "such a map explains how the batches differ" in found.summary()
-    assert repr(found).startswith("<BatchAudit by plate: 1 pairs, rigid, error 0.0")
+    assert repr(found).startswith("BatchAudit(by 'plate', 1 pairs; worst rigid, error 0.0")
     assert list(found.table["a"]) == ["monday"]
 
 

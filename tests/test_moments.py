@@ -334,9 +334,10 @@ def test_nonfinite_rows_raise_or_are_dropped_from_all_views(rng):
         assert_equals_batch(moments, [X[keep], Y[keep]])
 
 
-def test_squares_that_overflow_raise(rng):
-    with pytest.raises(InputError, match="squares overflow; rescale the views"):
-        accumulate([rng.normal(size=(20, 2)) * 1e200])
+def test_squares_that_overflow_are_met_in_other_units(rng):
+    X = rng.normal(size=(20, 2))
+    moments = accumulate([X * 2.0**800])
+    assert_equals_batch(moments, [np.ldexp(X, 800 - moments.exponents[0])])
 
 
 @pytest.mark.parametrize("option", [{"block_rows": 0}, {"block_rows": -1}, {"sample": -1}])

@@ -363,7 +363,7 @@ def set_at(*path):
         (lambda _: "[]", "holds no moments: its header says 'None'"),
         (lambda _: "{", "damaged: its header is not JSON"),
         (lambda _: "[" * 100_000, "damaged: its header is not JSON"),
-        (set_at("number", 3), "format 3 of moments files, .* reads format 2: install a newer one"),
+        (set_at("number", 4), "format 4 of moments files, .* reads format 3: install a newer one"),
         (set_at("number", 0), "'number' cannot be '0'"),
         (set_at("number", "1"), "'number' cannot be '1'"),
         (lambda header: header.pop("views") and None, "'views' is missing"),

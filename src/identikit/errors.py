@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from identikit._text import plain
+
 __all__ = ["InputError", "MissingExtraError", "naming_extras", "require"]
 
 #: Modules that code imports as it runs, and the extra that installs each.
@@ -15,6 +17,9 @@ EXTRAS = {"torch": "torch", "transformers": "hf", "tokenizers": "hf", "pyarrow":
 
 class InputError(ValueError):
     """The input or the call is wrong; the message says what, where and what to do about it."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(plain(message))
 
 
 class MissingExtraError(ImportError):

@@ -10,7 +10,8 @@ from identikit.alignment._noise import Denoised
 if TYPE_CHECKING:
     from identikit.alignment._ica import ICA
     from identikit.alignment._ica_rung import ica_rung, view_axes
-    from identikit.alignment._map import AlignmentMap, align, load_map
+    from identikit.alignment._map import AlignmentMap, align
+    from identikit.alignment._map_file import load_map
     from identikit.alignment._near import near_identifiability
     from identikit.alignment._near_result import NearIdentifiability
 
@@ -21,7 +22,7 @@ _LATER = {
     "NearIdentifiability": "_near_result",
     "align": "_map",
     "ica_rung": "_ica_rung",
-    "load_map": "_map",
+    "load_map": "_map_file",
     "near_identifiability": "_near",
     "view_axes": "_ica_rung",
 }

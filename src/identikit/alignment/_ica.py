@@ -13,18 +13,18 @@ import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from identikit._linalg import Array
+from identikit.alignment._given import check_names, column_names, given_rows, is_in_memory
 from identikit.alignment._ica_core import Search, independent_components
 from identikit.alignment._ica_solver import Rows
-from identikit.alignment._map import AlignmentMap, _made
+from identikit.alignment._map import AlignmentMap, made_map
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
 from identikit.sources import open_source
-from identikit.sources._checks import numeric_eps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,8 +57,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     max_rows : int
         Rows that the axes are found on: all, or a uniform sample of so many. Mean and whitening are
         always of all rows.
-    seed : int
-        Of the random starts, the halves and the sample.
+    seed : int or None
+        Of the random starts, the halves and the sample; another one every time if there is none.
     solver : str
         Of the way from the halves' axes to those of all rows: "auto", or "picard" for python-picard
         (extra ``ica``).
@@ -103,7 +103,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         tol: float = 1e-6,
         max_iter: int = 500,
         max_rows: int = 100_000,
-        seed: int = 0,
+        seed: int | None = 0,
         solver: str = "auto",
     ) -> None:
         self.n_components = n_components
@@ -123,20 +123,19 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             As `accumulate` takes its views.
         y : ignored
         """
-        self._search()
-        if hasattr(X, "tocsr"):
-            raise InputError("X is sparse; ICA takes dense rows: give it X.toarray()")
+        search = self._search()
+        columns = column_names(X)
+        X = given_rows(X, "ICA") if is_in_memory(X) else X
         names = None if isinstance(X, str | os.PathLike) else ["X"]
         source = open_source(X, None if names is None else names[0])
         try:
             few = source.rows <= self.max_rows
             sample = 0 if few else self.max_rows
-            moments = accumulate([X], 1, names=names, seed=self.seed, sample=sample)
+            moments = accumulate([X], 1, names=names, seed=search.seed, sample=sample)
             rows = np.asarray(source.read(0, source.rows)) if few else None
         finally:
             source.close()
-        self.fit_moments(moments, 0, rows)
-        columns = _columns(X)
+        self._fit(moments, 0, rows, search)
         if columns is not None:
             self.feature_names_in_ = columns
         return self
@@ -155,12 +154,20 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         rows : array (n, d), optional
             Rows to find the axes on; the moments' own sample by default.
         """
-        search = self._search()
         view = moments.resolve(view)
+        given = None
+        if rows is not None:
+            given = given_rows(rows, "ICA", moments.widths[view], moments.names[view])
+        return self._fit(moments, view, given, self._search())
+
+    def _fit(self, moments: Moments, view: int, given: Rows | None, search: Search) -> ICA:
         width = moments.widths[view]
-        given = None if rows is None else _rows(rows, width, moments.names[view])
+        unit = moments.units[view]
+        if given is not None and unit:
+            given = np.ldexp(given.astype(np.float64), -unit)
         found = independent_components(moments, view, given, self.n_components, search)
-        self.mean_, self.components_, self.mixing_ = found.mean, found.unmixing, found.mixing
+        self.mean_, self.mixing_ = np.ldexp(found.mean, unit), np.ldexp(found.mixing, unit)
+        self.components_ = np.ldexp(found.unmixing, -unit)
         self.explained_variance_ratio_, self.skewness_ = found.variance, found.skewness
         self.gradient_, self.converged_ = found.gradient, found.converged
         self.n_iter_, self.n_rows_, self.n_samples_seen_ = found.passes, found.rows, moments.rows
@@ -180,7 +187,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     def _search(self) -> Search:
         if self.max_rows < 1:
             raise InputError(f"max_rows is {self.max_rows}; give at least 1")
-        return Search(self.restarts, self.tol, self.max_iter, self.seed, self.solver)
+        seed = self.seed
+        if seed is None:
+            seed = int(np.random.default_rng().integers(2**32))
+        return Search(self.restarts, self.tol, self.max_iter, seed, self.solver)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
@@ -192,20 +202,16 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
     def transform(self, X: ArrayLike) -> Array:
         """Rows of the view on the independent axes."""
         self._fitted()
-        columns, known = _columns(X), getattr(self, "feature_names_in_", None)
-        if columns is not None and known is not None and list(columns) != list(known):
-            raise InputError(
-                f"X has the columns {', '.join(columns)}, but ICA was fitted on "
-                f"{', '.join(known)}; give it these, in that order"
-            )
-        rows = _rows(X, self.n_features_in_, self.name_)
+        check_names(X, getattr(self, "feature_names_in_", None), "ICA")
+        rows = given_rows(X, "ICA", self.n_features_in_, self.name_)
         result: Array = np.subtract(rows, self.mean_, dtype=np.float64) @ self.components_.T
         return result
 
     def inverse_transform(self, S: ArrayLike) -> Array:
         """Rows on the independent axes in the view's space; exact if all of its rank was kept."""
         self._fitted()
-        result: Array = _rows(S, len(self.components_), self._target) @ self.mixing_ + self.mean_
+        rows = given_rows(S, "ICA", len(self.components_), self._target)
+        result: Array = rows @ self.mixing_ + self.mean_
         return result
 
     @property
@@ -213,13 +219,13 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         """`transform` as a map that the ladder's maps compose with and that can be saved."""
         self._fitted()
         shift = -self.mean_ @ self.components_.T
-        return _made("affine", self.components_.T.copy(), shift, self.name_, self._target)
+        return made_map("affine", self.components_.T.copy(), shift, self.name_, self._target)
 
     @property
     def inverse_map_(self) -> AlignmentMap:
         """`inverse_transform` as such a map."""
         self._fitted()
-        return _made("affine", self.mixing_, self.mean_, self._target, self.name_)
+        return made_map("affine", self.mixing_, self.mean_, self._target, self.name_)
 
     @property
     def _target(self) -> str:
@@ -232,29 +238,3 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
 
         self._fitted()
         return pd.DataFrame({**vars(self.axes_), "skewness": self.skewness_})
-
-
-def _columns(X: object) -> NDArray[np.object_] | None:
-    """The names of a data frame's columns, if all of them are text."""
-    names = list(getattr(X, "columns", ()))
-    named = names and all(isinstance(name, str) for name in names)
-    return np.array(names, dtype=object) if named else None
-
-
-def _rows(rows: ArrayLike, width: int, space: str) -> Rows:
-    """Real, finite rows of a width, or an error in words that scikit-learn's users know."""
-    array = np.asarray(rows)
-    numeric_eps(array.dtype, f"X, rows of {space!r},")
-    if array.ndim != 2:
-        raise InputError(
-            f"expected rows of {space!r} with {width} columns, got the shape {array.shape}. "
-            "Reshape your data: x.reshape(1, -1) makes one row of it"
-        )
-    if array.shape[1] != width:
-        raise InputError(
-            f"X has {array.shape[1]} features, but ICA is expecting {width} features as input, "
-            f"those of {space!r}"
-        )
-    if not np.isfinite(array).all():
-        raise InputError(f"X, rows of {space!r}, has NaN or infinity; drop or fill these rows")
-    return array

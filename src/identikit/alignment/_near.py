@@ -116,6 +116,8 @@ def near_identifiability(
             f"draws is {draws} and max_rows {max_rows}; give at least 1 draw and {2 * LEAST_ROWS} "
             "rows"
         )
+    if seed < 0:
+        raise InputError(f"the seed is {seed}; give a number that is 0 or larger")
     say = progress or (lambda _stage, _done, _total: None)
     views, names = ([A, B], names) if B is not None else unpack(A, names)
     if B is None and (not isinstance(A, Mapping) or len(A) != 2):
@@ -156,15 +158,18 @@ def near_identifiability(
             known = {group: both[way] for group, both in held_out.items()}
             errors = [beside(error, known.get(error.group)) for error in errors]
         largest = largest_distance(views.in_coordinates(name, 1 - way))
+        unit = moments.units[1 - way] if name == "raw" else 0
+        lengths = measured.diameter, largest.value, largest.upper
+        usual, most, upper = (_in_own_units(length, unit) for length in lengths)
         directions.append(
             Direction(
                 moments.names[way],
                 moments.names[1 - way],
                 name,
                 Diameter(
-                    measured.diameter,
-                    largest.value,
-                    largest.upper,
+                    usual,
+                    most,
+                    upper,
                     largest.exact,
                     used,
                     len(views.pairs[0]),
@@ -186,6 +191,12 @@ def near_identifiability(
         sides,
         tuple(directions),
     )
+
+
+def _in_own_units(length: float, exponent: int) -> float:
+    """A length in the view itself: the largest number there is, if it is larger than that."""
+    with np.errstate(over="ignore"):
+        return min(float(np.ldexp(length, exponent)), float(np.finfo(np.float64).max))
 
 
 def _side(ica: Components) -> Side:

@@ -10,8 +10,9 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.alignment._groups import Group, matching
 from identikit.alignment._ladder import applicable
-from identikit.alignment._map import best_map
+from identikit.alignment._map_fit import best_map
 from identikit.alignment._near_split import Split
+from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
 
 #: Of the scored rows, from the first view to the second and back.
@@ -90,7 +91,18 @@ def _after(rows: Sequence[Array], split: Split, groups: Sequence[Group]) -> dict
 
 
 def _fitted_on(rows: Sequence[Array], split: Split) -> Moments:
-    return accumulate([side[f] for side, f in zip(rows, split.fit)], folds=1, sample=0)
+    fitted_on = [side[f] for side, f in zip(rows, split.fit)]
+    return as_they_are(accumulate(fitted_on, folds=1, sample=0))
+
+
+def as_they_are(moments: Moments) -> Moments:
+    """Moments of some of the rows, or an error if these are far smaller than the others."""
+    if any(moments.exponents):
+        raise InputError(
+            "a few rows are so large that, beside them, the squares of all others vanish: leave "
+            "them out, or rescale them"
+        )
+    return moments
 
 
 def _lengths(gaps: Array) -> Array:

@@ -21,6 +21,7 @@ from identikit.alignment._near_distances import (
     Coordinates,
     after_groups,
     after_matching,
+    as_they_are,
 )
 from identikit.alignment._near_pairs import Ends, lengths_of, pairs_of, usual_distance
 from identikit.alignment._near_split import Parts, Split
@@ -161,7 +162,7 @@ class Views:
 
     def _moments(self, side: int, parts: Parts) -> Moments:
         rows = self.rows[side][parts.split.fit[side]]
-        return accumulate([rows], 1, names=[self.names[side]], sample=0)
+        return as_they_are(accumulate([rows], 1, names=[self.names[side]], sample=0))
 
     def _axes(self, count: int | None, seed: int) -> Axes:
         moments = [self._moments(side, self.parts) for side in (0, 1)]

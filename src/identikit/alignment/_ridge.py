@@ -35,7 +35,9 @@ def ridge(stats: PairStats, strength: float, *, shift: bool) -> tuple[Array, Arr
     """
     about = stats if shift else _about_zero(stats)
     values, axes = about.spectrum
-    weights: Array = (axes / (values + strength * values.mean())) @ (axes.T @ about.sxy)
+    with np.errstate(over="ignore"):  # a ridge beyond all numbers leaves the mean
+        penalty = values + strength * values.mean()
+    weights: Array = (axes / penalty) @ (axes.T @ about.sxy)
     return weights, stats.y_mean - stats.x_mean @ weights if shift else np.zeros(len(stats.y_mean))
 
 

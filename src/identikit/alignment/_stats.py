@@ -139,4 +139,8 @@ def _constant(m: Moments, view: int, fold: int | None, centre: Array, white: Arr
     mean = centre / scale
     outside = mean - span @ (span.T @ mean)
     size = float(outside @ outside)
-    return outside / (size * scale) if size > 1e-4 else None
+    if size <= 1e-4:
+        return None
+    with np.errstate(over="ignore"):  # beside rows that dwarf all others, these may be next to zero
+        constant: Array = outside / (size * scale)
+    return constant if np.isfinite(constant).all() else None

@@ -30,6 +30,8 @@ from identikit.moments import (
     assign_folds,
     duplicate_groups,
     finite_rows,
+    in_range,
+    in_units,
     load_moments,
     read_and_save,
     read_moments,
@@ -120,8 +122,8 @@ def audit(
     >>> audit([X, X[:, ::-1] * 2]).verdict.group
     'monomial'
     """
-    if not tolerance >= 0:
-        raise InputError(f"the tolerance is {tolerance}; it must not be negative")
+    if not 0 <= tolerance < float("inf"):
+        raise InputError(f"the tolerance is {tolerance}; give a finite number, 0 or larger")
     moments = _moments_of(views)
     if moments is not None:
         of_rows: dict[str, object] = {"names": names, "groups": groups, "ids": ids}
@@ -151,12 +153,17 @@ def audit(
         # Moments that are kept are of the views as they are.
         chosen = plan(widths, dealt.count, dealt.rows, room, spans=save_moments is None)
         pairs = sum(len(tile.pairs) for tile in chosen.tiles)
-        found = Found(tolerance, dealt.grouped, pairs, AxesOfViews() if ica else None, progress)
-        run = _Run(sources, dealt, chosen, seed, sample, drop_nonfinite, workers, progress)
-        if save_moments is None:
-            run.into(found)
-        else:
-            run.saved_into(found, save_moments, resume)
+
+        def judged(views: Sequence[Source]) -> Found:
+            found = Found(tolerance, dealt.grouped, pairs, AxesOfViews() if ica else None, progress)
+            run = _Run(views, dealt, chosen, seed, sample, drop_nonfinite, workers, progress)
+            if save_moments is None:
+                run.into(found)
+            else:
+                run.saved_into(found, save_moments, resume)
+            return found
+
+        found = in_range(judged, sources)
         pairing = BY_POSITION if matched is None else str(matched)
         return found.audit(tolerance, reading=chosen.says, pairing=pairing)
 
@@ -305,11 +312,12 @@ class _Run:
             progress=_reading(self.progress, 0, 1),
             engine=self.engine,
         )
-        (tile,), windows = self.chosen.tiles, read_windows(self.sources, moments)
-        dependent = found.add(moments, tile, windows=windows, sources=self.sources)
+        sources = in_units(self.sources, moments)
+        (tile,), windows = self.chosen.tiles, read_windows(sources, moments)
+        dependent = found.add(moments, tile, windows=windows, sources=sources)
         del moments
         if dependent:
-            self._again(found, self.sources, tile, dependent, 0)
+            self._again(found, sources, tile, dependent, 0)
 
 
 def _reading(progress: Progress | None, tile: int, tiles: int) -> Callable[[int, int], None] | None:

@@ -15,7 +15,7 @@ from identikit.auditing._found import Progress
 from identikit.auditing._layers_result import Layers, Match
 from identikit.errors import InputError
 from identikit.inference import Null, adjusted_r2, cca_chance_square, largest_by_chance
-from identikit.moments import Moments, assign_folds, finite_rows, read_moments, tiles
+from identikit.moments import Moments, assign_folds, finite_rows, in_range, read_moments, tiles
 from identikit.moments.engines import engine_for
 from identikit.similarity import (
     MEASURES,
@@ -100,12 +100,11 @@ def layers(
             if drop_nonfinite and len(passes) > 1:
                 dealt = dealt.only(finite_rows(sources))
             for tile in passes:
-                moments = read_moments(
+                moments = in_range(
+                    lambda some: read_moments(
+                        some, dealt, seed=seed, drop_nonfinite=drop_nonfinite, engine=workers
+                    ),
                     [sources[v] for v in tile.views],
-                    dealt,
-                    seed=seed,
-                    drop_nonfinite=drop_nonfinite,
-                    engine=workers,
                 )
                 for pair in tile.pairs:
                     table.add(moments, pair, (tile.views.index(pair[0]), tile.views.index(pair[1])))

@@ -20,13 +20,16 @@ from identikit.family import SoftmaxModel, diversity
 from identikit.family._distances import pair_distances
 from identikit.family._gauge import pair_gauge
 from identikit.family._pair import Pair, check_pair
+from identikit.family._reading import Stored
 from identikit.family._up_to import up_to
-from identikit.moments import SAMPLE, accumulate
+from identikit.moments import SAMPLE, accumulate, in_units
 from identikit.sources import open_sources
 
 FOLDS = 5
 #: Log-odds drawn in the report: an input and two labels each.
 POINTS = 300
+#: The power of two that no logit may reach: squares of squares must be numbers.
+LARGEST_LOGIT = 400
 
 
 def audit_models(
@@ -66,13 +69,14 @@ def audit_models(
     'same distribution'
     """
     _check(models, tolerance)
+    models = [_balanced(model) for model in models]
     found = [diversity(model, seed) for model in models]
     affine = any(model.bias is not None for model in models)
     views = [_projected(model, affine=affine) for model in models]
     moments = accumulate(
         views, FOLDS, groups, names=[model.name for model in models], seed=seed, sample=SAMPLE
     )
-    windows = read_windows(open_sources(views), moments)
+    windows = read_windows(in_units(open_sources(views), moments), moments)
     reports = tuple(
         ModelReport(name, model.n, model.K, model.M, model.bias is not None, each)
         for name, model, each in zip(moments.names, models, found)
@@ -119,8 +123,8 @@ def _check(models: Sequence[SoftmaxModel], tolerance: float) -> None:
         raise InputError(
             f"models are compared with each other: give at least two, not {len(models)}"
         )
-    if not tolerance >= 0:
-        raise InputError(f"the tolerance is {tolerance}; it must not be negative")
+    if not 0 <= tolerance < float("inf"):
+        raise InputError(f"the tolerance is {tolerance}; give a finite number, 0 or larger")
     for other in models[1:]:
         check_pair(models[0], other)
     if models[0].n < 2 * FOLDS:
@@ -128,6 +132,23 @@ def _check(models: Sequence[SoftmaxModel], tolerance: float) -> None:
             f"{FOLDS} folds of two inputs or more need at least {2 * FOLDS} inputs; the models "
             f"have {models[0].n}"
         )
+
+
+def _balanced(model: SoftmaxModel) -> SoftmaxModel:
+    """The same distribution with f over c and g times c, where squares of either need that."""
+    sizes = [int(np.frexp(np.abs(side).max())[1]) for side in (model.f, model.g)]
+    if sum(sizes) > LARGEST_LOGIT:
+        raise InputError(
+            f"model {model.name!r}: its logits f(x)ᵀg(y) are of the size "
+            f"1e{sum(sizes) * np.log10(2.0):.0f}, too large to compute with; check the scales of f "
+            "and g"
+        )
+    if max(map(abs, sizes)) <= LARGEST_LOGIT // 2 or model.table is not None:
+        return model
+    step = (sizes[0] - sizes[1]) // 2
+    f = Stored(np.ldexp(model.f.astype(np.float64), -step), model.eps_f)
+    g = Stored(np.ldexp(model.g.astype(np.float64), step), model.eps_g)
+    return SoftmaxModel(f, g, model.bias, model.candidates, model.name)
 
 
 def _projected(model: SoftmaxModel, *, affine: bool) -> Array:

@@ -14,11 +14,13 @@ import os
 import pkgutil
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from identikit._text import plain
 from identikit._version import __version__
 from identikit.errors import InputError, MissingExtraError
 
@@ -26,6 +28,9 @@ __all__ = ["app", "main"]
 
 WRONG_INPUT = 2
 INTERRUPTED = 130
+
+#: The environment variable that lets an unexpected error through as it is.
+TRACEBACK = "IDENTIKIT_TRACEBACK"
 
 
 class _Verbs(TyperGroup):
@@ -48,10 +53,22 @@ class _Verbs(TyperGroup):
             _stop("there is not enough memory for views of this size", WRONG_INPUT)
         except OSError as error:
             _stop(str(error), WRONG_INPUT)
+        except Exception as error:
+            # Typer's own ways to stop have an exit code, or are an abort.
+            if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
+                raise
+            if os.environ.get(TRACEBACK):
+                raise
+            # Whatever it is, it is not 1, which says that a limit was exceeded.
+            _stop(
+                f"this is a fault of identikit, please report it: {type(error).__name__}: {error} "
+                f"(set {TRACEBACK}=1 to see where it comes from)",
+                WRONG_INPUT,
+            )
 
 
 def _stop(sentence: str, code: int) -> None:
-    typer.echo(f"identikit: {sentence}", err=True)
+    typer.echo(f"identikit: {plain(sentence)}", err=True)
     raise typer.Exit(code)
 
 
@@ -105,6 +122,12 @@ _add_verbs()
 
 def main() -> None:
     """Run the command line: the console script `identikit`."""
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stdout is None:
+        # Before any file is opened: it would take the place of standard output.
+        typer.echo("identikit: standard output is closed, so there is no place to print", err=True)
+        sys.exit(WRONG_INPUT)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that knows no ≤ must not cost the user the result.
         if isinstance(stream, io.TextIOWrapper):

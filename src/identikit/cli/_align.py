@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from identikit._text import plain
 from identikit.cli import _options as options
 from identikit.cli._output import print_json
 from identikit.cli._progress import progress_bar
@@ -82,8 +83,9 @@ def command(
         return
     low, high = fitted.interval or (0.0, 0.0)
     typer.echo(
-        f"The best {fitted.group} map from {fitted.source_} ({widths[0]} columns) to "
-        f"{fitted.target_} ({widths[1]} columns)\nhas an error of {fitted.error:.3g} on new rows "
+        f"The best {fitted.group} map from {plain(fitted.source_)} ({widths[0]} columns) to "
+        f"{plain(fitted.target_)} ({widths[1]} columns)\nhas an error of "
+        f"{fitted.error:.3g} on new rows "
         f"(95% interval {low:.3g} to {high:.3g};\n0 is exact, 1 is no better than the mean). "
         f"Maps fitted without a fold of the rows: {fitted.held_out:.3g}."
     )
@@ -94,7 +96,7 @@ def command(
     if not quiet:
         table = "parquet" if ".parquet" in source else "npy"
         apply = shlex.join(["identikit", "apply", str(output), source, "-o", f"mapped.{table}"])
-        typer.echo(f"wrote {output}; to use it:\n  {apply}", err=True)
+        typer.echo(f"wrote {plain(output)}; to use it:\n  {plain(apply)}", err=True)
 
 
 def _check_suffix(output: Path) -> None:

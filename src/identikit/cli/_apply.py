@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from identikit._text import plain
 from identikit.cli import _options as options
 from identikit.cli._progress import progress_bar
 from identikit.errors import InputError
@@ -62,7 +63,7 @@ def command(
     if not quiet:
         if blank:
             typer.echo(f"{blank} rows with NaN or infinity came out as NaN", err=True)
-        typer.echo(f"wrote {output}: {source.rows} rows", err=True)
+        typer.echo(plain(f"wrote {output}: {source.rows} rows"), err=True)
 
 
 def _check_width(fitted: AlignmentMap, source: Source, inverse: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from identikit._text import plain
 from identikit.cli import _options as options
 from identikit.cli._progress import progress_bar
 from identikit.errors import InputError
@@ -99,7 +100,7 @@ def command(
         _draw(found, figure)
     for target in (output, figure):
         if target is not None and not quiet:
-            typer.echo(f"wrote {target}", err=True)
+            typer.echo(f"wrote {plain(target)}", err=True)
 
 
 def _check_targets(output: Path | None, figure: Path | None, runs: list[str]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from identikit._text import plain
 from identikit.cli import _options as options
 from identikit.cli._demo_data import BASELINE, CONTROL
 from identikit.cli._output import print_json
@@ -72,7 +73,7 @@ def command(
         output.print(Text("Try next:"), *NEXT, sep="\n  ", highlight=False)
     result.report(report, told)
     if not quiet:
-        typer.echo(f"wrote {report}: open it in a browser", err=True)
+        typer.echo(plain(f"wrote {report}: open it in a browser"), err=True)
 
 
 def _from_pixels(data: DemoViews, name: str) -> float:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from identikit._text import plain
 from identikit.cli import _options as options
 from identikit.cli._output import print_json
 from identikit.cli._progress import progress_bar
@@ -149,7 +150,7 @@ def _summary(manifest: dict[str, Any], output: Path) -> str:
     lines.append("  " + shlex.join([*audit, "--groups", f"{output}/groups.npy"]))
     if manifest["f"] is not None:
         lines.append("  " + shlex.join(["identikit", "models", str(output), "OTHER"]))
-    return "\n".join(lines)
+    return "\n".join(map(plain, lines))
 
 
 def _origin(manifest: dict[str, Any]) -> str:

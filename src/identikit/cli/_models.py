@@ -38,6 +38,7 @@ def command(
         typer.Option(metavar="GAP", help="Exit with 1 if any relative logit gap is larger."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the inputs that d_LLV chooses from.")] = 0,
+    memory: options.Memory = None,
     report: options.Report = None,
     output: options.Output = None,
     json: options.Json = False,
@@ -57,11 +58,14 @@ def command(
     if given is None:
         paths = [Path(model).absolute() for model in models]
         given = tell_apart([path.stem for path in paths], list(map(str, paths)))
+    room = options.parse_size(memory)
     with progress_bar(quiet) as progress:
         loaded = []
         for place, path in enumerate(models):
             progress("reading", place, len(models))
-            loaded.append(SoftmaxModel.load(path, given[place]))
+            loaded.append(
+                SoftmaxModel.load(path, given[place], memory=room and room // len(models))
+            )
         result = audit_models(
             loaded,
             tolerance=tolerance,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from identikit._text import plain
 from identikit.cli import _options as options
 from identikit.cli._output import print_json
 from identikit.cli._progress import progress_bar
@@ -126,7 +127,7 @@ def summary(moments: Moments, path: Path) -> dict[str, Any]:
 
 def in_words(moments: Moments) -> str:
     """The same in two lines."""
-    views = ", ".join(f"{n} ({w} columns)" for n, w in zip(moments.names, moments.widths))
+    views = ", ".join(f"{plain(n)} ({w} columns)" for n, w in zip(moments.names, moments.widths))
     left_out = f", {moments.dropped} rows left out" if moments.dropped else ""
     sample = len(moments.sample.keys)
     return (
@@ -138,4 +139,4 @@ def in_words(moments: Moments) -> str:
 def say_written(path: Path) -> None:
     """Say where the file is, and what it is good for."""
     audit = shlex.join(["identikit", "audit", str(path)])
-    typer.echo(f"wrote {path}; to use it:\n  {audit}", err=True)
+    typer.echo(f"wrote {plain(path)}; to use it:\n  {plain(audit)}", err=True)

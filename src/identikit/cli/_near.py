@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from identikit._text import plain
 from identikit.cli import _options as options
 from identikit.cli._progress import progress_bar
 
@@ -66,7 +67,7 @@ def command(
     if output is not None:
         result.save(output)
         if not quiet:
-            typer.echo(f"{'replaced' if there else 'wrote'} {output}", err=True)
+            typer.echo(f"{'replaced' if there else 'wrote'} {plain(output)}", err=True)
 
 
 def print_near(result: NearIdentifiability, console: Console) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from identikit._text import plain
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -217,9 +218,18 @@ def _same(path: Path, view: str) -> bool:
 
 def console() -> Console:
     """Standard output, at most 100 columns wide, and exactly that if it is no terminal."""
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
     class Output(Console):
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterator[Segment]:
+            """All that is printed passes here, colours apart from text: none of it is obeyed."""
+            for text, style, control in super().render(renderable, options):
+                shown = text if control else "\n".join(map(plain, text.split("\n")))
+                yield Segment(shown, style, control)
+
         def on_broken_pipe(self) -> None:
             raise  # Not rich's own exit with 1, which here means that --fail-above was exceeded.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import typer
 
+from identikit._text import plain
 from identikit.cli._options import console
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def deliver(
         result.report(report)
     if not quiet:
         for target in targets:
-            typer.echo(f"{'replaced' if target in there else 'wrote'} {target}", err=True)
+            typer.echo(f"{'replaced' if target in there else 'wrote'} {plain(target)}", err=True)
 
 
 def exit_above(limit: float | None, value: float, what: str, where: str, *, quiet: bool) -> None:
@@ -97,7 +98,7 @@ def exit_above(limit: float | None, value: float, what: str, where: str, *, quie
 def exit_failed(words: str, *, quiet: bool) -> None:
     """Exit with 1, and say why unless that is not wanted."""
     if not quiet:
-        typer.echo(f"identikit: {words}", err=True)
+        typer.echo(f"identikit: {plain(words)}", err=True)
     raise typer.Exit(EXCEEDED)
 
 
@@ -112,7 +113,7 @@ def calm_warnings(quiet: bool) -> Iterator[None]:
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         if not quiet:
-            typer.echo(f"identikit: {message}", err=True)
+            typer.echo(f"identikit: {plain(message)}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)

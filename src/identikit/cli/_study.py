@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from identikit._text import plain
 from identikit._version import __version__
 from identikit.cli import _options as options
 from identikit.cli._output import calm_warnings, print_json
@@ -131,7 +132,7 @@ def run(
         if result.resumed:
             count = result.document["units"]["count"]
             typer.echo(f"{result.resumed} of {count} units were there from before", err=True)
-        typer.echo(f"wrote {result.folder / 'report.html'}", err=True)
+        typer.echo(f"wrote {plain(result.folder / 'report.html')}", err=True)
 
 
 @app.command(epilog="Example: identikit study show nielsen-small-kl-smoke")

@@ -16,6 +16,8 @@ from identikit.components._vectors import CHUNK, Floats, Numbers, Vectors, held
 from identikit.errors import InputError
 from identikit.sources import Source, open_source, unpack
 from identikit.sources._open import name_apart
+from identikit.sources._scaled import ScaledSource, unit_exponents
+from identikit.sources._whole import read_whole
 
 #: Bytes of a block of activations in float64, and rows that it has at least: with fewer, adding up
 #: products takes longer than forming them.
@@ -26,6 +28,9 @@ TOGETHER = 64
 
 #: Vectors are tied if this many random coordinates of them agree to that much.
 PROJECTIONS, SAME = 4, 1e-5
+
+#: Below this, squares lose digits or vanish; above its inverse they overflow.
+LEAST = 2.0**-450
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +90,9 @@ def open_runs(
     return sources
 
 
-def read_atoms(sources: Sequence[Source], axis: str, signed: bool) -> list[Run]:
+def read_atoms(sources: Sequence[Source], axis: str, signed: bool, memory: int) -> list[Run]:
     """Dictionaries, one atom a row or a column; all have the same number of coordinates."""
-    found = [_atoms(source, axis, signed) for source in sources]
+    found = [_atoms(source, axis, signed, memory) for source in sources]
     first = found[0]
     for other in found[1:]:
         if other.dims != first.dims:
@@ -102,8 +107,8 @@ def read_atoms(sources: Sequence[Source], axis: str, signed: bool) -> list[Run]:
     return found
 
 
-def _atoms(source: Source, axis: str, signed: bool) -> Run:
-    matrix = source.read(0, source.rows)
+def _atoms(source: Source, axis: str, signed: bool, memory: int) -> Run:
+    matrix = read_whole(source, memory)
     matrix = matrix if axis == "rows" else matrix.T
     units = np.empty(matrix.shape, np.float32)
     peaks = np.empty(len(matrix))
@@ -206,7 +211,7 @@ def read_activations(
     small = 4 * first.rows * sum(source.width for source in sources) <= memory // 4
     runs, columns = [], []
     for source in sources:
-        mean, scale = _column_moments(source, step)
+        source, mean, scale = _standardised(source, step)
         used = _directed(source, scale > 0)
         found = Activations(source, mean, scale, used, step)
         if small:
@@ -216,6 +221,18 @@ def read_activations(
         runs.append(Run(source.name, source.width, source.rows, used, found.vectors(), tied))
         columns.append(found)
     return runs, columns
+
+
+def _standardised(source: Source, step: int) -> tuple[Source, Array, Array]:
+    """A run with the mean and the scale of its columns, over powers of two if squares need that."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, scale = _column_moments(source, step)
+    # The mean of a column that is not zero is hardly ever zero: no square is lost in it.
+    small = (scale < LEAST) & (np.abs(mean) < LEAST) & (mean != 0)
+    if not small.any() and (np.maximum(np.abs(mean), scale) < 1 / LEAST).all():  # which NaN is not
+        return source, mean, scale
+    source = ScaledSource(source, unit_exponents(source))
+    return source, *_column_moments(source, step)
 
 
 def _column_moments(source: Source, step: int) -> tuple[Array, Array]:

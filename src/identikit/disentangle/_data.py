@@ -11,11 +11,19 @@ from typing import Any
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.disentangle._factor import Factor, Kinds, check_scale, kinds_by_name, read_factor
+from identikit.disentangle._factor import (
+    Factor,
+    Kinds,
+    check_scale,
+    in_range,
+    kinds_by_name,
+    read_factor,
+)
 from identikit.disentangle._read import read_factors
 from identikit.disentangle._result import Excluded
 from identikit.errors import InputError
 from identikit.sources import open_source
+from identikit.sources._whole import read_whole
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,7 @@ def prepare(
         for title, value, moves in zip(titles, values[0], varies)
         if not moves
     ]
+    values = in_range(values)
     for title, code in zip(titles, values.T):
         check_scale(code, f"code {title!r}")
     if not varies.any():
@@ -145,7 +154,7 @@ def prepare(
 
 def _read_codes(codes: object) -> tuple[Array, float]:
     with closing(open_source(codes, "codes")) as source:
-        values = np.array(source.read(0, source.rows), dtype=np.float64)
+        values = np.array(read_whole(source), dtype=np.float64)
         eps = source.eps
     bad = ~np.isfinite(values).all(axis=1)
     if bad.any():

@@ -125,7 +125,7 @@ def read_factor(
             name,
             kind,
             np.flatnonzero(~missing) if gone else None,
-            numbers,
+            None if numbers is None else in_range(numbers),
             labels.astype(np.int64) if kind == DISCRETE else None,
             len(distinct) if kind == DISCRETE else 0,
         ),
@@ -135,14 +135,29 @@ def read_factor(
 
 def check_scale(values: Array, what: str) -> None:
     """Refuse numbers whose squares overflow or vanish."""
-    if not len(values):
-        return
-    largest, wide = float(np.abs(values).max()), float(np.ptp(values))
-    if largest > LARGE or 0 < wide < 1 / LARGE:
+    if _out_of_range(values):
+        largest, wide = float(np.abs(values).max()), float(np.ptp(values))
         raise InputError(
             f"{what} reaches {largest:.3g} and varies by {wide:.3g}; beyond {LARGE:g} or below "
             f"{1 / LARGE:g} squares lose their digits: give it another unit"
         )
+
+
+def in_range(values: Array) -> Array:
+    """The same numbers, over a power of two if their squares would overflow or vanish."""
+    if not _out_of_range(values):
+        return values
+    _, exponent = np.frexp(np.abs(values).max())
+    scaled: Array = np.ldexp(values, -int(exponent))
+    return scaled
+
+
+def _out_of_range(values: Array) -> bool:
+    if not values.size:
+        return False
+    with np.errstate(over="ignore"):
+        wide = np.ptp(values, axis=0)
+    return bool(np.abs(values).max() > LARGE or ((wide > 0) & (wide < 1 / LARGE)).any())
 
 
 def _values(
@@ -164,7 +179,7 @@ def _values(
                 f"factor {name!r} is infinite in {int(bad.sum())} rows, the first is row "
                 f"{int(rows[bad].min())}; give it a number, or leave it missing (NaN)"
             )
-        check_scale(numbers, f"factor {name!r}")
+        check_scale(in_range(numbers), f"factor {name!r}")
         return numbers, numbers
     if not all(isinstance(value, str) for value in there):
         raise InputError(

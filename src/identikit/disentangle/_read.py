@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
 from identikit.sources._array import as_array
 from identikit.sources._csv import read_frame
+from identikit.sources._npz import array_names
 from identikit.sources._open import split_member
 from identikit.sources._registry import kind_of
 from identikit.sources._rows import open_binary
+from identikit.sources._whole import read_array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +47,7 @@ def read_factors(factors: object, names: Sequence[str] | None) -> pd.DataFrame:
         found = _from_mapping(found)
     if isinstance(found, pd.DataFrame):
         return _chosen(found, names)
-    values = as_array(found, "the factors")
+    values = _native(as_array(found, "the factors"))
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or values.shape[1] == 0:
         raise InputError(f"the factors have shape {values.shape}; expected rows × factors")
@@ -73,13 +74,13 @@ def _from_path(path: str | os.PathLike[str]) -> object:
         raise InputError(
             f"{label} has the suffix {file.suffix!r}; expected one of {', '.join(SUFFIXES)}"
         )
+    if suffix == ".npy":
+        return read_array(file, member, label)
     if suffix == ".npz":
         return _from_npz(file, member, label)
     if member is not None:
         raise InputError(f"{label}: a {suffix} file has no arrays by name; leave out '::{member}'")
     try:
-        if suffix == ".npy":
-            return np.load(file, allow_pickle=False)
         if suffix == ".parquet":
             require("pyarrow", "io", "reading Parquet tables")
             return pd.read_parquet(file)
@@ -91,33 +92,24 @@ def _from_path(path: str | os.PathLike[str]) -> object:
 
 
 def _from_npz(file: Path, member: str | None, label: str) -> object:
-    try:
-        with np.load(file, allow_pickle=False) as archive:
-            inside = list(archive.files)
-            listed = ", ".join(map(repr, inside))
-            if member is not None and member not in inside:
-                raise InputError(f"{label} holds no array named {member!r}; it holds: {listed}")
-            if member is not None or len(inside) == 1:
-                return archive[inside[0] if member is None else member]
-            vectors = {}
-            for name in inside:
-                vectors[name] = archive[name]
-                if vectors[name].ndim != 1:
-                    raise InputError(
-                        f"{label} holds {len(inside)} arrays that are not all vectors; choose one "
-                        f"with path::name, of: {listed}"
-                    )
-            return vectors
-    except InputError:
-        raise
-    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
-        raise InputError(f"{label} cannot be read: {error}") from error
+    inside = array_names(file, label)
+    if member is not None or len(inside) < 2:
+        return read_array(file, member, label)
+    vectors = {name: read_array(file, name, label) for name in inside}
+    if any(vector.ndim != 1 for vector in vectors.values()):
+        raise InputError(
+            f"{label} holds {len(inside)} arrays that are not all vectors; choose one with "
+            f"path::name, of: {', '.join(map(repr, inside))}"
+        )
+    return vectors
 
 
 def _from_mapping(values: Mapping[Any, Any]) -> pd.DataFrame:
     import pandas as pd
 
-    columns = {str(name): as_array(value, f"factor {name!r}") for name, value in values.items()}
+    columns = {
+        str(name): _native(as_array(value, f"factor {name!r}")) for name, value in values.items()
+    }
     shapes = {name: column.shape for name, column in columns.items()}
     if not columns or any(len(shape) != 1 for shape in shapes.values()):
         raise InputError(f"expected one vector a factor, got shapes {shapes}")
@@ -131,6 +123,9 @@ def _chosen(frame: pd.DataFrame, names: Sequence[str] | None) -> pd.DataFrame:
     import pandas as pd
 
     frame = frame.reset_index(drop=True)
+    for place, kind in enumerate(frame.dtypes):
+        if isinstance(kind, np.dtype) and not kind.isnative:
+            frame.isetitem(place, _native(frame.iloc[:, place].to_numpy()))
     frame.columns = pd.Index([str(column) for column in frame.columns], dtype=object)
     if names is None:
         _distinct(list(frame.columns))
@@ -142,6 +137,11 @@ def _chosen(frame: pd.DataFrame, names: Sequence[str] | None) -> pd.DataFrame:
             f"{', '.join(map(repr, frame.columns))}"
         )
     return frame[_distinct(names)]
+
+
+def _native(values: NDArray[Any]) -> NDArray[Any]:
+    """The same values in the machine's own byte order, which pandas insists on."""
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

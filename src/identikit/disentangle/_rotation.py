@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from identikit._linalg import inverse_or_zero
 from identikit.disentangle import _linear as linear
 from identikit.disentangle._data import prepare
 from identikit.disentangle._factor import Kinds
@@ -109,7 +110,7 @@ def _fits(train: Sums, test: Sums, eps: float) -> tuple[Sums, Sums]:
     # Fewer codes than factors have fewer fits that are independent.
     by = linear.coefficients(train, eps) @ vectors[:, values > 1e-8 * values[-1]]
     values, vectors = np.linalg.eigh(train.mapped(by).cov_zz)
-    scale = 1 / np.sqrt(np.maximum(values, 1e-12 * values[:, -1:]))
+    scale = inverse_or_zero(np.sqrt(np.maximum(values, 1e-12 * values[:, -1:])))
     # Back to the axes before: so one rotation is the same in every fold.
     by = by @ (vectors * scale[:, None]) @ vectors.swapaxes(1, 2)
     return train.mapped(by), test.mapped(by)

@@ -48,7 +48,8 @@ def importances_of_trees(
         for fold, part in enumerate(folds(n)):
             if split:  # without some of the train and some of the test rows
                 rest = np.arange(n) % FOLDS != fold
-                found = fit(values, ~test & rest, test & rest)
+                left = test & rest  # of very few test rows, none
+                found = fit(values, ~test & rest, left if left.any() else test)
             else:
                 found = fit(values, ~inside(n, part), inside(n, part))
             without[fold, :, place], apart[fold, place] = found

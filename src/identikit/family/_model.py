@@ -145,16 +145,19 @@ class SoftmaxModel:
     impossible: NDArray[np.intp] = np.empty(0, dtype=np.intp)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], name: str | None = None) -> SoftmaxModel:
+    def load(
+        cls, path: str | os.PathLike[str], name: str | None = None, *, memory: int | None = None
+    ) -> SoftmaxModel:
         """Read a model from one ``.safetensors`` or ``.npz`` file, or from a folder.
 
         The file holds arrays named ``f`` and ``g`` (and maybe ``bias`` and ``candidates``), or one
         named ``log_prob``; a folder, as `identikit extract` writes it, has them as ``f.npy`` and so
-        on beside its ``manifest.json``.
+        on beside its ``manifest.json``. They are read at once: `memory` is the bytes that each of
+        them and the work on it may take, half of the machine's memory by default.
         """
         path = Path(path)
         name = path.stem if name is None else name
-        arrays = read_arrays(path)
+        arrays = read_arrays(path, memory)
         if "log_prob" in arrays and "f" not in arrays:
             return cls.from_log_prob(arrays["log_prob"], name)
         if "f" not in arrays or "g" not in arrays:

@@ -6,7 +6,6 @@ import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,8 @@ from safetensors import SafetensorError, safe_open
 from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.sources import open_source
+from identikit.sources._npz import array_names
+from identikit.sources._whole import read_array, read_whole
 
 MATRICES = {"f", "g", "candidates", "log_prob"}
 
@@ -36,30 +37,35 @@ def stored(value: object) -> Stored:
     return Stored(array, float(np.finfo(array.dtype if array.dtype.kind == "f" else float).eps))
 
 
-def _read(view: object) -> Stored:
+def _read(view: object, memory: int | None = None) -> Stored:
     with closing(open_source(view)) as source:
-        return Stored(source.read(0, source.rows), source.eps)
+        return Stored(read_whole(source, memory), source.eps)
 
 
-def read_arrays(path: Path) -> dict[str, Stored]:
-    """The arrays that a model is made of, by name, from a file or a folder."""
+def read_arrays(path: Path, memory: int | None = None) -> dict[str, Stored]:
+    """The arrays that a model is made of, by name, from a file or a folder.
+
+    Parameters
+    ----------
+    path : Path
+        The file or the folder.
+    memory : int, optional
+        Bytes that each array and the work on it may take; half of the machine's memory by default.
+    """
     if path.is_dir():
-        return _read_folder(path)
+        return _read_folder(path, memory)
     if path.suffix.lower() not in (".npz", ".safetensors"):
         raise InputError(f"{path} is no model: expected a .npz or .safetensors file with f and g")
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; check the path")
-    try:
-        names, bias = _names_and_bias(path)
-    except (OSError, ValueError, BadZipFile, SafetensorError) as error:
-        raise InputError(f"{path} cannot be read as a model: {error}") from error
+    names, bias = _names_and_bias(path)
     arrays = {}
-    for name in names & MATRICES:
-        arrays[name] = _read(f"{path}::{name}")
+    for name in sorted(names & MATRICES):
+        arrays[name] = _read(f"{path}::{name}", memory)
     return arrays if bias is None else arrays | {"bias": stored(bias)}
 
 
-def _read_folder(folder: Path) -> dict[str, Stored]:
+def _read_folder(folder: Path, memory: int | None) -> dict[str, Stored]:
     """The same from a folder of .npy files."""
     manifest = folder / "manifest.json"
     if not manifest.is_file():
@@ -70,15 +76,12 @@ def _read_folder(folder: Path) -> dict[str, Stored]:
     arrays = {}
     for name in MATRICES:
         if (folder / f"{name}.npy").is_file():
-            arrays[name] = _read(folder / f"{name}.npy")
+            arrays[name] = _read(folder / f"{name}.npy", memory)
     if "f" not in arrays and "log_prob" not in arrays:
         raise InputError(f"{folder} holds no model: {_why_not(manifest)}")
     bias = folder / "bias.npy"
     if bias.is_file():
-        try:
-            arrays["bias"] = stored(np.load(bias, allow_pickle=False))
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{bias} cannot be read as a bias: {error}") from error
+        arrays["bias"] = stored(read_array(bias, None, f"the bias ({bias})"))
     return arrays
 
 
@@ -95,8 +98,11 @@ def _why_not(manifest: Path) -> str:
 def _names_and_bias(path: Path) -> tuple[set[str], Array | None]:
     """The names in a file, and its one vector, which `sources` do not read."""
     if path.suffix.lower() == ".npz":
-        with np.load(path, allow_pickle=False) as file:
-            return set(file.files), file["bias"] if "bias" in file.files else None
-    with safe_open(path, framework="numpy") as file:
-        names = set(file.keys())
-        return names, file.get_tensor("bias") if "bias" in names else None
+        names = set(array_names(path, f"the model ({path})"))
+        return names, read_array(path, "bias", f"the bias ({path})") if "bias" in names else None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = set(file.keys())
+            return names, file.get_tensor("bias") if "bias" in names else None
+    except (OSError, ValueError, TypeError, SafetensorError) as error:
+        raise InputError(f"{path} cannot be read as a model: {error}") from error

@@ -12,6 +12,7 @@ from identikit.moments._merge import merge_moments
 from identikit.moments._moments import Moments, Shard
 from identikit.moments._passes import Keeper, Kept, finite_rows, read_moments
 from identikit.moments._resume import read_and_save
+from identikit.moments._sizes import in_range, in_units
 from identikit.moments._tiles import Tile, tiles
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
     "default_memory",
     "duplicate_groups",
     "finite_rows",
+    "in_range",
+    "in_units",
     "less_extremes",
     "load_moments",
     "merge_moments",

@@ -13,6 +13,7 @@ from identikit.moments._memory import check_memory
 from identikit.moments._moments import Moments
 from identikit.moments._passes import read_moments
 from identikit.moments._scan import Progress
+from identikit.moments._sizes import in_range
 from identikit.moments.engines import engine_for
 from identikit.sources import open_sources, unpack
 
@@ -98,16 +99,20 @@ def accumulate(
                 )
             labels = duplicate_groups(sources)
         with engine_for(engine) as workers:
-            return read_moments(
+            dealt = assign_folds(sources[0].rows, folds, labels, seed)
+            return in_range(
+                lambda views: read_moments(
+                    views,
+                    dealt,
+                    seed=seed,
+                    sample=sample,
+                    drop_nonfinite=drop_nonfinite,
+                    block_rows=block_rows,
+                    progress=progress,
+                    engine=workers,
+                    digest=digest,
+                ),
                 sources,
-                assign_folds(sources[0].rows, folds, labels, seed),
-                seed=seed,
-                sample=sample,
-                drop_nonfinite=drop_nonfinite,
-                block_rows=block_rows,
-                progress=progress,
-                engine=workers,
-                digest=digest,
             )
     finally:
         for source in sources:

@@ -169,6 +169,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, Moments]:
         header.seed,
         extremes,
         distinct,
+        header.exponents if any(header.exponents) else (),
     )
     reason = _unsound(moments)
     if reason:

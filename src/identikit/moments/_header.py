@@ -13,8 +13,12 @@ from identikit.errors import InputError
 from identikit.moments._folds import RULES
 from identikit.moments._moments import Moments, Shard
 
-#: Files of format 1 have neither extremes nor a count of distinct rows; they are read all the same.
-FORMAT, NUMBER = "identikit-moments", 2
+#: Files of format 1 have neither extremes nor a count of distinct rows, those of format 2 no powers
+#: of two; they are read all the same.
+FORMAT, NUMBER = "identikit-moments", 3
+
+#: No number of float64, and no quotient of two, is beyond this power of two.
+LARGEST_EXPONENT = 4096
 
 #: The words for ``Moments.rule``.
 FOLD_RULES: dict[str | None, str | None] = {None: None} | dict(RULES)
@@ -47,7 +51,7 @@ class Header:
 
     Parameters
     ----------
-    names, widths, eps : tuples
+    names, widths, eps, exponents : tuples
         Of each view.
     counts : tuple of int
         Rows of each fold.
@@ -82,6 +86,7 @@ class Header:
     extremes: tuple[int, int] | None = None
     distinct: tuple[int, ...] | None = None
     partial: Partial | None = None
+    exponents: tuple[int, ...] = ()
     version: str = __version__
 
     @property
@@ -108,16 +113,17 @@ class Header:
             None if largest is None else (largest.size, len(largest.numbers)),
             None if smallest is None else (smallest.size, *(len(h) for h, _ in smallest.smallest)),
             partial,
+            moments.units,
         )
 
     def to_json(self) -> str:
         """The document that `parse` reads."""
-        views = zip(self.names, self.widths, self.eps)
+        views = zip(self.names, self.widths, self.eps, self.exponents)
         document = {
             "format": FORMAT,
             "number": NUMBER,
             "identikit": self.version,
-            "views": [{"name": n, "width": w, "eps": e} for n, w, e in views],
+            "views": [{"name": n, "width": w, "eps": e, "exponent": x} for n, w, e, x in views],
             "rows": self.rows,
             "folds": list(self.counts),
             "fold_rule": FOLD_RULES[self.rule],
@@ -218,6 +224,7 @@ def _checked(document: Any) -> Header:
         extremes=_sizes(document, "extremes"),
         distinct=_sizes(document, "distinct"),
         partial=None if document["partial"] is None else _partial(document["partial"], len(views)),
+        exponents=tuple(_exponent(view) if number > 2 else 0 for view in views),
         version=_text(document, "identikit"),
     )
     _expect(bool(header.counts), document, "folds")
@@ -264,6 +271,12 @@ def _text(entry: Any, key: str) -> str:
 def _spacing(entry: Any) -> float:
     _expect(type(entry["eps"]) in (float, int) and 0 < entry["eps"] <= 1, entry, "eps")
     return float(entry["eps"])
+
+
+def _exponent(entry: Any) -> int:
+    value = entry["exponent"]
+    _expect(type(value) is int and abs(value) <= LARGEST_EXPONENT, entry, "exponent")
+    return int(value)
 
 
 def _shard(entry: Any, views: int) -> Shard:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from identikit.errors import InputError
+from identikit.sources._unpacking import default_memory as default_memory
 
 #: Bytes of one float64 block: enough rows for BLAS, small enough to stay near the cache.
 BLOCK_BYTES = 32 * 2**20
@@ -48,11 +48,6 @@ SAMPLE_WORK = 4
 
 #: What is freed in smaller pieces than this may stay with the process (glibc's M_MMAP_THRESHOLD).
 PIECE_BYTES = 32 * 2**20
-
-
-def default_memory() -> int:
-    """Half of this machine's memory, in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 def scatter_bytes(widths: Sequence[int], folds: int) -> int:

@@ -72,6 +72,9 @@ class Moments:
         The largest rows of each view; None if nobody kept them.
     distinct : Distinct or None
         A sketch of how many rows are distinct; None if nobody kept one of all rows.
+    exponents : tuple of int
+        Of each view, the power of two in whose units its numbers are here; none where all are 0, as
+        they are unless squares of the numbers are beyond float64 (`rescaled`).
     """
 
     names: tuple[str, ...]
@@ -85,6 +88,7 @@ class Moments:
     seed: int | None = None
     extremes: Extremes | None = None
     distinct: Distinct | None = None
+    exponents: tuple[int, ...] = ()
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -219,7 +223,13 @@ class Moments:
             parts = self.parts[:fold] + self.parts[fold + 1 :]
             nothing = RowSample(0, self.sample.keys[:0], self.sample.rows[:0])
             self._cache[key] = Rest(
-                self.names, self.eps, self.layout, parts, nothing, rule=self.rule
+                self.names,
+                self.eps,
+                self.layout,
+                parts,
+                nothing,
+                rule=self.rule,
+                exponents=self.exponents,
             )
         # Moments that differ in their sample only share what is kept.
         rest: Rest = self._cache[key]
@@ -323,6 +333,10 @@ class Moments:
                 f"those of the other {RULES[other.rule]}; read both in the same way, with groups "
                 "or without"
             )
+        if any(self.exponents) or any(other.exponents):
+            tops = [max(both) for both in zip(self.units, other.units)]
+            if tops != list(self.units) or tops != list(other.units):
+                return self._in_units(tops) + other._in_units(tops)
         if self.layout.roots is None and other.layout.roots is not None:
             return replace(other + self, names=self.names)
         twice = set(self.shards) & set(other.shards)
@@ -345,6 +359,7 @@ class Moments:
             self.rule if self.rule == other.rule else None,
             self.seed if self.seed == other.seed else None,
             distinct=self.distinct + other.distinct if whole else None,  # type: ignore[operator]
+            exponents=self.exponents,
         )
         return replace(merged, extremes=merged._larger(self.extremes, other.extremes))
 
@@ -354,6 +369,43 @@ class Moments:
             return b if a is None else a
         centre = np.concatenate([self.centre(view) for view in range(len(self.names))])
         return a.merged(b, centre, self.layout, self.rows)
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        """The exponent of each view, also where all are 0."""
+        return self.exponents or (0,) * len(self.names)
+
+    def _in_units(self, exponents: Sequence[int]) -> Moments:
+        """The same moments with the numbers of each view over other powers of two."""
+        steps = [own - other for own, other in zip(self.units, exponents)]
+        each = np.repeat(steps, self.widths)
+        layout, inner = self.layout, each
+        if layout.roots is not None:  # the scatter stays, in coordinates that do
+            inner = np.zeros_like(each)
+            roots = tuple(np.ldexp(root, step) for root, step in zip(layout.roots, steps))
+            inverses = tuple(np.ldexp(turn, -step) for turn, step in zip(layout.inverses, steps))
+            layout = Layout(layout.widths, roots, inverses)
+        twice = 2 * np.array(steps)
+        parts = tuple(
+            Part(
+                part.count,
+                np.ldexp(part.mean, each),
+                np.ldexp(part.scatter, inner[:, None] + inner),
+                np.ldexp(part.cubic, twice[:, None] + each),
+                np.ldexp(part.quartic, twice[:, None] + twice),
+            )
+            for part in self.parts
+        )
+        sample, largest = self.sample, self.extremes
+        return replace(
+            self,
+            layout=layout,
+            parts=parts,
+            sample=RowSample(sample.size, sample.keys, np.ldexp(sample.rows, each)),
+            extremes=largest and replace(largest, rows=np.ldexp(largest.rows, each)),
+            exponents=tuple(exponents),
+            _cache={},
+        )
 
     def _in(self, layout: Layout) -> Moments:
         """The same moments, with the scatter in another layout's coordinates."""

@@ -20,6 +20,7 @@ from identikit.moments._header import Partial
 from identikit.moments._moments import Moments
 from identikit.moments._passes import Kept, kept_spans, read_moments, stamps_of
 from identikit.moments._scan import Progress, Scanned
+from identikit.moments._sizes import in_range
 from identikit.moments.engines import Engine
 from identikit.sources import Source
 
@@ -72,16 +73,19 @@ def read_and_save(
             "to start over"
         )
     known = fingerprint(sources, folds, seed=seed, sample=sample, drop_nonfinite=drop_nonfinite)
-    moments = read_moments(
+    moments = in_range(
+        lambda views: read_moments(
+            views,
+            folds,
+            seed=seed,
+            sample=sample,
+            drop_nonfinite=drop_nonfinite,
+            progress=progress,
+            engine=engine,
+            digest=True,
+            keeper=FileKeeper(partial, known, every),
+        ),
         sources,
-        folds,
-        seed=seed,
-        sample=sample,
-        drop_nonfinite=drop_nonfinite,
-        progress=progress,
-        engine=engine,
-        digest=True,
-        keeper=FileKeeper(partial, known, every),
     )
     save_moments(moments, path, overwrite=overwrite)
     partial.unlink(missing_ok=True)

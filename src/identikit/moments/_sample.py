@@ -41,7 +41,7 @@ def largest_key(size: int, rows: int) -> np.uint64:
     Below it lie a Poisson number of keys, ten deviations more than wanted on average. It is the
     same whoever reads which rows, so that a part of them need not keep `size` of its own.
     """
-    share = (size + 10 * np.sqrt(size) + 10) / rows
+    share = (size + 10 * float(size) ** 0.5 + 10) / rows
     return np.uint64(share * 2.0**64) if share < 1 else np.uint64(2**64 - 1)
 
 

@@ -23,6 +23,7 @@ from identikit.moments._moments import Moments
 from identikit.moments._part import Layout, Part, merge
 from identikit.moments._sample import SampleKeeper
 from identikit.moments._segment import Segment, augmented_width
+from identikit.moments._sizes import too_large
 from identikit.sources import Source
 from identikit.sources._device import on_one_device
 
@@ -181,6 +182,7 @@ class Scan:
                 self.dropped,
                 extremes=None if self.extremes is None else self.extremes.extremes,
                 distinct=None if self.distinct is None else self.distinct.distinct(),
+                exponents=tuple(getattr(source, "exponent", 0) for source in self.sources),
             ),
             tuple(digests) if self.reading.digest else (),
         )
@@ -255,10 +257,7 @@ class Scan:
         if not (peaks < LARGEST).all():  # which NaN is not
             whole = self.finite(views)
             if whole.all():
-                raise InputError(
-                    "the values are so large that their squares overflow; rescale the views "
-                    f"({', '.join(source.name for source in self.sources)})"
-                )
+                raise too_large([source.name for source in self.sources])
             if not self.reading.drop_nonfinite:
                 raise NonfiniteError("a row holds NaN or infinity")
             self.dropped += int(np.count_nonzero(~whole))

@@ -18,6 +18,7 @@ from identikit.moments._folds import Folds
 from identikit.moments._memory import COPIES, LEAST_ROWS, allocated, block_rows
 from identikit.moments._passes import describe_nonfinite, spans_for, spans_of
 from identikit.moments._scan import NonfiniteError, Progress, finite
+from identikit.moments._sizes import too_large
 from identikit.moments.engines import Engine
 from identikit.sources import Source, open_source
 
@@ -224,10 +225,7 @@ def _block(
     if not np.isfinite(np.einsum("ij,ij->", x, x)):
         if not finite([block]).all():
             raise NonfiniteError("a row holds NaN or infinity")
-        raise InputError(
-            "the values are so large that their squares overflow; rescale the views "
-            f"({sketch.name})"
-        )
+        raise too_large([sketch.name])
     if sketch.basis is not None:
         return x, dgemm(1.0, sketch.basis, x.T, trans_a=1)
     drawn = _normals(first, after, sketch.columns, sketch.seed)

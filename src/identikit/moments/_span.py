@@ -12,6 +12,7 @@ from identikit.moments._folds import Folds
 from identikit.moments._memory import allocated
 from identikit.moments._passes import describe_nonfinite
 from identikit.moments._reduce import Subspace, _subspace
+from identikit.moments._sizes import too_large
 from identikit.moments._sketch import Directions
 from identikit.sources import Source
 
@@ -58,10 +59,7 @@ def row_span(source: Source, folds: Folds) -> Subspace:
     with np.errstate(over="ignore"):
         columns = np.square(rows).sum(axis=0)
     if not np.isfinite(columns.sum()):
-        raise InputError(
-            "the values are so large that their squares overflow; rescale the views "
-            f"({source.name})"
-        )
+        raise too_large([source.name])
     _, values, right = svd(rows)
     basis = np.asfortranarray(right[: max(len(rows) - 1, 1)].T)
     found = Directions(len(rows), mean, columns, values[: basis.shape[1]] ** 2, basis)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from identikit.report._numbers import number, plain, shortened, with_interval
+from identikit._text import plain
+from identikit.report._numbers import number, shortened, with_interval
 from identikit.report._page import render
 from identikit.report._svg import sized
 

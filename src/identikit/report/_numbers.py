@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from identikit._text import plain
 from identikit.auditing._result import Interval
 
 ABSENT = "–"
@@ -63,11 +64,6 @@ def with_interval(value: float, interval: Interval) -> tuple[str, str, str]:
     """
     places = decimals(interval)
     return number(value, places), number(interval[0], places), number(interval[1], places)
-
-
-def plain(text: str) -> str:
-    """One line of printable text: no line breaks, escape sequences or direction overrides."""
-    return "".join(mark if mark.isprintable() else " " for mark in text)
 
 
 def shorten(text: str, width: int) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from functools import cache, partial
 from typing import Any
 
-from identikit.report._numbers import ABSENT, number, plain, shorten, shortened, small
+from identikit._text import fit_for_page, plain
+from identikit.report._numbers import ABSENT, number, shorten, shortened, small
 
 
 def render(template: str, names: Iterable[str] = (), **values: Any) -> str:
@@ -36,5 +37,5 @@ def render(template: str, names: Iterable[str] = (), **values: Any) -> str:
         short(width).get(text) or shorten(text, width)
     )
     page = environment.get_template(template).render(absent=ABSENT, **values)
-    # File names may hold bytes that are no text; they must not stop the report from being written.
-    return page.encode("utf-8", "replace").decode("utf-8")
+    # Names may hold bytes that are no text, in figures too: no reason not to write the page.
+    return fit_for_page(page)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from identikit.report._numbers import plain, shortened
+from identikit._text import plain
+from identikit.report._numbers import shortened
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from identikit.errors import InputError
 from identikit.sources._array import as_array
-from identikit.sources._npy import read_layout
-from identikit.sources._npz import open_member
 from identikit.sources._open import split_member
 from identikit.sources._registry import FOLDER, id_readers, kind_of
-from identikit.sources._rows import UNPACKING_ERRORS, open_binary, size_of
+from identikit.sources._rows import open_binary
+from identikit.sources._whole import read_array
 
 # Beyond this, neighbouring whole numbers are one and the same float64.
 _LARGEST_WHOLE = 2.0**53
@@ -50,24 +48,14 @@ def read_labels(path_or_array: str | os.PathLike[str] | ArrayLike) -> NDArray[An
 
 def _from_file(path: Path, member: str | None, label: str) -> NDArray[Any]:
     suffix = path.suffix.lower()
-    with ExitStack() as stack:
-        file = stack.enter_context(open_binary(path, label))
+    with open_binary(path, label) as file:
         if suffix not in (".npy", ".npz", ".txt"):
             return _from_table(path, member, label)
-        if suffix == ".npz":
-            stream, layout = open_member(file, member, label, stack)
-        elif member is not None:
-            raise InputError(f"{label}: a {suffix} file has no names; leave out '::{member}'")
-        elif suffix == ".txt":
+        if suffix == ".txt" and member is not None:
+            raise InputError(f"{label}: a .txt file has no names; leave out '::{member}'")
+        if suffix == ".txt":
             return _from_text(file.read(), label)
-        else:
-            stream, layout = file, read_layout(file, size_of(file), label)
-        try:
-            stream.seek(layout.offset)
-            data = stream.read(layout.end - layout.offset)
-        except UNPACKING_ERRORS as error:
-            raise InputError(f"{label} is damaged: {str(error) or 'it ends early'}") from error
-    return np.ndarray(layout.shape, layout.dtype, data, order="F" if layout.fortran else "C")
+    return read_array(path, member, label)
 
 
 def _from_table(path: Path, column: str | None, label: str) -> NDArray[Any]:

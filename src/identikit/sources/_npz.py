@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import struct
-from contextlib import ExitStack
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -25,7 +27,11 @@ from identikit.sources._rows import (
     size_of,
 )
 from identikit.sources._sparse import SAVED, SparseRows, Stored, open_saved
+from identikit.sources._spill import writing
 from identikit.sources._unpacking import check_unpacked
+
+#: Bytes that are unpacked in memory at most, and unpacked at a time beyond that.
+IN_MEMORY, PIECE_BYTES = 2**26, 2**20
 
 _ENCRYPTED = 0x1
 # 258 bytes for two bits: deflate cannot do better, so whoever promises more lies.
@@ -92,7 +98,7 @@ def open_member(
 
     A stored member is read in place. A deflated one is unpacked as it is read, and again from its
     start when reading goes back; in Fortran order every block would need all of it, so that one
-    case is unpacked into memory.
+    case is unpacked beforehand, onto the disk if it is large.
 
     Parameters
     ----------
@@ -106,13 +112,9 @@ def open_member(
         Receives what has to be closed.
     """
     size = size_of(file)
-    try:
+    with _explained(label, size):
         archive = stack.enter_context(ZipFile(file))
-        arrays = {
-            info.filename.removesuffix(".npy"): info
-            for info in archive.infolist()
-            if info.filename.endswith(".npy")
-        }
+        arrays = _arrays(archive)
         info = arrays[choose(arrays, member, label)]
         if info.flag_bits & _ENCRYPTED or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise InputError(
@@ -129,7 +131,40 @@ def open_member(
         if not layout.fortran:
             return stream, layout
         check_unpacked(info.file_size, info.compress_size, f"the member {info.filename!r}", label)
-        return io.BytesIO(_unpacked(stream)), layout
+        return _unpacked(stream, info.file_size, stack), layout
+
+
+def array_names(path: Path, label: str) -> list[str]:
+    """The names of all arrays of a .npz file, in its order.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    label : str
+        What the error shall call it.
+    """
+    with ExitStack() as stack:
+        file = stack.enter_context(open_binary(path, label))
+        stack.enter_context(_explained(label, size_of(file)))
+        return list(_arrays(stack.enter_context(ZipFile(file))))
+
+
+def _arrays(archive: ZipFile) -> dict[str, ZipInfo]:
+    return {
+        info.filename.removesuffix(".npy"): info
+        for info in archive.infolist()
+        if info.filename.endswith(".npy")
+    }
+
+
+@contextmanager
+def _explained(label: str, size: int) -> Iterator[None]:
+    """Turn what a damaged archive raises into one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
     except (*UNPACKING_ERRORS, *_DIRECTORY_ERRORS) as error:
         raise InputError(
             f"{label} is not a readable .npz archive: {str(error) or 'it ends early'}; the file is "
@@ -151,9 +186,20 @@ def _check_declared(info: ZipInfo, size: int, label: str) -> None:
         )
 
 
-def _unpacked(stream: IO[bytes]) -> bytes:
+def _unpacked(stream: IO[bytes], size: int, stack: ExitStack) -> IO[bytes]:
+    """All of a member, in memory if it is small and else in a file without a name."""
     stream.seek(0)
-    return stream.read()
+    if size <= IN_MEMORY:
+        return io.BytesIO(stream.read())
+    folder = Path(tempfile.gettempdir())
+    with writing(folder):
+        file = stack.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
+    while piece := stream.read(PIECE_BYTES):
+        with writing(folder):
+            file.write(piece)
+    with writing(folder):
+        file.flush()
+    return file
 
 
 def _start_of(info: ZipInfo, file: IO[bytes]) -> int:

@@ -63,6 +63,8 @@ class ProjectedSource:
         self.width: int = recipe.basis.shape[1]
         self.origin: object = recipe
         self.files = source.files
+        if hasattr(source, "exponent"):
+            self.exponent: int = source.exponent
         self._source, self._mean = source, recipe.mean
         self._basis = np.asfortranarray(recipe.basis)
         at_mean = recipe.mean @ recipe.basis if recipe.at_mean is None else recipe.at_mean

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from identikit._files import replacing, write_text
+from identikit._text import plain
 from identikit.report._notebook import Shown
-from identikit.report._numbers import ABSENT, plain
+from identikit.report._numbers import ABSENT
 from identikit.report._page import render
 from identikit.report._style import STYLE
 from identikit.report._svg import sized

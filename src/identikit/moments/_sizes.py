@@ -1,0 +1,118 @@
+"""Numbers so large that their squares overflow, or so small that they vanish: read in other units.
+
+Views are read as they are. Only if that fails are they looked through for their largest numbers,
+and read again over a power of two each, which costs no digits: `Moments.exponents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.sources import Source
+from identikit.sources._scaled import ScaledSource, largest_values
+
+if TYPE_CHECKING:
+    from identikit.moments._moments import Moments
+
+T = TypeVar("T")
+
+#: A view whose variance is below this may have lost digits, or all of it: fourth powers vanish.
+LEAST = 2.0**-400
+
+#: A column whose variance is below this has lost digits, whatever the other columns are.
+LEAST_COLUMN = 2.0**-900
+
+#: Views share their units if none is then larger than two to this power, or smaller than one over
+#: that. Others are brought there: errors of maps that keep the scale are 1e100 or more either way.
+FARTHEST = 180
+
+#: A column that is smaller than its view by more than this power of two would be lost.
+APART = 500
+
+
+class SizeError(InputError):
+    """Squares overflow or vanish; who has the views open can read them in other units."""
+
+
+def too_large(names: Sequence[str]) -> SizeError:
+    """The error for squares that overflow."""
+    return SizeError(
+        "the values are so large that their squares overflow; rescale the views "
+        f"({', '.join(names)})"
+    )
+
+
+def check_small(moments: Moments) -> None:
+    """Raise if squares may have vanished: of a whole view, or of a column that is not zero."""
+    for view, name in enumerate(moments.names):
+        variances = np.diagonal(moments.block(view, view)) / max(moments.rows, 1)
+        centre = moments.centre(view)
+        # The mean of a column that is not zero is hardly ever zero: no square is lost in it.
+        lost = (variances < LEAST_COLUMN) & (centre**2 < LEAST_COLUMN) & (centre != 0)
+        if lost.any() or max(variances.sum(), float(np.max(centre**2))) < LEAST:
+            raise SizeError(
+                f"the values of view {name!r} are so small that their squares vanish; rescale it"
+            )
+
+
+def in_range(read: Callable[[Sequence[Source]], T], sources: Sequence[Source]) -> T:
+    """What `read` makes of the views, in units in which squares are numbers.
+
+    Parameters
+    ----------
+    read : callable
+        Raises SizeError where it cannot work on views as they are.
+    sources : sequence of Source
+        The views, open.
+    """
+    try:
+        return read(sources)
+    except SizeError:
+        pass
+    return read(rescaled(sources))
+
+
+def rescaled(sources: Sequence[Source]) -> list[Source]:
+    """Every view over a power of two, the same for all of them if their sizes allow."""
+    sizes = [_exponents(largest_values(source)) for source in sources]
+    own = [int(size.max()) for size in sizes]
+    for source, size, top in zip(sources, sizes, own):
+        lost = np.flatnonzero((size < top - APART) & (size > _NOTHING))
+        if len(lost):
+            raise InputError(
+                f"view {source.name!r} has columns of very different size: column "
+                f"{int(size.argmax())} has values of about {_power(top)}, column {lost[0]} of "
+                f"{_power(int(size[lost[0]]))} at most (counting from 0); rescale its columns, or "
+                "repair these values"
+            )
+    known = [top for top in own if top > _NOTHING] or [0]
+    middle = (min(known) + max(known)) // 2
+    units = [
+        middle if top == _NOTHING else min(max(middle, top - FARTHEST), top + FARTHEST)
+        for top in own
+    ]
+    return [ScaledSource(source, exponent) for source, exponent in zip(sources, units)]
+
+
+def in_units(sources: Sequence[Source], moments: Moments) -> list[Source]:
+    """Views in the units that their moments are in."""
+    return [ScaledSource(s, e) if e else s for s, e in zip(sources, moments.units)]
+
+
+#: The exponent of zero: below any other.
+_NOTHING = -(10**6)
+
+
+def _exponents(sizes: Array) -> Array:
+    """⌊log₂ x⌋ + 1 of every number."""
+    _, exponents = np.frexp(sizes)
+    return np.where(sizes > 0, exponents, _NOTHING)
+
+
+def _power(exponent: int) -> str:
+    return f"1e{round(float(exponent) * np.log10(2.0)):+04d}"
