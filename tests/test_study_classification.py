@@ -11,7 +11,7 @@ import pytest
 
 from conftest import close
 from identikit.errors import InputError
-from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Settings, run
+from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Settings, run
 from identikit.studies import roeder_classification as study
 from identikit.studies._angles import points, sectors
 from identikit.studies._study import per_seed
@@ -163,7 +163,7 @@ def test_what_still_falls_is_inconclusive() -> None:
 
 def test_learning_rates_and_the_input() -> None:
     slow = curves({0: 0.2, 9: 0.9})
-    assert find("lr", pairs=slow) == (INCONCLUSIVE, None)
+    assert find("lr", pairs=slow) == (UNMEASURED, None)
     fast = curves({0: 0.2, 9: 0.95}, lr=1e-3)
     verdict, gain = find("lr", pairs=pd.concat([slow, fast]))
     assert verdict == REPRODUCED

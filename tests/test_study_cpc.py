@@ -13,7 +13,7 @@ import pytest
 
 from conftest import close
 from identikit.errors import InputError
-from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Result, Settings, run
+from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Result, Settings, run
 from identikit.studies import _patches as patches
 from identikit.studies import roeder_cpc as study
 
@@ -228,7 +228,7 @@ def test_growth_is_the_last_less_the_first(
 
 
 def test_one_place_or_one_pair_says_nothing():
-    assert study.gain(planted(4, "data", {50: 0.5}, 0), "data", "f").verdict == INCONCLUSIVE
+    assert study.gain(planted(4, "data", {50: 0.5}, 0), "data", "f").verdict == UNMEASURED
     found = study.gain(planted(2, "data", {5: 0.1, 50: 0.5}, 0), "data", "f")
     assert (found.interval, found.verdict) == (None, INCONCLUSIVE)
 

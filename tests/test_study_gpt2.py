@@ -17,7 +17,7 @@ from conftest import close
 from identikit.errors import InputError
 from identikit.moments import accumulate
 from identikit.moments._folds import group_folds
-from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Data, Result, Settings, run
+from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Data, Result, Settings, run
 from identikit.studies import roeder_gpt2 as study
 from identikit.studies._svcca_pairs import measure
 
@@ -252,7 +252,7 @@ def test_claims_of_checkpoints_say_what_they_lack(compared: Result) -> None:
     findings = compared.findings
     assert set(findings) == {claim.key for claim in study.STUDY.claims}
     for key in ("training", "seeds", "distribution"):
-        assert findings[key].verdict == INCONCLUSIVE
+        assert findings[key].verdict == UNMEASURED
         assert findings[key].value is None
     assert findings["table"].value is not None  # of the entries with k = 16 and back = 0, 4
     assert (compared.folder / "figure.png").stat().st_size > 10_000
@@ -271,7 +271,7 @@ def test_a_subset_of_checkpoints_on_another_text(folder: Path, tmp_path: Path) -
     assert result.tables["summary"]["faithful"].isna().all()
     assert result.tables["summary"]["corrected"].notna().all()
     assert not result.tables["pairs"]["paper_text"].any()
-    assert result.findings["table"].verdict == INCONCLUSIVE
+    assert result.findings["table"].verdict == UNMEASURED
 
 
 def test_checkpoints_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from identikit.studies import (
     INCONCLUSIVE,
     NOT,
     REPRODUCED,
+    UNMEASURED,
     Data,
     Record,
     Settings,
@@ -452,13 +453,13 @@ def test_claims_are_of_paired_differences(rng: np.random.Generator) -> None:
 def test_claims_of_what_was_not_measured(rng: np.random.Generator) -> None:
     tables = scores_of({"pca": rng.random(3)})
     found = claim("over-pca-normalised", tables)
-    assert (found.value, found.verdict) == (None, INCONCLUSIVE)
+    assert (found.value, found.verdict) == (None, UNMEASURED)
     assert "Not measured in this run: bbbc021_normalised" in found.comment
     assert claim("over-pca-others", tables).comment == "Not measured of planted: ica, pca."
     assert claim("over-pca", tables).comment == "Not measured of planted: ica."
     assert claim("over-pca-treated", tables).comment == "Not measured of planted: ica, pca."
     empty = pd.DataFrame()
-    assert claim("over-pca", {"scores": empty, "mean": empty}).verdict == INCONCLUSIVE
+    assert claim("over-pca", {"scores": empty, "mean": empty}).verdict == UNMEASURED
     assert by_unit(tables["scores"], "planted", "treated", "L1").empty
 
 
@@ -664,7 +665,7 @@ def test_smoke(tmp_path: Path) -> None:
     assert result.findings["l2-unaffected"].verdict == REPRODUCED
     assert abs(result.findings["l2-unaffected"].value) < 1e-3
     assert result.findings["sparsest"].verdict == REPRODUCED
-    assert result.findings["over-pca-normalised"].verdict == INCONCLUSIVE
+    assert result.findings["over-pca-normalised"].verdict == UNMEASURED
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
@@ -700,4 +701,4 @@ def test_sets_without_labels_have_axes_only(
     assert result.tables["scores"].empty
     assert result.tables["axes"]["label"].isna().all()
     assert result.tables["carried"]["batch_largest"].max() > 0.3
-    assert {found.verdict for found in result.findings.values()} == {INCONCLUSIVE}
+    assert {found.verdict for found in result.findings.values()} == {UNMEASURED}

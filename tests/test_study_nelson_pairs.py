@@ -14,7 +14,17 @@ import pytest
 from conftest import close
 from identikit.alignment import near_identifiability
 from identikit.errors import InputError
-from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Data, Result, Settings, Tables, run
+from identikit.studies import (
+    INCONCLUSIVE,
+    NOT,
+    REPRODUCED,
+    UNMEASURED,
+    Data,
+    Result,
+    Settings,
+    Tables,
+    run,
+)
 from identikit.studies import nelson_pairs as study
 from identikit.studies._data import CIFAR10, CORPORA
 
@@ -148,7 +158,7 @@ def planted(rng: np.random.Generator, seeds: int = 4, **errors: float) -> Tables
 def test_what_table_1_says_is_reproduced_by_its_numbers(rng: np.random.Generator) -> None:
     tables = planted(rng)
     found = {key: check(tables).verdict for key, check in CHECKS.items()}
-    assert found.pop("folders") == INCONCLUSIVE
+    assert found.pop("folders") == UNMEASURED
     assert found == dict.fromkeys(found, REPRODUCED)
 
 
@@ -176,7 +186,7 @@ def test_the_theory_fails_where_the_autoencoder_gains_more(rng: np.random.Genera
     pairs.loc[pairs["model"] == study.AUTOENCODER, "linear"] *= 0.2
     assert CHECKS["theory"](tables).verdict == NOT
     only = {"pairs": pairs[pairs["model"] != study.GPT2]}
-    assert CHECKS["theory"](tables | only).verdict == INCONCLUSIVE
+    assert CHECKS["theory"](tables | only).verdict == UNMEASURED
 
 
 def test_a_pair_without_a_gap_leaves_the_efficiency_open(rng: np.random.Generator) -> None:
@@ -190,7 +200,7 @@ def test_a_pair_without_a_gap_leaves_the_efficiency_open(rng: np.random.Generato
 def test_two_seeds_conclude_nothing(rng: np.random.Generator) -> None:
     tables = planted(rng, seeds=2)
     found = {key: check(tables) for key, check in CHECKS.items()}
-    assert {finding.verdict for finding in found.values()} == {INCONCLUSIVE}
+    assert {finding.verdict for finding in found.values()} == {INCONCLUSIVE, UNMEASURED}
     assert found["rigid-gpt2"].value is not None
 
 
@@ -262,7 +272,7 @@ def test_two_extracted_folders_are_compared_at_their_common_layers(
     # A rotation of Laplace axes: ICA does as well as the rigid map that sees the pairing.
     close(found["folders"].value, 1.0, 0.1)
     assert found["folders"].interval is not None
-    assert (found["rigid-gpt2"].value, found["rigid-gpt2"].verdict) == (None, INCONCLUSIVE)
+    assert (found["rigid-gpt2"].value, found["rigid-gpt2"].verdict) == (None, UNMEASURED)
     assert list(result.tables["models"]["rows"]) == [600, 600]
 
 
@@ -327,4 +337,4 @@ def test_settings_that_will_not_do(settings: dict[str, Any], words: str, tmp_pat
 def test_the_smoke_preset(tmp_path: Path) -> None:
     found = run("nelson-pairs", "smoke", tmp_path / "out").findings
     assert found["linear-autoencoder"].verdict == REPRODUCED
-    assert found["folders"].verdict == INCONCLUSIVE
+    assert found["folders"].verdict == UNMEASURED

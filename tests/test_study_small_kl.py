@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from conftest import close
-from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Settings, Tables, find, run
+from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Settings, Tables, find, run
 from identikit.studies.nielsen_small_kl import (
     MOVED,
     RADIUS,
@@ -137,7 +137,7 @@ def test_one_seed_concludes_nothing(tables: Tables, key: str):
 
 def test_without_the_published_rho_nothing_is_concluded(tmp_path: Path):
     found = run("nielsen-small-kl", folder=tmp_path / "out", settings={"rhos": "5,6"}).findings
-    assert (found["kl-3"].value, found["kl-3"].verdict) == (None, INCONCLUSIVE)
+    assert (found["kl-3"].value, found["kl-3"].verdict) == (None, UNMEASURED)
     assert found["llv"].verdict == REPRODUCED
 
 

@@ -12,7 +12,7 @@ from scipy.stats import binomtest, ttest_ind
 
 from conftest import close
 from identikit.errors import InputError
-from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Record, Settings, run
+from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Record, Settings, run
 from identikit.studies import nielsen_width as study
 
 pytest.importorskip("torch")
@@ -95,7 +95,7 @@ def test_trends(rng: np.random.Generator) -> None:
     assert claim("cca-4", tables_of(falling, "cca"))[0] == REPRODUCED
     assert claim("fixed-4", tables_of(falling, "fixed"))[0] == NOT
     assert claim("llv-4", tables_of(flat))[0] == INCONCLUSIVE
-    assert claim("llv-10", tables_of(flat)) == (INCONCLUSIVE, None)
+    assert claim("llv-10", tables_of(flat)) == (UNMEASURED, None)
     few = tables_of(falling)
     few["mean"]["counts"] = [True, False]
     assert claim("llv-4", few) == (INCONCLUSIVE, None)
@@ -120,7 +120,7 @@ def test_share_of_models_that_passed() -> None:
     assert claim("kept-6", {"models": models}) == (REPRODUCED, 1.0)
     assert claim("kept-6", {"models": models.assign(kept=False)}) == (NOT, 0.0)
     assert claim("kept-6", {"models": models[:2]})[0] == INCONCLUSIVE
-    assert claim("kept-4", {"models": models}) == (INCONCLUSIVE, None)
+    assert claim("kept-4", {"models": models}) == (UNMEASURED, None)
 
 
 def test_planted_pairs() -> None:
@@ -167,7 +167,7 @@ def test_smoke(tmp_path: Path) -> None:
     assert (mean["cca"] > mean["cca_untrained"]).all()
     assert len(result.findings) == len(study.STUDY.claims)
     assert result.findings["bound"].verdict == REPRODUCED
-    assert result.findings["fg-18"].verdict == INCONCLUSIVE
+    assert result.findings["fg-18"].verdict == UNMEASURED
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
@@ -193,4 +193,4 @@ def test_no_model_passes_and_a_stopped_run_goes_on(
     assert whole.tables["mean"]["llv_untrained"].notna().all()
     verdicts = {key: found.verdict for key, found in whole.findings.items()}
     assert verdicts.pop("kept-4") == NOT
-    assert set(verdicts.values()) == {INCONCLUSIVE}
+    assert set(verdicts.values()) == {INCONCLUSIVE, UNMEASURED}

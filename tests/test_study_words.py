@@ -12,7 +12,7 @@ import pytest
 from conftest import close
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel
-from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Data, Result, Settings, run
+from identikit.studies import NOT, REPRODUCED, UNMEASURED, Data, Result, Settings, run
 from identikit.studies.roeder_words import (
     OBJECTIVES,
     STUDY,
@@ -288,7 +288,7 @@ def test_claims_about_what_was_not_trained_are_left_open() -> None:
         "overlap-nce",
         "above-chance",
     }
-    assert set(found.values()) == {REPRODUCED, INCONCLUSIVE}
+    assert set(found.values()) == {REPRODUCED, UNMEASURED}
 
 
 def test_real_text_has_windows(data_dir: Path) -> None:

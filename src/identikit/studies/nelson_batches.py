@@ -66,7 +66,7 @@ from identikit.studies._batches import (
 from identikit.studies._data import Data
 from identikit.studies._store import Record
 from identikit.studies._study import (
-    INCONCLUSIVE,
+    UNMEASURED,
     Claim,
     Finding,
     Settings,
@@ -302,11 +302,11 @@ def compare(
     """Whether an input is above others, paired by unit; or, if `within` is given, no different."""
     name = measured(tables, sets)
     if name is None:
-        return Finding(None, None, INCONCLUSIVE, f"Not measured in this run: {sets[0]}.")
+        return Finding(None, None, UNMEASURED, f"Not measured in this run: {sets[0]}.")
     units = by_unit(tables["scores"], name, task, learner)[column]
     missing = [each for each in (input, *over) if each not in units]
     if missing:
-        return Finding(None, None, INCONCLUSIVE, f"Not measured of {name}: {', '.join(missing)}.")
+        return Finding(None, None, UNMEASURED, f"Not measured of {name}: {', '.join(missing)}.")
     values = list(units[input] - np.maximum.reduce([units[each] for each in over]))
     of = "held-out parts" if task == TREATED else "treatments"
     seen = ", ".join(f"{each} {units[each].mean():.3f}" for each in (input, *over))

@@ -41,7 +41,7 @@ from identikit.studies._data import Need
 from identikit.studies._dsprites import FACTORS, SIZES, classes_of, images, truth
 from identikit.studies._store import Record
 from identikit.studies._study import (
-    INCONCLUSIVE,
+    UNMEASURED,
     Claim,
     Finding,
     Settings,
@@ -355,7 +355,7 @@ def _best_published(tables: Tables) -> Finding:
     own = scores[scores["method"].str.startswith("published-")]
     own = own[(own["form"] == REFERENCE) & (own["part"] == "InfoM")]
     if own.empty:
-        return Finding(None, None, INCONCLUSIVE, f"{FILE} is absent: the five were not scored.")
+        return Finding(None, None, UNMEASURED, f"{FILE} is absent: the five were not scored.")
     best = own.sort_values("value").iloc[-1]
     ours = values(tables, ICA_, "InfoM", REFERENCE)
     name = PUBLISHED[best["method"].removeprefix("published-")]

@@ -40,6 +40,7 @@ from identikit.studies._study import (
     INCONCLUSIVE,
     NOT,
     REPRODUCED,
+    UNMEASURED,
     Claim,
     Finding,
     Settings,
@@ -275,7 +276,7 @@ def trained(tables: Tables, model: str, coordinates: str = RAW) -> pd.DataFrame:
 def _judge(tables: Tables, model: str, asked: Asked) -> Finding:
     own, white = (trained(tables, model, where) for where in (RAW, WHITENED))
     if own.empty:
-        return Finding(None, None, INCONCLUSIVE, f"{MODELS[model]} was not run.")
+        return Finding(None, None, UNMEASURED, f"{MODELS[model]} was not run.")
     shown = ", ".join(f"{name} {own[name].mean():.3f}" for name in asked.beside)
     comment = f"{asked.words} Means over pairs: {shown}; whitened {white[asked.column].mean():.2f}."
     without = int(own[asked.column].isna().sum())
@@ -287,7 +288,7 @@ def _judge(tables: Tables, model: str, asked: Asked) -> Finding:
 def _theory(tables: Tables) -> Finding:
     shares = [per_seed(trained(tables, model), "linear_share") for model in (AUTOENCODER, GPT2)]
     if not all(shares):
-        return Finding(None, None, INCONCLUSIVE, "Needs the autoencoder and the GPT-2.")
+        return Finding(None, None, UNMEASURED, "Needs the autoencoder and the GPT-2.")
     comment = (
         "Linear over rigid error of the autoencoder, where a rigid map should do and 1 be near, "
         f"less that of GPT-2: {np.mean(shares[0]):.2f} less {np.mean(shares[1]):.2f}; above 0 "
@@ -301,7 +302,7 @@ def _folders(tables: Tables) -> Finding:
     table = tables[RAW][~tables[RAW]["model"].isin(MODELS)].dropna(subset=[EFFICIENCY])
     if table.empty:
         why = "Needs two folders, --set a=… --set b=…, of one width, where a rigid map gains."
-        return Finding(None, None, INCONCLUSIVE, why)
+        return Finding(None, None, UNMEASURED, why)
     worst = table.sort_values(EFFICIENCY).iloc[0]
     low, high = worst[f"{EFFICIENCY}_low"], worst[f"{EFFICIENCY}_high"]
     comment = (

@@ -34,6 +34,7 @@ from identikit.studies._study import (
     INCONCLUSIVE,
     NOT,
     REPRODUCED,
+    UNMEASURED,
     Claim,
     Finding,
     Interval,
@@ -230,7 +231,7 @@ def slope(tables: Tables, classes: int, column: str) -> tuple[float, Interval] |
 def _trend(tables: Tables, classes: int, column: str, falls: bool) -> Finding:
     mean = tables["mean"][tables["mean"]["classes"] == classes]
     if mean.empty:
-        return Finding(None, None, INCONCLUSIVE, f"K = {classes} was not run.")
+        return Finding(None, None, UNMEASURED, f"K = {classes} was not run.")
     rows = mean[mean["counts"]]
     means = ", ".join(f"{row[column]:.3g} at {row['width']}" for _, row in rows.iterrows())
     comment = (
@@ -263,7 +264,7 @@ def _passed(tables: Tables, classes: int) -> Finding:
     models = tables["models"]
     models = models[(models["classes"] == classes) & models["width"].isin(PASSED[classes])]
     if models.empty:
-        return Finding(None, None, INCONCLUSIVE, f"K = {classes} was not run.")
+        return Finding(None, None, UNMEASURED, f"K = {classes} was not run.")
     needed = models["width"].map(PASSED[classes]).mean() / 20 - 0.1
     share, ends = wilson(int(models["kept"].sum()), len(models))
     comment = (

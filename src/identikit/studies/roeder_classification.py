@@ -38,6 +38,7 @@ from identikit.studies._study import (
     INCONCLUSIVE,
     NOT,
     REPRODUCED,
+    UNMEASURED,
     Claim,
     Finding,
     Settings,
@@ -326,7 +327,7 @@ def _lr(tables: Tables) -> Finding:
     pairs = tables["pairs"]
     low, high = pairs["lr"].min(), pairs["lr"].max()
     if low == high:
-        return Finding(None, None, INCONCLUSIVE, "Only one learning rate was run.")
+        return Finding(None, None, UNMEASURED, "Only one learning rate was run.")
     fast, slow = (per_seed(_chosen(pairs, lr=lr), "cca_f") for lr in (high, low))
     comment = f"Mean CCA of f at learning rate {high:g} less that at {low:g}; above 0 counts."
     return judge(list(np.subtract(fast, slow)), low=0.0, comment=comment)

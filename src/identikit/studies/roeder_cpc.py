@@ -35,7 +35,7 @@ from identikit.studies._data import CIFAR10, Data
 from identikit.studies._patches import centre_pair, random_pair
 from identikit.studies._store import Record
 from identikit.studies._study import (
-    INCONCLUSIVE,
+    UNMEASURED,
     Claim,
     Finding,
     Settings,
@@ -252,7 +252,7 @@ def gain(tables: Tables, panel: str, side: str) -> Finding:
     compared = pairs if panel == "training" else pairs[pairs["trained"]]
     places, means = zip(*compared.groupby("x")["held_out"].mean().items())
     if len(places) == 1:
-        return Finding(None, None, INCONCLUSIVE, f"Only one place in this panel: {places[0]}.")
+        return Finding(None, None, UNMEASURED, f"Only one place in this panel: {places[0]}.")
     start, end = (compared[compared["x"] == place] for place in (places[0], places[-1]))
     untrained = pairs[~pairs["trained"]].groupby("x")["held_out"].mean()
     comment = (

@@ -41,6 +41,7 @@ from identikit.studies._study import (
     INCONCLUSIVE,
     NOT,
     REPRODUCED,
+    UNMEASURED,
     Claim,
     Finding,
     Settings,
@@ -288,7 +289,7 @@ def _near_one(tables: Tables) -> Finding:
 def _table(tables: Tables) -> Finding:
     table, pairs = tables["summary"].dropna(subset=["published", "faithful"]), tables["pairs"]
     if table.empty:
-        return Finding(None, None, INCONCLUSIVE, "Needs the checkpoints, which were not given.")
+        return Finding(None, None, UNMEASURED, "Needs the checkpoints, which were not given.")
     gap = float((table["faithful"] - table["published"]).abs().max())
     comment = (
         f"Largest difference of {len(table)} means from the published ones, which are read off a "
@@ -305,7 +306,7 @@ def _training(tables: Tables) -> Finding:
     pairs = chosen(tables["pairs"], back=0, k=k)
     table = _by_pair(pairs, "stage")
     if "untrained" not in table:
-        return Finding(None, None, INCONCLUSIVE, "Of checkpoints there is no untrained pair.")
+        return Finding(None, None, UNMEASURED, "Of checkpoints there is no untrained pair.")
     means = table.mean()
     comment = (
         f"SVCCA of the last layer at k = {k}, held out: {means['trained']:.3f} after training, "
@@ -323,7 +324,7 @@ def _seeds(tables: Tables) -> Finding:
     last = with_worse(chosen(tables["full"], stage="trained", back=0))
     same, other = (chosen(last, pair=kind)["worse"] for kind in (SAME, OTHER))
     if same.empty:
-        return Finding(None, None, INCONCLUSIVE, "There is one checkpoint of each width.")
+        return Finding(None, None, UNMEASURED, "There is one checkpoint of each width.")
     comment = (
         "Held-out R² of the best linear map of f, the worse direction, or 0 if it is negative: "
         f"{same.mean():.3f} for seeds of a width, less {other.mean():.3f} for different widths."
@@ -333,7 +334,7 @@ def _seeds(tables: Tables) -> Finding:
 
 def _distribution(tables: Tables) -> Finding:
     if "models" not in tables:
-        return Finding(None, None, INCONCLUSIVE, "There is one checkpoint of each width.")
+        return Finding(None, None, UNMEASURED, "There is one checkpoint of each width.")
     models = tables["models"]
     listed = ", ".join(
         f"{name} ({count})" for name, count in models["finding"].value_counts().items()
