@@ -30,10 +30,11 @@ identikit study show roeder-classification-laptop
 stands beside what was measured here, with its 95 % interval over seeds, and a verdict: *reproduced*
 if the interval lies within what the claim allows, *not reproduced* if it lies outside,
 *inconclusive at this scale* if neither, *not measured* if what the claim is about was left out.
-What counts is said with each claim. This page is written by `python docs/studies.py` from the folders of the runs; a study that is not on it has not been run
-at this scale yet. Times are the sum of what the units took, and those of nelson-mnist, -pairs,
--disentangle and -batches say little: the machine was doing other work and stopped them at times.
-Their processors' time was about 4, 8, 24 and 7 minutes, half of that on two cores.
+What counts is said with each claim. This page is written by `python docs/studies.py` from the
+folders of the runs; a study that is not on it has not been run at this scale yet. Times are the sum
+of what the units took, and those of nelson-mnist, -pairs, -disentangle and -batches say little: the
+machine was doing other work and stopped them at times. Their processors' time was about 4, 8, 24
+and 7 minutes, half of that on two cores.
 """
 
 
