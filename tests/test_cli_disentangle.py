@@ -160,12 +160,21 @@ def test_what_cannot_be_scored_is_named_and_the_rest_is_scored(spoil, word):
         (lambda z: z.astype(str), "<U"),
         (lambda z: z[:-1], "the codes have 199 rows and the factors have 200"),
         (lambda z: np.ones_like(z), "every one of the 3 codes is constant"),
-        (lambda z: z * 1e200, "another unit"),
     ],
 )
 def test_bad_codes_are_refused(spoil, word):
     np.save("spoilt.npy", spoil(np.load("codes.npy")))
     assert word in " ".join(refused("spoilt.npy", "factors.csv", *SOME).split())
+
+
+def test_the_unit_of_the_codes_does_not_matter():
+    np.save("large.npy", np.load("codes.npy") * 2.0**700)
+    small, large = (
+        disentangle(codes, "factors.csv", metrics=["mcc", "r2", "mig"]).table["value"]
+        for codes in ("codes.npy", "large.npy")
+    )
+    np.testing.assert_allclose(large, small, atol=1e-9)
+    done("large.npy", "factors.csv", *SOME)
 
 
 def test_complex_factors_are_refused():
