@@ -289,6 +289,8 @@ def well_conditioned_root(scatter: Array, scale: Array) -> tuple[Array, Array]:
     The eigenvalues that rounding has taken are floored, so that X F has a condition number at which
     a second scatter matrix, taken in X F, is exact again.
     """
+    if not scale.any():  # a constant view is left as it is
+        return np.eye(len(scale)), np.eye(len(scale))
     safe = np.where(scale > 0, scale, 1.0)
     values, vectors = eigh(scatter / safe[:, None] / safe)
     root = np.sqrt(np.maximum(values, GRAM_FLOOR * max(values[0], 1e-300)))

@@ -28,6 +28,7 @@ from identikit.moments._memory import check_memory, default_memory
 from identikit.moments._moments import Moments
 from identikit.moments._part import Layout, Part
 from identikit.moments._sample import RowSample
+from identikit.moments._sound import impossible, unsound
 from identikit.sources._rows import open_binary, size_of
 from identikit.sources._safetensors import _read_header
 
@@ -81,7 +82,7 @@ def write(
     overwrite: bool = True,
 ) -> None:
     """`save_moments`, also of what is `partial`, under any name."""
-    reason = _unsound(moments)
+    reason = unsound(moments)
     if reason:
         raise InputError(f"these moments cannot be saved: {reason}")
     header = Header.of(moments, partial)
@@ -171,7 +172,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, Moments]:
         distinct,
         header.exponents if any(header.exponents) else (),
     )
-    reason = _unsound(moments)
+    reason = unsound(moments) or impossible(moments)
     if reason:
         raise InputError(f"{path} is damaged: {reason}")
     return header, moments
@@ -238,31 +239,3 @@ class _Reader:
             matrix[row, : row + 1] = matrix[: row + 1, row] = numbers
             begin += row + 1
         return matrix
-
-
-def _unsound(moments: Moments) -> str | None:
-    """What no moments can be, if these are."""
-    arrays = [moments.sample.rows, *(moments.layout.roots or ()), *moments.layout.inverses]
-    for fold, part in enumerate(moments.parts):
-        numbers = (part.mean, part.scatter, part.cubic, part.quartic)
-        if not part.count and any(array.any() for array in numbers):
-            return f"fold {fold} has no rows, but statistics"
-        arrays += numbers
-    extremes = moments.extremes
-    if extremes is not None:
-        arrays.append(extremes.rows)
-        folds, often = np.unique(extremes.folds, return_counts=True)
-        known = folds.size == 0 or (folds.min() >= 0 and folds.max() < len(moments.parts))
-        if not known or any(n > moments.parts[fold].count for fold, n in zip(folds, often)):
-            return "its largest rows are in folds that do not have them"
-    for hashes, counts in () if moments.distinct is None else moments.distinct.smallest:
-        total = float(counts.astype(np.float64).sum())
-        whole = len(hashes) < moments.distinct.size  # type: ignore[union-attr]
-        few = total == moments.rows if whole else total <= moments.rows
-        if (hashes[1:] <= hashes[:-1]).any() or (counts < 1).any() or not few:
-            return "its count of distinct rows cannot be"
-    for array in arrays:
-        # Two numbers tell, and no array of flags as large as the scatter is needed.
-        if array.size and not np.isfinite([array.min(), array.max()]).all():
-            return "a statistic is not finite"
-    return None

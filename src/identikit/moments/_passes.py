@@ -26,7 +26,7 @@ from identikit.moments._scan import (
     finite,
     scan,
 )
-from identikit.moments._sizes import check_small
+from identikit.moments._sizes import check_sizes
 from identikit.moments._threads import scan_spans
 from identikit.moments.engines import Engine
 from identikit.sources import Source, open_sources
@@ -106,7 +106,7 @@ def read_moments(
     else:
         scanned = passes.read(reading, False, kept)
         if not any(hasattr(source, "exponent") for source in sources):
-            check_small(scanned.moments)
+            check_sizes(scanned.moments)
         layout = _well_conditioned(scanned.moments) if scanned.moments.rows > 1 else None
         if layout is not None:
             del scanned  # before the next: the memory is for one

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: No mean is larger than this: few rows may be all the same, so that nothing else tells their size.
+LARGEST_MEAN = 2.0**200
+
 #: A view whose variance is below this may have lost digits, or all of it: fourth powers vanish.
 LEAST = 2.0**-400
 
@@ -47,8 +50,13 @@ def too_large(names: Sequence[str]) -> SizeError:
     )
 
 
-def check_small(moments: Moments) -> None:
-    """Raise if squares may have vanished: of a whole view, or of a column that is not zero."""
+def check_sizes(moments: Moments) -> None:
+    """Raise if squares are too large to be merged, or may have vanished.
+
+    Vanished are those of a whole view, or of a column that is not zero.
+    """
+    if any(np.abs(part.mean).max() > LARGEST_MEAN for part in moments.parts):
+        raise too_large(moments.names)
     for view, name in enumerate(moments.names):
         variances = np.diagonal(moments.block(view, view)) / max(moments.rows, 1)
         centre = moments.centre(view)
