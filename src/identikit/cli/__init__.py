@@ -56,6 +56,8 @@ class _Verbs(TyperGroup):
         except Exception as error:
             # Typer's own ways to stop have an exit code, or are an abort.
             if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
+                if hasattr(error, "message"):
+                    error.message = plain(error.message)
                 raise
             if os.environ.get(TRACEBACK):
                 raise
