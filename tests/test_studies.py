@@ -37,6 +37,7 @@ from identikit.studies import (
     NOT,
     REPRODUCED,
     STAND_INS,
+    UNMEASURED,
     Claim,
     Data,
     Finding,
@@ -563,7 +564,7 @@ def test_mean_interval_is_student_s(rng: np.random.Generator):
         ([-3.0, -3.1, -3.2], NOT),
         ([1.9, 2.0, 2.1], INCONCLUSIVE),
         ([1.0], INCONCLUSIVE),
-        ([], INCONCLUSIVE),
+        ([], UNMEASURED),
         ([1.0, 1.1, nan], INCONCLUSIVE),
     ],
 )
