@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -333,10 +332,12 @@ class Moments:
                 f"those of the other {RULES[other.rule]}; read both in the same way, with groups "
                 "or without"
             )
+        from identikit.moments._units import in_layout, in_units
+
         if any(self.exponents) or any(other.exponents):
             tops = [max(both) for both in zip(self.units, other.units)]
             if tops != list(self.units) or tops != list(other.units):
-                return self._in_units(tops) + other._in_units(tops)
+                return in_units(self, tops) + in_units(other, tops)
         if self.layout.roots is None and other.layout.roots is not None:
             return replace(other + self, names=self.names)
         twice = set(self.shards) & set(other.shards)
@@ -346,7 +347,7 @@ class Moments:
                 f"{min(shard.rows for shard in twice)} rows, whose rows would be counted twice; "
                 "merge each shard once"
             )
-        other = other._in(self.layout)
+        other = in_layout(other, self.layout)
         whole = None not in (self.distinct, other.distinct)
         merged = Moments(
             self.names,
@@ -374,60 +375,6 @@ class Moments:
     def units(self) -> tuple[int, ...]:
         """The exponent of each view, also where all are 0."""
         return self.exponents or (0,) * len(self.names)
-
-    def _in_units(self, exponents: Sequence[int]) -> Moments:
-        """The same moments with the numbers of each view over other powers of two."""
-        steps = [own - other for own, other in zip(self.units, exponents)]
-        each = np.repeat(steps, self.widths)
-        layout, inner = self.layout, each
-        if layout.roots is not None:  # the scatter stays, in coordinates that do
-            inner = np.zeros_like(each)
-            roots = tuple(np.ldexp(root, step) for root, step in zip(layout.roots, steps))
-            inverses = tuple(np.ldexp(turn, -step) for turn, step in zip(layout.inverses, steps))
-            layout = Layout(layout.widths, roots, inverses)
-        twice = 2 * np.array(steps)
-        parts = tuple(
-            Part(
-                part.count,
-                np.ldexp(part.mean, each),
-                np.ldexp(part.scatter, inner[:, None] + inner),
-                np.ldexp(part.cubic, twice[:, None] + each),
-                np.ldexp(part.quartic, twice[:, None] + twice),
-            )
-            for part in self.parts
-        )
-        sample, largest = self.sample, self.extremes
-        return replace(
-            self,
-            layout=layout,
-            parts=parts,
-            sample=RowSample(sample.size, sample.keys, np.ldexp(sample.rows, each)),
-            extremes=largest and replace(largest, rows=np.ldexp(largest.rows, each)),
-            exponents=tuple(exponents),
-            _cache={},
-        )
-
-    def _in(self, layout: Layout) -> Moments:
-        """The same moments, with the scatter in another layout's coordinates."""
-        if layout.roots is None or layout is self.layout:
-            return self
-        own = self.layout.roots
-        turns: Sequence[Array] = layout.inverses
-        if own is not None:
-            if all(np.array_equal(*pair) for pair in zip(own, layout.roots)):
-                return replace(self, layout=layout)  # a copy, from a file or another process
-            turns = [root @ inverse for root, inverse in zip(own, layout.inverses)]
-        parts = []
-        for part in self.parts:
-            scatter = np.empty_like(part.scatter)
-            for i, (left, a) in enumerate(zip(turns, layout.columns)):
-                for right, b in zip(turns[i:], layout.columns[i:]):
-                    block = left.T @ part.scatter[a, b] @ right
-                    # Symmetric to the last digit, so that one triangle tells all of it.
-                    scatter[a, b] = (block + block.T) / 2 if a == b else block
-                    scatter[b, a] = scatter[a, b].T
-            parts.append(replace(part, scatter=scatter))
-        return replace(self, layout=layout, parts=tuple(parts), _cache={})
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
         """Write a ``.moments`` file, atomically; it holds the row sample too, if there is one."""

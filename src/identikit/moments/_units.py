@@ -1,0 +1,69 @@
+"""The same moments in other units, or in the coordinates of other moments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.moments._moments import Moments
+from identikit.moments._part import Layout, Part
+from identikit.moments._sample import RowSample
+
+
+def in_units(moments: Moments, exponents: Sequence[int]) -> Moments:
+    """The same moments with the numbers of each view over other powers of two."""
+    steps = [own - other for own, other in zip(moments.units, exponents)]
+    each = np.repeat(steps, moments.widths)
+    layout, inner = moments.layout, each
+    if layout.roots is not None:  # the scatter stays, in coordinates that do
+        inner = np.zeros_like(each)
+        roots = tuple(np.ldexp(root, step) for root, step in zip(layout.roots, steps))
+        inverses = tuple(np.ldexp(turn, -step) for turn, step in zip(layout.inverses, steps))
+        layout = Layout(layout.widths, roots, inverses)
+    twice = 2 * np.array(steps)
+    parts = tuple(
+        Part(
+            part.count,
+            np.ldexp(part.mean, each),
+            np.ldexp(part.scatter, inner[:, None] + inner),
+            np.ldexp(part.cubic, twice[:, None] + each),
+            np.ldexp(part.quartic, twice[:, None] + twice),
+        )
+        for part in moments.parts
+    )
+    sample, largest = moments.sample, moments.extremes
+    return replace(
+        moments,
+        layout=layout,
+        parts=parts,
+        sample=RowSample(sample.size, sample.keys, np.ldexp(sample.rows, each)),
+        extremes=largest and replace(largest, rows=np.ldexp(largest.rows, each)),
+        exponents=tuple(exponents),
+        _cache={},
+    )
+
+
+def in_layout(moments: Moments, layout: Layout) -> Moments:
+    """The same moments, with the scatter in another layout's coordinates."""
+    own = moments.layout.roots
+    if layout.roots is None or layout is moments.layout:
+        return moments
+    turns: Sequence[Array] = layout.inverses
+    if own is not None:
+        if all(np.array_equal(*pair) for pair in zip(own, layout.roots)):
+            return replace(moments, layout=layout)  # a copy, from a file or another process
+        turns = [root @ inverse for root, inverse in zip(own, layout.inverses)]
+    parts = []
+    for part in moments.parts:
+        scatter = np.empty_like(part.scatter)
+        for i, (left, a) in enumerate(zip(turns, layout.columns)):
+            for right, b in zip(turns[i:], layout.columns[i:]):
+                block = left.T @ part.scatter[a, b] @ right
+                # Symmetric to the last digit, so that one triangle tells all of it.
+                scatter[a, b] = (block + block.T) / 2 if a == b else block
+                scatter[b, a] = scatter[a, b].T
+        parts.append(replace(part, scatter=scatter))
+    return replace(moments, layout=layout, parts=tuple(parts), _cache={})
