@@ -181,7 +181,7 @@ def test_files_that_hold_no_model_raise(tmp_path: Path):
     (tmp_path / "b.npz").write_bytes(b"nothing")
     for name, words in [
         ("a.npz", "holds no model"),
-        ("b.npz", "cannot be read as a model"),
+        ("b.npz", "is not a readable .npz archive"),
         ("c.npz", "no such file"),
         ("d.txt", "expected a .npz or .safetensors"),
     ]:

@@ -122,7 +122,7 @@ def match_components(
         tell("reading", 0, 1)
         sources = open_runs(runs, names, stack)
         if kind == "atoms":
-            read = read_atoms(sources, axis or "rows", signed, room)
+            read = read_atoms(sources, axis or "rows", signed)
         else:
             read, columns = read_activations(sources, room, signed)
         done = 0

@@ -90,9 +90,9 @@ def open_runs(
     return sources
 
 
-def read_atoms(sources: Sequence[Source], axis: str, signed: bool, memory: int) -> list[Run]:
+def read_atoms(sources: Sequence[Source], axis: str, signed: bool) -> list[Run]:
     """Dictionaries, one atom a row or a column; all have the same number of coordinates."""
-    found = [_atoms(source, axis, signed, memory) for source in sources]
+    found = [_atoms(source, axis, signed) for source in sources]
     first = found[0]
     for other in found[1:]:
         if other.dims != first.dims:
@@ -107,8 +107,8 @@ def read_atoms(sources: Sequence[Source], axis: str, signed: bool, memory: int) 
     return found
 
 
-def _atoms(source: Source, axis: str, signed: bool, memory: int) -> Run:
-    matrix = read_whole(source, memory)
+def _atoms(source: Source, axis: str, signed: bool) -> Run:
+    matrix = read_whole(source)
     matrix = matrix if axis == "rows" else matrix.T
     units = np.empty(matrix.shape, np.float32)
     peaks = np.empty(len(matrix))
