@@ -47,7 +47,7 @@ def test_whole_reads_are_refused_by_the_budget(small_machine):
         lambda: SoftmaxModel.load("trap.npz"),
         lambda: disentangle("trap.npz::e", np.zeros((10**5, 2))),
         lambda: disentangle(np.zeros((10**3, 2)), "trap.npz::e"),
-        lambda: match_components(["trap.npz::e", "trap.npz::e"], memory=10**6),
+        lambda: match_components(["trap.npz::e", "trap.npz::e"]),
         lambda: read_labels("trap.npz::e"),
         lambda: read_array(Path("trap.npz"), "e", "the array"),
     ):

@@ -160,6 +160,7 @@ def test_what_cannot_be_scored_is_named_and_the_rest_is_scored(spoil, word):
         (lambda z: z.astype(str), "<U"),
         (lambda z: z[:-1], "the codes have 199 rows and the factors have 200"),
         (lambda z: np.ones_like(z), "every one of the 3 codes is constant"),
+        (lambda z: z * [1, 1e200, 1], "another unit"),
     ],
 )
 def test_bad_codes_are_refused(spoil, word):

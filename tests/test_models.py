@@ -471,7 +471,7 @@ def bad_files() -> dict[str, dict[str, np.ndarray]]:
         (["a.npz", "flat.npz"], "model 'flat': its logits"),
         (["a.npz", "table.npz"], "row 0 of the table sums to a probability that is off"),
         (["a.npz", "words.txt"], "words.txt is no model"),
-        (["a.npz", "broken.npz"], "broken.npz cannot be read as a model"),
+        (["a.npz", "broken.npz"], "the model (broken.npz) is not a readable .npz archive"),
         (["a.npz", "nowhere.npz"], "there is no such file"),
         (["a.npz"], "give at least two"),
         (["a.npz", "c.npz", "--fail-above", "-1"], "--fail-above is -1.0"),
@@ -533,7 +533,7 @@ def test_a_folder_that_is_not_whole_is_refused(rng, tmp_path, break_it):
     folder = extracted(
         tmp_path / "m", f=rng.normal(size=(20, 3)), g=rng.normal(size=(7, 3)), bias=np.zeros(7)
     )
-    says = {"manifest": "no manifest.json", "g": "holds no model", "bias": "cannot be read"}
+    says = {"manifest": "no manifest.json", "g": "holds no model", "bias": "is not a readable"}
     if break_it == "bias":
         (folder / "bias.npy").write_bytes((folder / "bias.npy").read_bytes()[:60])
     else:
