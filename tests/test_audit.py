@@ -283,7 +283,7 @@ def test_calls_that_make_no_sense_are_refused() -> None:
     with pytest.raises(InputError, match="need at least 10 rows; the views have 9"):
         ik.audit([X[:9], Y[:9]])
     for tolerance in (-0.1, float("nan")):
-        with pytest.raises(InputError, match=f"the tolerance is {tolerance}; it must not be"):
+        with pytest.raises(InputError, match=f"the tolerance is {tolerance}; give a finite"):
             ik.audit([X, Y], tolerance=tolerance)
     with pytest.raises(InputError, match=r"'view0' has 100 rows and view 'view1' has 90"):
         ik.audit([X, Y[:90]])
