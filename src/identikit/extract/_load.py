@@ -190,9 +190,9 @@ def _check_files(folder: Path) -> None:
         raise InputError(f"{folder} has no weights; expected model.safetensors beside config.json")
     raise InputError(
         f"{folder} has only pickled weights ({pickled[0]}), which are never loaded, because that "
-        "can run code; if you trust where they come from, convert them once:\n"
-        '  python -c "from transformers import AutoModelForCausalLM as M; M.from_pretrained('
-        f"'{folder}').save_pretrained('{folder}')\"\n"
+        "can run code; if you trust where they come from, convert them once: "
+        'python -c "from transformers import AutoModelForCausalLM as M; M.from_pretrained('
+        f"'{folder}').save_pretrained('{folder}')\" "
         "(AutoModelForMaskedLM for BERT and its kin, AutoModel for what has no prediction head)"
     )
 
