@@ -2,7 +2,8 @@
 
 IDENTIKIT_SEEDS     "0-9" or "0,1,2": the seeds of tests that take `seed` or `rng` (0 by default)
 IDENTIKIT_DATA      the folder of real data (by default ../shared/data beside the repository)
-IDENTIKIT_SLOW=1    run the slow tests as well
+IDENTIKIT_LONG=1    run the long modules as well, which only CI does every time
+IDENTIKIT_SLOW=1    run the slow tests as well, and the long modules
 IDENTIKIT_NO_SKIPS  =1: a skipped test is a failure
 CI                  if set, missing data is a failure and not a skip
 """
@@ -29,6 +30,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
+    max_examples=100 if os.environ.get("IDENTIKIT_SLOW") == "1" else 40,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("identikit")
@@ -105,12 +107,16 @@ def data_dir() -> Path:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave slow tests out, but for those marked ``slow(sample=True)``."""
+    """Leave slow tests out, but for those marked ``slow(sample=True)``, and long modules."""
     if os.environ.get("IDENTIKIT_SLOW") == "1":
         return
-    left_out = [item for item in items if _is_slow(item)]
+    long = os.environ.get("IDENTIKIT_LONG") == "1"
+    kept, left_out = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        out = _is_slow(item) or not (long or item.get_closest_marker("long") is None)
+        (left_out if out else kept).append(item)
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not _is_slow(item)]
+    items[:] = kept
 
 
 def _is_slow(item: pytest.Item) -> bool:

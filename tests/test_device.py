@@ -24,6 +24,8 @@ from identikit.moments._segment import Segment
 from identikit.sources import open_source, open_sources
 from identikit.sources._device import DeviceSource, lives_elsewhere, on_one_device
 
+pytestmark = pytest.mark.long
+
 EXACT = 1e-10
 
 

@@ -21,6 +21,8 @@ import identikit as ik
 from conftest import HANGS
 from identikit.moments import load_moments
 
+pytestmark = pytest.mark.long
+
 ROWS = 3000
 OLD = b"what was there before\n"
 FULL = """

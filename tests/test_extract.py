@@ -30,6 +30,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
+pytestmark = pytest.mark.long
+
 TOL = 1e-5
 WORDS = [f"w{number}" for number in range(40)]
 SPECIAL = ["[UNK]", "[PAD]", "[CLS]", "[SEP]"]

@@ -23,6 +23,8 @@ from identikit.moments._extremes import kept_rows
 from identikit.moments._header import NUMBER
 from test_moments_file import rewrite, set_at
 
+pytestmark = pytest.mark.long
+
 #: Rows that are faulty in both views of `faulty`.
 BAD = [3, 700, 1999]
 

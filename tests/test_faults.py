@@ -25,6 +25,8 @@ from identikit.moments import accumulate
 from identikit.moments.engines import Dask, LostError, Pool, _dask
 from test_engines import same
 
+pytestmark = pytest.mark.long
+
 HERE = Path(__file__).parent
 ROWS = 8000
 ENGINES = ["pool", pytest.param("dask", marks=pytest.mark.extra("dask"))]

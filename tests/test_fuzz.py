@@ -40,6 +40,8 @@ from identikit.moments import accumulate, load_moments, save_moments
 from identikit.moments._header import Header, parse_header
 from identikit.sources import open_source
 
+pytestmark = pytest.mark.long
+
 ROWS, WIDTH = 23, 3
 X = np.random.default_rng(0).normal(size=(ROWS, WIDTH)).astype(np.float32)
 

@@ -68,7 +68,7 @@ def test_planted_rung_is_found(group: str, spectrum: str) -> None:
     found = [
         chosen(*planted(group, spectrum, kind, level, 4000, 8, 0))[1]
         for kind in NOISES
-        for level in (0.0, 0.2)
+        for level in ((0.0, 0.2) if kind == NOISES[0] else (0.2,))
     ]
     assert sum(group in candidates for candidates in found) >= len(found) - 1
 

@@ -32,6 +32,8 @@ from identikit.similarity import MEASURES
 from identikit.sources import open_source, open_sources
 from identikit.sources._projected import Projected
 
+pytestmark = pytest.mark.long
+
 FOLDS = 5
 
 
