@@ -61,12 +61,28 @@ def test_the_rung_is_that_of_the_ladder_of_axes(audited):
     ica = audit.comparisons[0].ica
     moments = ik.accumulate(views, sample=ROWS)
     axes = view_axes(moments, 0, 0), view_axes(moments, 1, 1)
-    forward, backward = ica_rung(moments, 0, 1, axes)
-    # Sampling errors of 4,000 rows are taken off.
-    assert ica.rung.forward == pytest.approx(forward.error, rel=0.02)
-    assert ica.rung.backward == pytest.approx(backward.error, rel=0.02)
+    apart = axes_apart(moments, 0, 0, axes[0]), axes_apart(moments, 1, 1, axes[1])
+    forward, backward = corrected_rung(moments, 0, 1, axes, apart)
+    assert ica.rung.forward == pytest.approx(forward.error, rel=1e-9)
+    assert ica.rung.backward == pytest.approx(backward.error, rel=1e-9)
     assert ica.rung.error == max(ica.rung.forward, ica.rung.backward)
     assert ica.rung.interval[0] < ica.rung.error < ica.rung.interval[1]
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_with_groups_or_more_rows_than_the_sample_all_rows_are_scored(sampled, monkeypatch):
+    """Of groups the sample knows nothing, and of many rows few had a part in the axes."""
+    views = shared_sources(n=1500)
+    groups = None if sampled else np.arange(1500) // 10
+    if sampled:
+        monkeypatch.setattr(_axes, "ROWS", SAMPLE)
+    ica = ik.audit(views, ica=True, groups=groups).comparisons[0].ica
+    moments = ik.accumulate(views, groups=groups, sample=SAMPLE if sampled else ROWS)
+    assert (len(moments.sample.keys) < moments.rows) == sampled
+    axes = view_axes(moments, 0, 0), view_axes(moments, 1, 1)
+    forward, backward = ica_rung(moments, 0, 1, axes)
+    assert ica.rung.forward == pytest.approx(forward.error, rel=1e-9)
+    assert ica.rung.backward == pytest.approx(backward.error, rel=1e-9)
 
 
 def test_the_error_is_that_of_new_rows():

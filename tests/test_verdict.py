@@ -132,6 +132,42 @@ def test_a_range_where_the_data_do_not_tell() -> None:
     assert any(size > 1 for size in ranges)
 
 
+@pytest.mark.parametrize(
+    ("group", "spectrum", "kind", "level"),
+    [
+        ("affine", "i^-3", "own", 0.2),
+        ("affine", "i^-2", "isotropic both", 0.4),
+        ("linear", "i^-3", "isotropic both", 0.4),
+    ],
+)
+def test_few_rows_do_not_hide_the_looser_rung(
+    group: str, spectrum: str, kind: str, level: float
+) -> None:
+    """A similarity predicts as well, as it has less to fit; what is true is named beside it."""
+    named, candidates = chosen(*planted(group, spectrum, kind, level, 1000, 64, 2000))
+    assert (named, candidates) == ("similarity", ("similarity", group))
+    # A rotation that is true stands alone.
+    assert chosen(*planted("rigid", spectrum, "own", 0.2, 1000, 64, 2000))[1] == ("rigid",)
+
+
+def test_what_endless_rows_would_leave() -> None:
+    """Unit noise in every column: held out 1 + p/(n − p), in the limit 1."""
+    found = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(300, 60))
+        Y = X @ rng.normal(size=(60, 5)) + rng.normal(size=(300, 5))
+        side = ladder(ik.accumulate([X, Y], sample=0))["affine"][0]
+        assert side.limit is not None
+        plain = side.residual if side.unridged is None else side.unridged
+        found.append((plain.sum() / Y.size, side.limit.sum() / Y.size))
+    held_out, limit = np.mean(found, axis=0)
+    assert held_out == pytest.approx(1 + 60 / (240 - 60), abs=0.06)
+    assert limit == pytest.approx(1.0, abs=0.05)
+    few = ladder(ik.accumulate([X[:100], Y[:100]], sample=0))["affine"][0]
+    assert few.limit is None  # 80 rows do not tell the noise of 60 columns
+
+
 def test_range_is_said_in_words() -> None:
     for seed in range(12):
         rng = np.random.default_rng(seed)
