@@ -1,0 +1,42 @@
+"""Data whose factors are known, with what theory says of them is identified.
+
+A world draws latents and what a learner sees of them; a mixing is the map between the two.
+
+>>> import identikit as ik
+>>> world = ik.worlds.SphereClusters(3, classes=20, kappa=10.0, mixing=ik.worlds.LeakyReLU(3))
+>>> world.check().ok, world.identified[0].rung
+(True, 'linear')
+"""
+
+from identikit.worlds._clusters import SphereClusters
+from identikit.worlds._languages import Language, Prompts
+from identikit.worlds._leaky_relu import LeakyReLU
+from identikit.worlds._lti import DCMotor, LinearSystem
+from identikit.worlds._mixing import Chain, Linear, Mixing, Orthogonal
+from identikit.worlds._moebius import Moebius
+from identikit.worlds._pairs import AnisotropicPairs
+from identikit.worlds._score import Score, score
+from identikit.worlds._sources import Sources
+from identikit.worlds._world import Assumption, Assumptions, Promise, Sample
+
+__all__ = [
+    "AnisotropicPairs",
+    "Assumption",
+    "Assumptions",
+    "Chain",
+    "DCMotor",
+    "Language",
+    "LeakyReLU",
+    "Linear",
+    "LinearSystem",
+    "Mixing",
+    "Moebius",
+    "Orthogonal",
+    "Promise",
+    "Prompts",
+    "Sample",
+    "Score",
+    "Sources",
+    "SphereClusters",
+    "score",
+]

@@ -1,0 +1,206 @@
+"""Clusters on the sphere: the world in which a classifier, or DIET, finds the latents."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.family import sphere_conditions
+from identikit.worlds import _sphere as sphere
+from identikit.worlds._mixing import Mixing, check_mixing, dimension
+from identikit.worlds._world import Assumption, Assumptions, Promise, Sample, one_of, rows_of
+
+#: Laws of z given its cluster; all but the first violate the theorem, and are projected.
+LAWS = ("vmf", "laplace", "normal", "truncated")
+CENTRES = ("uniform", "laplace", "normal")
+#: Cases of Reizinger et al. 2025: which of f and of the weights W have unit length.
+CASES = {
+    "supervised": "a classifier with f and W free",
+    "C4": "DIET with f and W free",
+    "C3": "DIET with W normalised",
+    "C2": "DIET with f normalised",
+    "C1": "DIET with f and W normalised and a learnable temperature",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SphereClusters:
+    """Latents on the unit sphere around class vectors: p(z|c) ∝ exp(κ ⟨v_c, z⟩).
+
+    A network trained by cross-entropy on the classes, or on one label an instance (DIET), finds z
+    up to a linear map if the v_c are an affine generator system, d + 1 of them at least
+    (Reizinger et al. 2025). An instance i belongs to class i mod `classes`, and each of its draws
+    is another view of it.
+
+    Parameters
+    ----------
+    d : int
+        Latents; they lie on the sphere in d dimensions.
+    classes : int
+        How many class vectors there are.
+    kappa : float
+        Concentration around a class vector.
+    mixing : Mixing, optional
+        From latents to observations; none by default, and the observations are the latents.
+    seed : int
+        Of the class vectors.
+    law : {"vmf", "laplace", "normal", "truncated"}
+        Of z given its class. The last three add noise of that law to v_c (Laplace's truncated at
+        one scale) and project, which violates the theorem.
+    scale : float
+        Of that noise.
+    instances : int, optional
+        Labels of DIET; at least as many as classes.
+    centres : {"uniform", "laplace", "normal"}
+        How the class vectors are drawn: over the whole sphere, or around the first axis.
+    label_noise : float
+        Share of the labels, and of the instances, that are drawn at random.
+
+    Examples
+    --------
+    >>> world = SphereClusters(5, classes=100, kappa=10.0)
+    >>> world.sample(1000, seed=1)
+    Sample(1,000 rows; latents, observations, labels)
+    >>> world.identified[0].learner, world.identified[0].rung
+    ('supervised', 'linear')
+    """
+
+    d: int
+    classes: int
+    kappa: float
+    mixing: Mixing | None = None
+    seed: int = 0
+    law: str = "vmf"
+    scale: float = 1.0
+    instances: int | None = None
+    centres: str = "uniform"
+    label_noise: float = 0.0
+    #: The true v_c, (classes, d).
+    vectors: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        dimension(self.d, 2)
+        one_of(self.law, LAWS, "the law of the latents")
+        one_of(self.centres, CENTRES, "the law of the class vectors")
+        if isinstance(self.classes, bool) or self.classes < 2:
+            raise InputError(f"classes is {self.classes}; clusters need 2 or more")
+        if not 0 < self.kappa < np.inf:
+            raise InputError(f"kappa is {self.kappa}; a concentration is a finite number above 0")
+        if not 0 < self.scale < np.inf:
+            raise InputError(f"the scale is {self.scale}; give a finite number above 0")
+        if not 0 <= self.label_noise <= 1:
+            raise InputError(f"the label noise is {self.label_noise}; give a share from 0 to 1")
+        if self.instances is not None and self.instances < self.classes:
+            raise InputError(
+                f"{self.instances} instances leave some of {self.classes} classes empty; give as "
+                "many instances as classes, or more"
+            )
+        fits(self.mixing, self.d)
+        rng = np.random.default_rng(self.seed)
+        vectors = sphere.uniform(self.classes, self.d, rng)
+        if self.centres != "uniform":
+            first = np.eye(1, self.d)
+            noise = rng.laplace if self.centres == "laplace" else rng.normal
+            vectors = sphere.project(first + noise(size=vectors.shape))
+        object.__setattr__(self, "vectors", vectors)
+        affine = sphere_conditions(vectors).affine
+        if not affine.ok:
+            warnings.warn(
+                f"the latents are not identified by these classes: {affine.sentence}", stacklevel=3
+            )
+
+    def sample(self, rows: int, seed: int | np.random.Generator = 0) -> Sample:
+        """Draw rows: a class (or an instance) uniformly, and its latents.
+
+        Parameters
+        ----------
+        rows : int
+            How many.
+        seed : int or Generator
+            Of the draw.
+        """
+        rng, rows = np.random.default_rng(seed), rows_of(rows)
+        instances = None if self.instances is None else rng.integers(self.instances, size=rows)
+        labels = rng.integers(self.classes, size=rows) if instances is None else None
+        true = labels if instances is None else instances % self.classes
+        assert true is not None
+        z = self._latents(self.vectors[true], rng)
+        if self.label_noise and instances is None:
+            labels = _replaced(true, self.classes, self.label_noise, rng)
+        elif self.label_noise:
+            assert instances is not None
+            assert self.instances is not None
+            instances = _replaced(instances, self.instances, self.label_noise, rng)
+        return Sample(
+            z, z if self.mixing is None else self.mixing.forward(z),
+            labels=true if labels is None else labels, instances=instances,
+        )  # fmt: skip
+
+    def _latents(self, v: Array, rng: np.random.Generator) -> Array:
+        if self.law == "vmf":
+            return sphere.von_mises_fisher(v, self.kappa, rng)
+        if self.law == "normal":
+            return sphere.project(v + self.scale * rng.standard_normal(v.shape))
+        # Laplace by its quantiles, so that cutting it off at one scale is cutting off uniforms.
+        reach = 1.0 if self.law == "laplace" else 1 - np.exp(-1.0)
+        uniform = rng.uniform(-reach, reach, size=v.shape)
+        noise = -np.sign(uniform) * np.log1p(-np.abs(uniform))
+        return sphere.project(v + self.scale * noise)
+
+    @property
+    def identified(self) -> tuple[Promise, ...]:
+        """What theory promises: a rung for each case, if the class vectors allow it."""
+        if self.law != "vmf":
+            why = f"the latents are {self.law} around their class and not von Mises–Fisher"
+            return tuple(Promise(case, None, f"{what}: {why}") for case, what in CASES.items())
+        found = sphere_conditions(self.vectors)
+        promises = []
+        for case, what in CASES.items():
+            promise = found.identified(case)
+            promises.append(Promise(case, promise.latents, f"{what}: {promise.why}"))
+        return tuple(promises)
+
+    def check(self, rows: int = 2000, seed: int = 0) -> Assumptions:
+        """Test the assumptions of the theorem: law, class vectors, labels, mixing.
+
+        Parameters
+        ----------
+        rows, seed : int
+            Of the sample on which the mixing is tested.
+        """
+        affine = sphere_conditions(self.vectors).affine
+        is_vmf = self.law == "vmf"
+        law = "von Mises–Fisher" if is_vmf else f"{self.law}, where theory needs von Mises–Fisher"
+        items = [
+            Assumption(
+                "law", is_vmf, float(is_vmf), "vmf", f"the law of z given its class is {law}"
+            ),
+            Assumption("diversity", affine.ok, affine.rank, f"{affine.needed}", affine.sentence),
+            Assumption(
+                "labels",
+                self.label_noise == 0,
+                self.label_noise,
+                "0",
+                "every label is right"
+                if self.label_noise == 0
+                else f"{self.label_noise:.0%} of the labels are random, and theory has none",
+            ),
+        ]
+        if self.mixing is not None:
+            items += check_mixing(self.mixing, self.sample(rows, seed).latents)
+        return Assumptions(tuple(items))
+
+
+def fits(mixing: Mixing | None, d: int) -> None:
+    """An error if the mixing takes another number of latents."""
+    if mixing is not None and mixing.d != d:
+        raise InputError(f"the mixing takes {mixing.d} latents, but the world has {d}")
+
+
+def _replaced(labels: np.ndarray, count: int, share: float, rng: np.random.Generator) -> np.ndarray:
+    random = rng.integers(count, size=len(labels))
+    return np.where(rng.random(len(labels)) < share, random, labels)

@@ -1,0 +1,110 @@
+"""A network of LeakyReLU layers as a mixing: invertible, with layers of small condition number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.worlds._mixing import as_rows, dimension
+
+
+@dataclass(frozen=True, eq=False)
+class LeakyReLU:
+    """x = W_L s(… s(W_1 z)), with s the LeakyReLU; no biases.
+
+    The entries of every d × d layer are uniform on (−1, 1), its columns have length 1, and of
+    `draws` such layers the one with the smallest condition number is taken, so that the map is
+    far from linear and yet loses nothing (Hyvärinen and Morioka 2016; Zimmermann et al. 2021).
+
+    Parameters
+    ----------
+    d : int
+        Latents, and observations.
+    layers : int
+        How many.
+    seed : int
+        Of the layers.
+    slope : float
+        Of s below 0.
+    draws : int
+        Tries a layer.
+    condition : float, optional
+        The largest condition number that a layer may have; an error if no draw has a smaller one.
+
+    Examples
+    --------
+    >>> mixing = LeakyReLU(4, layers=3, seed=0)
+    >>> z = np.random.default_rng(0).normal(size=(5, 4))
+    >>> np.allclose(mixing.inverse(mixing.forward(z)), z)
+    True
+    """
+
+    d: int
+    layers: int = 3
+    seed: int = 0
+    slope: float = 0.2
+    draws: int = 1000
+    condition: float | None = None
+    weights: tuple[Array, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        d = dimension(self.d)
+        if self.layers < 1 or self.draws < 1:
+            raise InputError(
+                f"layers is {self.layers} and draws is {self.draws}; a mixing needs 1 or more of "
+                "each"
+            )
+        if not 0 < self.slope <= 1:
+            raise InputError(f"the slope is {self.slope}; give a number above 0 and up to 1")
+        rng = np.random.default_rng(self.seed)
+        object.__setattr__(self, "weights", tuple(self._layer(d, rng) for _ in range(self.layers)))
+
+    def _layer(self, d: int, rng: np.random.Generator) -> Array:
+        drawn = rng.uniform(-1, 1, size=(self.draws, d, d))
+        drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+        values = np.linalg.svd(drawn, compute_uv=False)
+        conditions = values[:, 0] / values[:, -1]
+        best = int(conditions.argmin())
+        if self.condition is not None and conditions[best] > self.condition:
+            raise InputError(
+                f"of {self.draws} layers of {d} × {d} none has a condition number of "
+                f"{self.condition:g} or less (the best has {conditions[best]:.3g}); allow a larger "
+                "one or more draws"
+            )
+        chosen: Array = drawn[best]
+        return chosen
+
+    @property
+    def D(self) -> int:  # noqa: N802
+        """Observations."""
+        return self.d
+
+    def forward(self, z: ArrayLike) -> Array:
+        """Observations (rows, d) of latents (rows, d)."""
+        x = as_rows(z, self.d, "latents") @ self.weights[0].T
+        for weight in self.weights[1:]:
+            x = np.where(x > 0, x, self.slope * x) @ weight.T
+        return x
+
+    def inverse(self, x: ArrayLike) -> Array:
+        """Latents of observations, layer by layer backwards."""
+        z: NDArray[np.floating[Any]] = as_rows(x, self.d, "observations")
+        for weight in reversed(self.weights[1:]):
+            z = np.linalg.solve(weight, z.T).T
+            z = np.where(z > 0, z, z / self.slope)
+        return np.asarray(np.linalg.solve(self.weights[0], z.T).T, dtype=np.float64)
+
+    def jacobian(self, z: ArrayLike) -> Array:
+        """The product of the layers, each with its slopes at the row, (rows, d, d)."""
+        x = as_rows(z, self.d, "latents") @ self.weights[0].T
+        product = np.broadcast_to(self.weights[0], (len(x), self.d, self.d)).copy()
+        for weight in self.weights[1:]:
+            slopes = np.where(x > 0, 1.0, self.slope)
+            product = weight @ (slopes[:, :, None] * product)
+            x = (slopes * x) @ weight.T
+        return product

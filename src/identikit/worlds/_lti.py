@@ -1,0 +1,304 @@
+"""Linear systems that unseen controls drive: environments differ in the controls' variances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from identikit._linalg import Array, svd
+from identikit.errors import InputError
+from identikit.family import variability
+from identikit.worlds._mixing import dimension
+from identikit.worlds._world import Assumption, Assumptions, Promise, Sample, one_of, rows_of
+
+VARIABILITIES = ("random", "maximum")
+MATRICES = ("gaussian", "identity")
+#: Of maximum variability: the variance of all controls, and what one of them has besides.
+QUIET, LOUD = 1e-4, 0.9999
+#: Ratios of variances that differ by less, as shares, are the same.
+SAME_RATIO = 1e-8
+#: What of a block of states has been reached already, but for rounding.
+NOTHING_NEW = 1e-10
+#: The motor of Rajendran et al. 2024: resistance 1, inductance 0.5, K and J 0.01, damping 0.1; its
+#: state is (current, speed), its control the voltage. In the textbook the speed has the other sign.
+MOTOR = np.array([[-2.0, 0.02], [-1.0, -10.0]])
+VOLTAGE = np.array([[2.0], [0.0]])
+MOTOR_STEP = 0.01
+
+
+class ControlledSystem:
+    """What systems x_{t+1} = A x_t + B u_t, y_t = C x_t + ε_t have in common, from x_0 = 0.
+
+    Subclasses are frozen data classes with these fields.
+    """
+
+    environments: int
+    steps: int
+    noise: float
+    A: Array
+    B: Array
+    C: Array
+    #: Of the controls in each environment, (environments, d_u).
+    variances: Array
+    means: Array
+
+    def sample(self, rows: int | None = None, seed: int | np.random.Generator = 0) -> Sample:
+        """Draw a trajectory in each environment, one after the other.
+
+        `latents` are the controls u_t and `observations` the y_t, in the same row, so that a
+        control is answered in the row after it; `environments` are the labels.
+
+        Parameters
+        ----------
+        rows : int, optional
+            Of all environments together, as many in each: a multiple of their number. By default
+            environments × steps.
+        seed : int or Generator
+            Of the draw.
+        """
+        rng, k = np.random.default_rng(seed), self.environments
+        rows = k * self.steps if rows is None else rows_of(rows)
+        if rows % k:
+            raise InputError(
+                f"rows is {rows}, and all {k} environments have as many; give a multiple of {k}"
+            )
+        steps = rows // k
+        scale = np.sqrt(self.variances)
+        u = np.stack([rng.standard_normal((steps, scale.shape[1])) for _ in range(k)])
+        u = self.means[:, None] + scale[:, None] * u
+        pushed, turned = (u @ self.B.T).transpose(1, 0, 2), self.A.T
+        x = np.zeros((steps, k, len(self.A)))
+        for t in range(steps - 1):
+            x[t + 1] = x[t] @ turned + pushed[t]
+        y = x.transpose(1, 0, 2).reshape(rows, -1) @ self.C.T
+        if self.noise:
+            y += np.sqrt(self.noise) * rng.standard_normal(y.shape)
+        labels = np.repeat(np.arange(k), steps)
+        return Sample(u.reshape(rows, -1), y, environments=labels)
+
+    @property
+    def identified(self) -> tuple[Promise, ...]:
+        """What `recover.LTI` may find of the controls."""
+        if self.noise:
+            why = "observation noise stays in the controls that are found; the system is identified"
+            return (Promise("lti", None, why),)
+        tied = self._tied()
+        if not tied:
+            why = (
+                "no two controls keep one ratio of variances in all environments (Rajendran et al. "
+                "2024 ask for full rank of the precisions' differences, which is more)"
+            )
+            return (Promise("lti", "monomial", why),)
+        first, second = tied[0]
+        why = (
+            f"controls {first} and {second} keep one ratio of variances in all environments: "
+            "Gaussian controls are identified up to a linear map of those that do"
+        )
+        return (Promise("lti", "linear", why),)
+
+    def _tied(self) -> list[tuple[int, int]]:
+        profiles = self.variances / self.variances.mean(axis=0)
+        gaps = np.abs(profiles[:, :, None] - profiles[:, None, :]).max(axis=0)
+        return [(i, j) for i, j in zip(*np.nonzero(gaps <= SAME_RATIO)) if i < j]
+
+    def check(self, rows: int = 2000, seed: int = 0) -> Assumptions:  # noqa: ARG002
+        """Test the assumptions: stable, controllable, observable, and enough variability.
+
+        Parameters
+        ----------
+        rows, seed : int
+            Kept for worlds of one form; all that is tested is known exactly.
+        """
+        radius = float(np.abs(np.linalg.eigvals(self.A)).max())
+        varied = variability(1 / self.variances)
+        needed, ok = len(self.A), varied.rank == varied.needed
+        reached, seen = _reach(self.A, self.B), _reach(self.A.T, self.C.T)
+        return Assumptions(
+            (
+                Assumption(
+                    "stability", radius < 1, radius, "< 1", f"A has spectral radius {radius:.3g}"
+                ),
+                Assumption(
+                    "controllability", reached == needed, reached, f"{needed}",
+                    f"the controls reach {reached} of {needed} states",
+                ),
+                Assumption(
+                    "observability", seen == needed, seen, f"{needed}",
+                    f"the observations show {seen} of {needed} states",
+                ),
+                Assumption("variability", ok, varied.rank, f"{varied.needed}", varied.sentence),
+                Assumption(
+                    "condition", ok and varied.ok, varied.condition,
+                    f"≤ {varied.largest_condition:g}", varied.sentence,
+                ),
+            )
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSystem(ControlledSystem):
+    """A random linear system of d states, d independent Gaussian controls and d observations.
+
+    A has normal entries, scaled to its spectral radius. With variances of the controls that vary
+    enough over environments, the controls are identified up to order and scale (Rajendran,
+    Reizinger, Brendel and Ravikumar 2024, whose synthetic systems these are).
+
+    Parameters
+    ----------
+    d : int
+        States, controls and observed columns.
+    environments : int
+        How many; the theorem asks for d + 1.
+    steps : int
+        Of each trajectory, unless `sample` is told otherwise.
+    seed : int
+        Of A, B, C, the variances and the means, in this order.
+    variability : {"random", "maximum"}
+        Variances |N(0, 1)|/2, whose precisions may be badly conditioned; or all 1e-4, but for
+        control e − 1 in environment e, which has 1: condition number 1.
+    input, output : {"gaussian", "identity"}
+        B and C.
+    mean : float or "random"
+        Of the controls: one for all, or N(0, 1) for each control in each environment.
+    noise : float
+        Variance of the observation noise (a variance, not a standard deviation).
+    radius : float
+        Spectral radius of A, below 1.
+
+    Examples
+    --------
+    >>> world = LinearSystem(3, environments=4, steps=1000, variability="maximum")
+    >>> world.sample(seed=1)
+    Sample(4,000 rows; latents, observations, environments)
+    >>> world.check().ok, world.identified[0].rung
+    (True, 'monomial')
+    """
+
+    d: int
+    environments: int
+    steps: int
+    seed: int = 0
+    variability: str = field(default="random", kw_only=True)
+    input: str = field(default="gaussian", kw_only=True)
+    output: str = field(default="gaussian", kw_only=True)
+    mean: float | str = field(default=0.0, kw_only=True)
+    noise: float = field(default=0.0, kw_only=True)
+    radius: float = field(default=0.9, kw_only=True)
+    A: Array = field(init=False, repr=False)
+    B: Array = field(init=False, repr=False)
+    C: Array = field(init=False, repr=False)
+    variances: Array = field(init=False, repr=False)
+    means: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        d, k = dimension(self.d), _count(self.environments, "environments")
+        _count(self.steps, "steps")
+        one_of(self.variability, VARIABILITIES, "the variability")
+        one_of(self.input, MATRICES, "the input matrix")
+        one_of(self.output, MATRICES, "the output matrix")
+        if not 0 <= self.noise < np.inf:
+            raise InputError(f"the noise is {self.noise}; give a variance, 0 or more")
+        if not 0 < self.radius < 1:
+            raise InputError(
+                f"the spectral radius is {self.radius}, so A is unstable or 0: its trajectories "
+                "grow without end, or have no memory; give a number between 0 and 1"
+            )
+        rng = np.random.default_rng(self.seed)
+        A, B, C = rng.standard_normal((3, d, d))
+        A *= self.radius / np.abs(np.linalg.eigvals(A)).max()
+        variances = np.abs(rng.standard_normal((k, d))) / 2
+        if self.variability == "maximum":
+            variances = np.full((k, d), QUIET)
+            variances[1 : d + 1] += LOUD * np.eye(d)[: k - 1]
+        given = {
+            "A": A,
+            "B": np.eye(d) if self.input == "identity" else B,
+            "C": np.eye(d) if self.output == "identity" else C,
+            "variances": variances,
+            "means": _means(self.mean, (k, d), rng),
+        }
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, eq=False)
+class DCMotor(ControlledSystem):
+    """A direct-current motor: current and speed are seen, and the voltage that drives it is not.
+
+    A zero-order hold over steps of 0.01 s; variances |N(0, 1)|/2. There is one control, so no order
+    is to be found (Rajendran et al. 2024).
+
+    Parameters
+    ----------
+    environments, steps, seed
+        As in `LinearSystem`; the seed is of the variances and means.
+    mean : float or "random"
+        Of the voltage.
+
+    Examples
+    --------
+    >>> motor = DCMotor(environments=3, steps=5000)
+    >>> motor.A.round(3)
+    array([[ 0.98 ,  0.   ],
+           [-0.009,  0.905]])
+    >>> motor.sample(300).latents.shape
+    (300, 1)
+    """
+
+    environments: int
+    steps: int
+    seed: int = 0
+    mean: float | str = field(default=0.0, kw_only=True)
+    noise: float = field(default=0.0, init=False, repr=False)
+    A: Array = field(init=False, repr=False)
+    B: Array = field(init=False, repr=False)
+    C: Array = field(init=False, repr=False)
+    variances: Array = field(init=False, repr=False)
+    means: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        from scipy.linalg import expm
+
+        k = _count(self.environments, "environments")
+        _count(self.steps, "steps")
+        rng = np.random.default_rng(self.seed)
+        # Held over a step, the voltage is a state that does not change.
+        both = expm(MOTOR_STEP * np.block([[MOTOR, VOLTAGE], [np.zeros((1, 3))]]))
+        variances = np.abs(rng.standard_normal((k, 1))) / 2
+        given = {
+            "A": both[:2, :2],
+            "B": both[:2, 2:],
+            "C": np.eye(2),
+            "variances": variances,
+            "means": _means(self.mean, (k, 1), rng),
+        }
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+
+
+def _count(value: int, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{what} is {value!r}; give a whole number, 1 or more")
+    return int(value)
+
+
+def _means(mean: float | str, shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    if mean == "random":
+        return rng.standard_normal(shape)
+    if isinstance(mean, str) or not np.isfinite(mean):
+        raise InputError(f"the mean is {mean!r}; give a finite number, or 'random'")
+    return np.full(shape, float(mean))
+
+
+def _reach(A: Array, B: Array) -> int:
+    """The rank of [B, AB, A²B, …]: how many states the columns of B reach.
+
+    Only what each block adds goes on to the next, so that powers of A neither grow nor vanish.
+    """
+    basis, block = np.empty((len(A), 0)), B
+    while block.shape[1]:
+        left, values, _ = svd(block - basis @ (basis.T @ block))
+        new = left[:, values > NOTHING_NEW * np.linalg.norm(block)]
+        basis, block = np.hstack([basis, new]), A @ new
+    return int(basis.shape[1])

@@ -1,0 +1,273 @@
+"""How latents become observations: linear maps, chains of maps, and what any mixing must keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.worlds._world import Assumption
+
+#: Jacobians of a mixing whose condition number is larger do not keep all latents in float32.
+LARGEST_CONDITION = 1e4
+#: Two observations are the same if they are this much nearer than their latents, as others go.
+SAME = 1e-6
+
+
+@runtime_checkable
+class Mixing(Protocol):
+    """Any object with these can be a world's mixing; `inverse` is there if it has one."""
+
+    @property
+    def d(self) -> int:
+        """Latents."""
+
+    @property
+    def D(self) -> int:  # noqa: N802
+        """Observations."""
+
+    def forward(self, z: ArrayLike) -> Array:
+        """Observations (rows, D) of latents (rows, d)."""
+        ...
+
+    def jacobian(self, z: ArrayLike) -> Array:
+        """∂x/∂z at each row, (rows, D, d)."""
+        ...
+
+
+def as_rows(values: ArrayLike, width: int, what: str) -> Array:
+    """Rows of float64, if they have that many columns and are finite."""
+    rows = np.asarray(values, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise InputError(f"{what} have the shape {rows.shape}; expected rows of {width} numbers")
+    if not np.isfinite(rows).all():
+        row = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        raise InputError(f"{what} have NaN or infinity in row {row}; leave such rows out")
+    return rows
+
+
+def dimension(d: int, least: int = 1) -> int:
+    """A number of latents, if it is one."""
+    if isinstance(d, bool) or not isinstance(d, int | np.integer) or d < least:
+        raise InputError(
+            f"d is {d!r}; the latents need a whole number of dimensions, {least} or more"
+        )
+    return int(d)
+
+
+def random_rotation(d: int, rng: np.random.Generator) -> Array:
+    """A rotation or reflection, uniform over all of them (Haar)."""
+    turn, upper = np.linalg.qr(rng.normal(size=(d, d)))
+    uniform: Array = turn * np.sign(np.diagonal(upper))
+    return uniform
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """x = M z, for column vectors z; rows are mapped by Mᵀ.
+
+    Parameters
+    ----------
+    matrix : array (D, d)
+        M, with the column of a latent's direction for each latent; D ≥ d.
+
+    Examples
+    --------
+    >>> Linear([[1.0, 1.0], [0.0, 1.0]]).forward([[0.0, 2.0]])
+    array([[2., 2.]])
+    """
+
+    matrix: Array
+
+    def __post_init__(self) -> None:
+        matrix = np.array(self.matrix, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] < matrix.shape[1] or not matrix.size:
+            raise InputError(
+                f"the matrix of a linear mixing has the shape {matrix.shape}; expected (D, d) with "
+                "at least as many observations D as latents d"
+            )
+        if not np.isfinite(matrix).all():
+            raise InputError("the matrix of a linear mixing has NaN or infinity in it")
+        object.__setattr__(self, "matrix", matrix)
+
+    @classmethod
+    def with_contrast(cls, d: int, contrast: float, seed: int = 0) -> Linear:
+        """A random matrix with |det| = 1 whose columns have exactly this IMA contrast.
+
+        With U S Vᵀ a random Gaussian matrix, U Sᵗ Vᵀ has contrast 0 at t = 0, and any other at
+        some t: Σ_k log‖column k‖ − log|det| is continuous and grows without bound.
+
+        Parameters
+        ----------
+        d : int
+            Latents, and observations.
+        contrast : float
+            C_IMA, 0 or larger.
+        seed : int
+            Of the matrix.
+        """
+        from scipy.optimize import brentq
+
+        from identikit.recover import ima_contrast
+
+        d = dimension(d, 2)
+        if not 0 <= contrast < np.inf:
+            raise InputError(f"the contrast is {contrast}; give a finite number, 0 or larger")
+        left, values, right = np.linalg.svd(np.random.default_rng(seed).normal(size=(d, d)))
+        logs = np.log(values) - np.log(values).mean()
+
+        def matrix(t: float) -> Array:
+            stretched: Array = left * np.exp(t * logs) @ right
+            return stretched
+
+        if contrast == 0:
+            return cls(matrix(0.0))
+        high = 1.0
+        while ima_contrast(matrix(high)[None])[0] < contrast:
+            high *= 2
+        t = brentq(lambda t: ima_contrast(matrix(t)[None])[0] - contrast, 0.0, high, xtol=1e-14)
+        return cls(matrix(float(t)))
+
+    @property
+    def d(self) -> int:
+        """Latents."""
+        return int(self.matrix.shape[1])
+
+    @property
+    def D(self) -> int:  # noqa: N802  (the field's own letter)
+        """Observations."""
+        return int(self.matrix.shape[0])
+
+    def forward(self, z: ArrayLike) -> Array:
+        """Observations (rows, D) of latents (rows, d)."""
+        x: Array = as_rows(z, self.d, "latents") @ self.matrix.T
+        return x
+
+    def inverse(self, x: ArrayLike) -> Array:
+        """Latents (rows, d) of observations (rows, D), by least squares."""
+        z: Array = as_rows(x, self.D, "observations") @ np.linalg.pinv(self.matrix).T
+        return z
+
+    def jacobian(self, z: ArrayLike) -> Array:
+        """M at every row, (rows, D, d)."""
+        rows = len(as_rows(z, self.d, "latents"))
+        return np.broadcast_to(self.matrix, (rows, *self.matrix.shape)).copy()
+
+
+@dataclass(frozen=True, eq=False)
+class Orthogonal(Linear):
+    """A rotation or reflection, drawn uniformly (Haar).
+
+    Parameters
+    ----------
+    d : int
+        Latents, and observations.
+    seed : int
+        Of the rotation.
+    """
+
+    matrix: Array = field(init=False)
+
+    def __init__(self, d: int, seed: int = 0) -> None:
+        turn = random_rotation(dimension(d), np.random.default_rng(seed))
+        object.__setattr__(self, "matrix", turn)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """One mixing after another.
+
+    Parameters
+    ----------
+    first, then : Mixing
+        The latents go through `first`, and what comes out through `then`.
+    """
+
+    first: Mixing
+    then: Mixing
+
+    def __post_init__(self) -> None:
+        if self.then.d != self.first.D:
+            raise InputError(
+                f"the first mixing gives {self.first.D} numbers and the next one takes "
+                f"{self.then.d}; in a chain they must be as many"
+            )
+
+    @property
+    def d(self) -> int:
+        """Latents."""
+        return self.first.d
+
+    @property
+    def D(self) -> int:  # noqa: N802
+        """Observations."""
+        return self.then.D
+
+    def forward(self, z: ArrayLike) -> Array:
+        """Observations (rows, D) of latents (rows, d)."""
+        return self.then.forward(self.first.forward(z))
+
+    def inverse(self, x: ArrayLike) -> Array:
+        """Latents (rows, d) of observations (rows, D), if both mixings have an inverse."""
+        for part in (self.first, self.then):
+            if not hasattr(part, "inverse"):
+                raise InputError(f"{type(part).__name__}, a part of this chain, has no inverse")
+        z: Array = self.first.inverse(self.then.inverse(x))  # type: ignore[attr-defined]
+        return z
+
+    def jacobian(self, z: ArrayLike) -> Array:
+        """∂x/∂z at each row, (rows, D, d)."""
+        between = self.first.forward(z)
+        product: Array = self.then.jacobian(between) @ self.first.jacobian(z)
+        return product
+
+
+def check_mixing(mixing: Mixing, z: Array) -> tuple[Assumption, Assumption]:
+    """Is the mixing injective on these latents, and does its Jacobian keep all of them?
+
+    Injective: of the pairs of observations that are nearest to each other, none is SAME times
+    nearer than its latents are, as pairs go. Condition: the largest of the Jacobians' condition
+    numbers.
+    """
+    from scipy.spatial import KDTree
+
+    x = mixing.forward(z)
+    apart, nearest = map(np.asarray, KDTree(x).query(x, k=2))
+    # A row's own distance is the first, but of two equal rows either may be named first.
+    partner = np.where(nearest[:, 1] == np.arange(len(x)), nearest[:, 0], nearest[:, 1])
+    between = np.linalg.norm(z - z[partner], axis=1)
+    ratios = apart[:, 1] / np.where(between > 0, between, np.inf)
+    worst = int(np.argmin(np.where(between > 0, ratios, np.inf)))
+    typical = float(np.median(ratios[between > 0])) if between.any() else 0.0
+    share = float(ratios[worst] / typical) if typical > 0 else 0.0
+    injective = share > SAME
+    says = (
+        "no two rows of the sample have the same observation"
+        if injective
+        else f"the mixing is not injective on the sample: rows {worst} and {int(partner[worst])} "
+        "have different latents and the same observation"
+    )
+    values = np.linalg.svd(mixing.jacobian(z), compute_uv=False)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        conditions = np.nan_to_num(values[:, 0] / values[:, -1], nan=np.inf, posinf=np.inf)
+    condition = float(conditions.max())
+    kept = condition <= LARGEST_CONDITION
+    means = (
+        "every latent moves the observations"
+        if kept
+        else f"at row {int(conditions.argmax())} the mixing all but loses a direction"
+    )
+    return (
+        Assumption("injective", injective, share, f"> {SAME:g}", says),
+        Assumption(
+            "condition",
+            kept,
+            condition,
+            f"≤ {LARGEST_CONDITION:g}",
+            f"{means} (condition number {condition:.3g})",
+        ),
+    )

@@ -1,0 +1,171 @@
+"""Positive pairs whose latents vary by different amounts: content hardly, style a lot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.family import concentration_blocks
+from identikit.worlds import _sphere as sphere
+from identikit.worlds._clusters import fits
+from identikit.worlds._mixing import Mixing, check_mixing
+from identikit.worlds._world import Assumption, Assumptions, Promise, Sample, one_of, rows_of
+
+
+@dataclass(frozen=True, eq=False)
+class AnisotropicPairs:
+    """Uniform latents on the sphere, and partners p(z⁺|z) ∝ exp(−½ Σ λ_k (z⁺_k − z_k)²).
+
+    A large λ_k makes a latent content, which a pair shares, a small one style. AnInfoNCE finds the
+    latents up to a signed permutation if all λ differ, and up to a rotation within each block of
+    equal ones (Rusak et al. 2025, whose formulas have no ½ and whose code has it).
+
+    Parameters
+    ----------
+    concentrations : sequence of float
+        λ, one a latent, above 0.
+    mixing : Mixing, optional
+        From latents to observations; none by default.
+    seed : int
+        Kept for worlds of one form; this one has nothing else that is random.
+    sampler : {"exact", "approximate"}
+        Of the partners: exact, or the authors' projected normal law, which is not quite it.
+    negatives : sequence of float, optional
+        Concentrations λ⁻ of hard negatives around z; the sample then has `negatives`.
+
+    Examples
+    --------
+    >>> world = AnisotropicPairs([25.0, 25.0, 3.0, 3.0])
+    >>> pairs = world.sample(20_000, seed=0)
+    >>> np.round(((pairs.positives - pairs.latents) ** 2).mean(axis=0), 1)
+    array([0. , 0. , 0.2, 0.2])
+    """
+
+    concentrations: Sequence[float]
+    mixing: Mixing | None = None
+    seed: int = 0
+    sampler: str = "exact"
+    negatives: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        one_of(self.sampler, sphere.SAMPLERS, "the sampler")
+        values = _positive(self.concentrations, "concentrations")
+        if len(values) < 2:
+            raise InputError("pairs on the sphere need 2 concentrations or more, one a latent")
+        fits(self.mixing, len(values))
+        object.__setattr__(self, "concentrations", tuple(map(float, values)))
+        if self.negatives is not None:
+            hard = _positive(self.negatives, "the concentrations of the negatives")
+            if len(hard) != len(values):
+                raise InputError(
+                    f"there are {len(hard)} concentrations of the negatives for {len(values)} "
+                    "latents; give one a latent"
+                )
+            object.__setattr__(self, "negatives", tuple(map(float, hard)))
+
+    @property
+    def d(self) -> int:
+        """Latents."""
+        return len(self.concentrations)
+
+    def sample(self, rows: int, seed: int | np.random.Generator = 0) -> Sample:
+        """Draw latents, and a partner of each.
+
+        Parameters
+        ----------
+        rows : int
+            How many pairs.
+        seed : int or Generator
+            Of the draw.
+        """
+        rng = np.random.default_rng(seed)
+        near = sphere.SAMPLERS[self.sampler]
+        z = sphere.uniform(rows_of(rows), self.d, rng)
+        partners = near(z, np.array(self.concentrations), rng)
+        hard = None if self.negatives is None else near(z, np.array(self.negatives), rng)
+        return Sample(
+            z,
+            self._seen(z),
+            positives=self._seen(partners),
+            positive_latents=partners,
+            negatives=None if hard is None else self._seen(hard),
+        )
+
+    def _seen(self, z: Array) -> Array:
+        return z if self.mixing is None else self.mixing.forward(z)
+
+    @property
+    def effective(self) -> Array:
+        """What the best critic's concentrations are: λ, less those of hard negatives."""
+        less = 0.0 if self.negatives is None else np.array(self.negatives)
+        effective: Array = np.array(self.concentrations) - less
+        return effective
+
+    @property
+    def identified(self) -> tuple[Promise, ...]:
+        """What theory promises AnInfoNCE, and InfoNCE with one temperature."""
+        effective = self.effective
+        if (effective <= 0).any():
+            why = (
+                "hard negatives that vary less than positives leave concentrations that are not "
+                "above 0"
+            )
+            return (Promise("aninfonce", None, why), Promise("infonce", None, why))
+        blocks = concentration_blocks(effective)
+        one = len(blocks.blocks) == 1
+        why = (
+            "one temperature is what pairs of one concentration need"
+            if one
+            else "one temperature cannot stand for different concentrations, and latents of small "
+            "ones are lost or bent"
+        )
+        return (
+            Promise("aninfonce", blocks.rung, blocks.sentence),
+            Promise("infonce", "rigid" if one else None, why),
+        )
+
+    def check(self, rows: int = 2000, seed: int = 0) -> Assumptions:
+        """Test the assumptions: positive effective concentrations, exact pairs, the mixing.
+
+        Parameters
+        ----------
+        rows, seed : int
+            Of the sample on which the mixing is tested.
+        """
+        least = float(self.effective.min())
+        exact = self.sampler == "exact"
+        items = [
+            Assumption(
+                "concentrations",
+                least > 0,
+                least,
+                "> 0",
+                f"the smallest concentration, less that of the negatives, is {least:g}",
+            ),
+            Assumption(
+                "sampler",
+                exact,
+                float(exact),
+                "exact",
+                "partners are drawn exactly"
+                if exact
+                else "partners are drawn by a projected normal law, near the density that "
+                "the theorem has, and not it",
+            ),
+        ]
+        if self.mixing is not None:
+            items += check_mixing(self.mixing, self.sample(rows, seed).latents)
+        return Assumptions(tuple(items))
+
+
+def _positive(values: Sequence[float], what: str) -> Array:
+    array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    bad = np.flatnonzero(~((array > 0) & np.isfinite(array)))
+    if array.ndim != 1 or bad.size:
+        which = f" (entry {bad[0]} is {array.ravel()[bad[0]]:g})" if bad.size else ""
+        raise InputError(f"{what} must be a row of finite numbers above 0{which}")
+    return array

@@ -1,0 +1,178 @@
+"""Codes against the latents of a world: the rung, what of each block is there, and the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from identikit._result import Result
+from identikit.auditing import Pair, audit
+from identikit.disentangle import RotationLevel, mcc, r2, rotation_level
+from identikit.disentangle import Score as Metric
+from identikit.errors import InputError
+from identikit.worlds._mixing import as_rows
+
+#: Of the latents' rows, for what codes that know nothing would score.
+PERMUTATIONS = 40
+
+
+@dataclass(frozen=True, repr=False)
+class Score(Result):
+    """How well codes have found the latents of a world.
+
+    Attributes
+    ----------
+    pair : Pair
+        The audit of codes against latents: `.group`, `.error`, `.interval`, `.ladder`.
+    r2 : dict of str to float
+        Held-out R² of the latents of each block by a linear map of the codes.
+    mcc : float
+        Held-out mean correlation of latents with codes, matched one to one.
+    rotation : float
+        MCC of the latents themselves after a random rotation: an MCC that is not above it says
+        that the axes were not found, however high it is. `rotation_range` holds 95 % of them.
+    within_tolerance : bool
+        Whether the error at the named rung is.
+    """
+
+    pair: Pair
+    r2: Mapping[str, float]
+    mcc: float
+    rotation: float | None
+    rotation_range: tuple[float, float] | None
+    metrics: Mapping[str, Metric]
+
+    @property
+    def group(self) -> str:
+        """The strictest rung that holds."""
+        return self.pair.group
+
+    @property
+    def error(self) -> float:
+        """The held-out error there."""
+        return self.pair.error
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Its 95 % interval."""
+        return self.pair.interval
+
+    @property
+    def within_tolerance(self) -> bool:
+        """Whether the error is within the tolerance."""
+        return self.pair.within_tolerance
+
+    @property
+    def ladder(self) -> Any:
+        """The error at every rung."""
+        return self.pair.ladder
+
+    def __bool__(self) -> bool:
+        return self.within_tolerance
+
+    def __repr__(self) -> str:
+        blocks = ", ".join(f"{name} {value:.3f}" for name, value in self.r2.items())
+        level = "" if self.rotation is None else f" (a random rotation {self.rotation:.3f})"
+        return (
+            f"Score({self.group}, error {self.error:.3f}; R² {blocks}; MCC {self.mcc:.3f}{level})"
+        )
+
+    def summary(self) -> str:
+        """What was found, in two sentences."""
+        blocks = ", ".join(f"{value:.0%} of {name}" for name, value in self.r2.items())
+        if self.rotation_range is None or self.rotation is None:
+            axes = f"MCC is {self.mcc:.3f}."
+        else:
+            found = "found" if self.mcc > self.rotation_range[1] else "not found"
+            axes = (
+                f"MCC is {self.mcc:.3f}, where a random rotation of the latents has "
+                f"{self.rotation:.3f}: the axes were {found}."
+            )
+        named = (
+            "No map between codes and latents explains more than chance"
+            if self.group == "unrelated"
+            else f"The codes are the latents up to the rung {self.group}, with a held-out error of "
+            f"{self.error:.3f}"
+        )
+        return f"{named}; a linear map explains {blocks}. {axes}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as one JSON-ready document."""
+        return {
+            "pair": self.pair.to_dict(),
+            "r2": dict(self.r2),
+            "mcc": self.mcc,
+            "rotation": self.rotation,
+            "rotation_range": None if self.rotation_range is None else list(self.rotation_range),
+            "metrics": {name: metric.to_dict() for name, metric in self.metrics.items()},
+        }
+
+
+def score(
+    codes: ArrayLike,
+    latents: ArrayLike,
+    *,
+    blocks: Mapping[str, Sequence[int]] | None = None,
+    tolerance: float = 0.1,
+    seed: int = 0,
+) -> Score:
+    """Which of the latents a code has found, and up to what.
+
+    Parameters
+    ----------
+    codes : array (rows, k)
+        What a learner makes of the observations.
+    latents : array (rows, d)
+        The true ones, row by row.
+    blocks : mapping of str to sequence of int, optional
+        Columns of the latents that are read together, such as content and style; all of them by
+        default, under the name "latents".
+    tolerance : float
+        The largest error that counts as the same.
+    seed : int
+        Of folds, permutations and rotations.
+
+    Examples
+    --------
+    >>> from identikit.worlds import AnisotropicPairs
+    >>> z = AnisotropicPairs([25.0, 9.0, 3.0]).sample(2000, seed=0).latents
+    >>> found = score(-2 * z[:, [2, 0, 1]], z, blocks={"content": [0], "style": [1, 2]})
+    >>> found.group, round(found.mcc, 6), round(found.r2["content"], 6)
+    ('monomial', 1.0, 1.0)
+    """
+    z = np.asarray(latents, dtype=np.float64)
+    if z.ndim != 2:
+        raise InputError(f"latents have the shape {z.shape}; expected rows of numbers")
+    z = as_rows(z, z.shape[1], "latents")
+    codes = np.asarray(codes)
+    if codes.ndim != 2 or len(codes) != len(z):
+        raise InputError(
+            f"codes have the shape {codes.shape} and latents {z.shape}; expected as many rows"
+        )
+    chosen = {"latents": range(z.shape[1])} if blocks is None else dict(blocks)
+    for name, columns in chosen.items():
+        if not len(columns) or min(columns) < 0 or max(columns) >= z.shape[1]:
+            raise InputError(
+                f"block {name!r} has the columns {list(columns)}; expected some of 0 to "
+                f"{z.shape[1] - 1}"
+            )
+    pair = audit(
+        [codes, z], names=["codes", "latents"], tolerance=tolerance, seed=seed
+    ).comparisons[0]
+    explained = r2(codes, z, seed=seed, permutations=PERMUTATIONS)
+    matched = mcc(codes, z, seed=seed, permutations=PERMUTATIONS)
+    each = list(explained.per_factor.values())
+    level: RotationLevel = rotation_level(codes, z, seed=seed)
+    of_latents = level.of_factors
+    return Score(
+        pair,
+        {name: float(np.mean([each[k] for k in columns])) for name, columns in chosen.items()},
+        float(matched.value),
+        None if of_latents is None else of_latents.mean,
+        None if of_latents is None else of_latents.interval,
+        {"r2": explained, "mcc": matched},
+    )
