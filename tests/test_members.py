@@ -10,6 +10,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 from rich.cells import cell_len
+from scipy.linalg import block_diag
 from scipy.stats import ortho_group
 from typer.testing import CliRunner, Result
 
@@ -51,6 +52,7 @@ def sides(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 EXPECTED_GROUPS = {
     "supervised": "linear",
     "supervised-bias": "affine",
+    "diet": "linear",
     "cpc": "linear",
     "gpt": "linear",
     "bert": "affine",
@@ -59,6 +61,9 @@ EXPECTED_GROUPS = {
     "n-pair": "orthogonal",
     "nplm": "affine",
     "simclr": "orthogonal",
+    "infonce-fixed": "orthogonal",
+    "infonce-learned": "orthogonal",
+    "aninfonce": "block-orthogonal",
     "clip": "orthogonal",
     "two-tower": "linear",
     "prototypical": "rigid",
@@ -144,6 +149,9 @@ def test_a_name_like_no_other_gets_the_list(wrong):
 
 # The heads against each model's own definition, written out pair by pair
 
+#: The cases of DIET: whether f and w are at unit norm.
+UNIT_SIDES = [("C1", True, True), ("C2", True, False), ("C3", False, True), ("C4", False, False)]
+
 
 def by_pair(score) -> np.ndarray:
     return softmax(np.array([[score(i, j) for j in range(K)] for i in range(n)]))
@@ -184,9 +192,21 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return a @ b / np.sqrt((a @ a) * (b @ b))
 
 
-def test_cosine_with_temperature(rng):
+@pytest.mark.parametrize(("case", "of_f", "of_w"), UNIT_SIDES)
+def test_diet(case, of_f, of_w, rng):
     F, G = sides(rng)
-    f, g, bias = MEMBERS["simclr"].head(F, G, 0.07)
+
+    def score(i: int, j: int) -> float:
+        f, w = F[i] / (np.linalg.norm(F[i]) if of_f else 1), G[j]
+        return f @ w / (np.linalg.norm(w) if of_w else 1) / 0.2
+
+    close(p(MEMBERS["diet"].head(F, G, case, 0.2)), by_pair(score), 1e-12)
+
+
+@pytest.mark.parametrize("name", ["simclr", "infonce-fixed", "infonce-learned"])
+def test_cosine_with_temperature(name, rng):
+    F, G = sides(rng)
+    f, g, bias = MEMBERS[name].head(F, G, 0.07)
     close(p((f, g, bias)), by_pair(lambda i, j: cosine(F[i], G[j]) / 0.07), 1e-12)
     close(np.linalg.norm(np.vstack([f, g]), axis=1), np.full(n + K, 0.07**-0.5), 1e-12)
 
@@ -211,6 +231,17 @@ def test_prototypical(rng):
     F, G = sides(rng)
     parts = MEMBERS["prototypical"].head(F, G)
     close(p(parts), by_pair(lambda i, j: -np.sum((F[i] - G[j]) ** 2)), 1e-12)
+
+
+def test_aninfonce(rng):
+    F, G = sides(rng)
+    lam = rng.uniform(1, 20, size=M)
+
+    def score(i: int, j: int) -> float:
+        apart = F[i] / np.linalg.norm(F[i]) - G[j] / np.linalg.norm(G[j])
+        return -np.sum(lam * apart**2) / 2
+
+    close(p(MEMBERS["aninfonce"].head(F, G, lam)), by_pair(score), 1e-12)
 
 
 # The groups: inside, and just outside
@@ -251,6 +282,41 @@ def test_simclr_keeps_rotations_and_feels_the_temperature(rng):
     assert np.abs(p(head(F, G, 0.2)) - p(head(F, G, 0.1))).max() > 0.1
 
 
+@pytest.mark.parametrize(("case", "of_f", "of_w"), UNIT_SIDES)
+def test_diet_keeps_of_the_linear_gauge_what_its_normalisation_leaves(case, of_f, of_w, rng):
+    """Any A and c where nothing is normalised; unit f leave rotations, unit w take the shift."""
+    F, G = sides(rng)
+    head = MEMBERS["diet"].head
+    Q, A, c = ortho_group.rvs(M, random_state=rng), invertible(rng), rng.normal(size=M)
+
+    def gap(f: np.ndarray, g: np.ndarray) -> float:
+        return float(np.abs(p(head(f, g, case, 0.2)) - p(head(F, G, case, 0.2))).max())
+
+    assert gap(F @ Q.T, G @ Q.T) < 1e-12
+    for moved, kept in (
+        (gap(F @ A.T, G @ np.linalg.inv(A)), not (of_f or of_w)),
+        (gap(F, G + c), not of_w),
+        (gap(2 * F, G / 2), not (of_f ^ of_w)),
+    ):
+        assert moved < 1e-12 if kept else moved > 0.1
+
+
+def test_aninfonce_keeps_rotations_inside_blocks_of_equal_concentration_only(rng):
+    F, G = sides(rng)
+    head, lam = MEMBERS["aninfonce"].head, np.repeat([25.0, 3.0], M // 2)
+    turn = [ortho_group.rvs(M // 2, random_state=rng) for _ in range(2)]
+    Q, P = block_diag(*turn), np.eye(M)[rng.permutation(M)] * rng.choice([-1, 1], M)
+    given = p(head(F, G, lam))
+    close(p(head(F @ Q.T, G @ Q.T, lam)), given, 1e-12)
+    close(p(head(F @ P.T, G @ P.T, np.abs(P) @ lam)), given, 1e-12)
+    Q = ortho_group.rvs(M, random_state=rng)
+    assert np.abs(p(head(F @ Q.T, G @ Q.T, lam)) - given).max() > 0.1
+    # Concentrations that all differ leave none of the rotations.
+    Q, distinct = block_diag(*turn), np.linspace(3, 25, M)
+    moved = p(head(F @ Q.T, G @ Q.T, distinct)) - p(head(F, G, distinct))
+    assert np.abs(moved).max() > 0.05
+
+
 def test_clip_has_no_shift_because_of_the_loss_over_images(rng):
     """A 40 × 40 batch: c is invisible to the softmax over texts only."""
     f, g, _ = MEMBERS["clip"].head(rng.normal(size=(40, M)), rng.normal(size=(40, M)), np.log(10.0))
@@ -287,7 +353,8 @@ def test_prototypical_with_few_prototypes_is_freer_than_rigid(rng):
 
 TWO = (np.ones((4, 3)), np.ones((5, 3)))
 SCALARS = {"supervised-bias": (np.ones(5),), "bert": (np.ones(5),), "xlnet": (np.ones(5),)}
-SCALARS |= {"simclr": (0.1,), "clip": (1.0,)}
+SCALARS |= dict.fromkeys(("simclr", "infonce-fixed", "infonce-learned"), (0.1,))
+SCALARS |= {"clip": (1.0,), "aninfonce": (np.ones(3),)}
 FITTING = {name: (*TWO, *SCALARS.get(name, ())) for name in MEMBERS}
 FITTING["cpc"] = (np.ones((4, 2)), np.ones((3, 2)), np.ones((5, 3)))
 FITTING["nplm"] = (np.ones((4, 2, 6)), np.ones((2, 3, 6)), np.ones((5, 3)), np.ones(5))
@@ -344,7 +411,12 @@ def test_no_real_numbers(bad):
         MEMBERS["gpt"].head(np.ones((4, 3)), bad)
 
 
-@pytest.mark.parametrize("name", ["simclr", "clip"])
+def test_the_cases_of_diet_have_names():
+    with pytest.raises(InputError, match=r"no case 'C5'; choose C1, C2, C3 or C4"):
+        MEMBERS["diet"].head(*TWO, "C5")
+
+
+@pytest.mark.parametrize("name", ["simclr", "clip", "aninfonce"])
 def test_a_zero_row_has_no_cosine(name):
     rows = np.ones((5, 3))
     rows[2] = 0
@@ -356,6 +428,14 @@ def test_a_zero_row_has_no_cosine(name):
 def test_a_temperature_is_positive(bad):
     with pytest.raises(InputError, match=r"temperature is .* above zero"):
         MEMBERS["simclr"].head(*TWO, bad)
+    with pytest.raises(InputError, match=r"temperature is .* above zero"):
+        MEMBERS["diet"].head(*TWO, "C1", bad)
+
+
+@pytest.mark.parametrize("bad", [0.0, -2.0])
+def test_concentrations_are_positive(bad):
+    with pytest.raises(InputError, match=r"concentrations are .* above zero"):
+        MEMBERS["aninfonce"].head(*TWO, [1.0, bad, 1.0])
 
 
 @pytest.mark.parametrize("bad", [1000.0, -1000.0, np.nan])

@@ -1,30 +1,57 @@
 """The softmax family: models as pairs (f, g), and what two of them share."""
 
 from identikit.family import _heads, _non_members  # noqa: F401  (they fill the catalogue)
+from identikit.family._blocks import Blocks, concentration_blocks
+from identikit.family._conditions import (
+    SphereConditions,
+    affine_rank,
+    other_solution,
+    quadric_rank,
+    sphere_conditions,
+)
 from identikit.family._distances import Distances, Divergences, distances
 from identikit.family._diversity import Diversity, diversity
+from identikit.family._epsilon import BernoulliMixture, PrefixKL, prefix_kl
+from identikit.family._floors import Floor, diet_floor, language_floor, supervised_floor
 from identikit.family._gauge import Gauge, gauge
 from identikit.family._members import GAUGES, MEMBERS, NON_MEMBERS, Member, NonMember, find
 from identikit.family._model import SoftmaxModel
 from identikit.family._normal_form import NormalForm, normal_form
 from identikit.family._up_to import UpTo
+from identikit.family._variability import Variability, variability
 
 __all__ = [
     "GAUGES",
     "MEMBERS",
     "NON_MEMBERS",
+    "BernoulliMixture",
+    "Blocks",
     "Distances",
     "Divergences",
     "Diversity",
+    "Floor",
     "Gauge",
     "Member",
     "NonMember",
     "NormalForm",
+    "PrefixKL",
     "SoftmaxModel",
+    "SphereConditions",
     "UpTo",
+    "Variability",
+    "affine_rank",
+    "concentration_blocks",
+    "diet_floor",
     "distances",
     "diversity",
     "find",
     "gauge",
+    "language_floor",
     "normal_form",
+    "other_solution",
+    "prefix_kl",
+    "quadric_rank",
+    "sphere_conditions",
+    "supervised_floor",
+    "variability",
 ]

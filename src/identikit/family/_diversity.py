@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array, singular_values, span, triangle
 from identikit.family._model import SoftmaxModel, log_softmax
+from identikit.family._variability import variability
 from identikit.moments import accumulate
 
 #: Shares of the largest singular value of the logits at which their rank is counted.
@@ -59,8 +60,8 @@ def diversity(model: SoftmaxModel, seed: int = 0) -> Diversity:
         Of the random tuples that the chosen one is compared with.
     """
     moments = accumulate([model.g], folds=1, sample=0)
-    white = moments.whiten(0)
-    rank, needed = white.rank, model.M
+    varied = variability(moments)
+    rank, needed = varied.rank, varied.needed
     pivots = np.empty(0, dtype=np.intp)
     conditions: tuple[float | None, float | None, float | None] = (None, None, None)
     if rank == needed:
@@ -80,7 +81,7 @@ def diversity(model: SoftmaxModel, seed: int = 0) -> Diversity:
         ok=rank == needed and components == 1,
         rank=rank,
         needed=needed,
-        singular_values=np.sqrt(moments.principal(0)[0]),
+        singular_values=varied.singular_values,
         condition=conditions[0],
         condition_whitened=conditions[1],
         condition_random=conditions[2],

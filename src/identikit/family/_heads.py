@@ -46,6 +46,13 @@ def _unit(rows: Array, name: str) -> Array:
     return unit
 
 
+def _positive(temperature: float) -> float:
+    temperature = float(temperature)
+    if not 0 < temperature < math.inf:
+        raise InputError(f"temperature is {temperature}; expected a number above zero")
+    return temperature
+
+
 _ROEDER = "Roeder, Metz and Kingma 2021"
 
 
@@ -109,7 +116,8 @@ _ROEDER = "Roeder, Metz and Kingma 2021"
     "a LayerNorm the centred states have rank M − 1 at most, so the null direction must not be "
     "whitened; RMSNorm loses none. Either puts the states on a quadric, which narrows A further: "
     "maps D'QD⁻¹ with diagonal D and D' remain. Tied embeddings narrow the functions, not the "
-    "group. Models of different width are outside the theorem.",
+    "group. Models of different width are outside the theorem. All this holds "
+    "after prefixes that occur in the data; for others see off-support.",
     reference=f"{_ROEDER}, appendix D.3; Radford et al. 2019; Touvron et al. 2023",
     aliases=("gpt2", "gpt3", "llama", "lstm", "causal-lm", "autoregressive"),
 )
@@ -202,6 +210,46 @@ def dot_product_with_bias(f: ArrayLike, g: ArrayLike, bias: ArrayLike) -> Parts:
 
 
 @member(
+    name="diet",
+    title="DIET: a label for each instance, softmax over all",
+    f="the features; at unit norm in the cases C1 and C2",
+    g="β w_i, the row of the head that belongs to instance i; w_i at unit norm in C1 and C3",
+    candidates="the N instances, the same for every x",
+    layer="features before the head",
+    group="linear",
+    diversity="M independent differences of the w_i, so more than M classes with vectors in no "
+    "common hyperplane; in C3 so many that no quadric but the sphere holds them all, M(M + 3)/2",
+    remarks="Neither side normalised is case C4, and its group the one above. Unit features leave "
+    "A orthogonal, with a shift of the w_i if those are free (C2) and none if they are not (C1). "
+    "Unit w_i alone leave an orthogonal A times κ/β (C3). Instances of one class have the same w_i "
+    "at the optimum. A bias takes up unequal numbers of images a label; a head without one cannot.",
+    reference="Reizinger et al. 2025; Ibrahim, Balestriero and Bottou 2024",
+    aliases=("instance-discrimination", "datum-index"),
+)
+def diet(
+    features: ArrayLike, weights: ArrayLike, case: str = "C4", temperature: float = 1.0
+) -> Parts:
+    """The score is β w_iᵀ f(x), with f, w, both or neither at unit norm.
+
+    Parameters
+    ----------
+    features : array (n, M)
+    weights : array (K, M)
+        The head's, a row an instance.
+    case : {"C1", "C2", "C3", "C4"}
+        Whether both are normalised (C1), only the features (C2), only the weights (C3), or neither.
+    temperature : float
+        1/β.
+    """
+    f, g = _arrays(features=(features, "n M"), weights=(weights, "K M"))
+    if case not in ("C1", "C2", "C3", "C4"):
+        raise InputError(f"there is no case {case!r}; choose C1, C2, C3 or C4")
+    beta = 1 / _positive(temperature)
+    f = _unit(f, "features") if case in ("C1", "C2") else f
+    return f, beta * (_unit(g, "weights") if case in ("C1", "C3") else g), None
+
+
+@member(
     name="cpc",
     title="contrastive predictive coding (CPC)",
     f="W_k c_t, the prediction for k steps ahead",
@@ -272,6 +320,39 @@ def nplm(
     return np.tensordot(vectors, weights, axes=([1, 2], [0, 2])), targets, bias
 
 
+# Decorators apply from the bottom up, and so does the order of the list.
+@member(
+    name="infonce-learned",
+    title="InfoNCE on the sphere, temperature learned",
+    f="z/‖z‖ · τ^(−1/2)",
+    g="the same, of the candidate",
+    candidates="the positive partner, and others of the batch",
+    layer="normalised output of the encoder",
+    group="orthogonal",
+    diversity="M independent differences over all batches; the sphere makes A orthogonal once "
+    "there are M(M + 1)/2 points in general position, and then c = 0",
+    remarks="The temperature is identified with the vectors: 1/τ is the concentration κ of "
+    "p(z⁺|z) ∝ exp(κ zᵀz⁺). If the latents of a pair vary by different amounts, no τ fits them "
+    "all, and the optimum is no rotation of them: aninfonce has one concentration each.",
+    reference="Zimmermann et al. 2021; Wang and Isola 2020",
+    aliases=("infonce-temperature", "infonce-learnable"),
+)
+@member(
+    name="infonce-fixed",
+    title="InfoNCE on the sphere, temperature fixed",
+    f="z/‖z‖ · τ^(−1/2)",
+    g="the same, of the candidate",
+    candidates="the positive partner, and others of the batch",
+    layer="normalised output of the encoder",
+    group="orthogonal",
+    diversity="as infonce-learned, and pairs whose concentration is 1/τ: only then has any encoder "
+    "the distribution of the data",
+    remarks="Two runs of one distribution differ by a rotation, whatever τ. That the encoder is a "
+    "rotation of the true latents needs κ = 1/τ; at another τ the best fit distorts them, and may "
+    "drop those that vary much within a pair.",
+    reference="Zimmermann et al. 2021; Rusak et al. 2025",
+    aliases=("infonce-tau",),
+)
 @member(
     name="simclr",
     title="SimCLR: InfoNCE with cosine and temperature",
@@ -301,11 +382,48 @@ def cosine(projections: ArrayLike, candidates: ArrayLike, temperature: float) ->
         τ.
     """
     f, g = _arrays(projections=(projections, "n M"), candidates=(candidates, "K M"))
-    temperature = float(temperature)
-    if not 0 < temperature < math.inf:
-        raise InputError(f"temperature is {temperature}; expected a number above zero")
-    radius = temperature**-0.5
+    radius = _positive(temperature) ** -0.5
     return _unit(f, "projections") * radius, _unit(g, "candidates") * radius, None
+
+
+@member(
+    name="aninfonce",
+    title="AnInfoNCE: contrastive, one concentration per latent",
+    f="z/‖z‖, of the projection z",
+    g="Λ̂ times the same, of the candidate's projection, with a bias −½ f'ᵀΛ̂f'",
+    candidates="the 2N − 1 other views of the batch, or hard negatives of each x",
+    layer="normalised output of the projection head",
+    group="block-orthogonal",
+    diversity="M independent differences over all batches, and M(M + 1)/2 points of the sphere in "
+    "general position, which make A orthogonal; entries of Λ̂ that differ, for axes",
+    remarks="−½(f − f')ᵀΛ̂(f − f') multiplied out: the term of f alone drops out. The sphere makes "
+    "A orthogonal, and g = Λ̂f with a diagonal Λ̂ lets it turn latents of equal concentration only "
+    "(`concentration_blocks` says which). On data whose positives vary by Λ the optimum is Λ̂ = Λ, "
+    "in another order; with hard negatives around x it is Λ⁺ − Λ⁻. Λ̂ = I/τ is simclr.",
+    reference="Rusak et al. 2025",
+    aliases=("anisotropic-infonce",),
+)
+def anisotropic(projections: ArrayLike, candidates: ArrayLike, concentrations: ArrayLike) -> Parts:
+    """The score is −½(f − f')ᵀΛ̂(f − f') = fᵀΛ̂f' − ½f'ᵀΛ̂f' − ½fᵀΛ̂f, less the last term.
+
+    Parameters
+    ----------
+    projections : array (n, M)
+        The outputs of the projection head; their norms do not matter.
+    candidates : array (K, M)
+        Those of the candidates. A view is no candidate of its own: say so in the model's S.
+    concentrations : array (M,)
+        The diagonal of Λ̂.
+    """
+    f, g, concentrations = _arrays(
+        projections=(projections, "n M"),
+        candidates=(candidates, "K M"),
+        concentrations=(concentrations, "M"),
+    )
+    if not (concentrations > 0).all():
+        raise InputError(f"concentrations are {concentrations.tolist()}; all must be above zero")
+    f, g = _unit(f, "projections"), _unit(g, "candidates")
+    return f, g * concentrations, -np.square(g) @ concentrations / 2
 
 
 @member(

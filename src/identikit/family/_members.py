@@ -22,12 +22,15 @@ Parts = tuple[Array, Array, Array | None]
 H = TypeVar("H", bound=Callable[..., Parts])
 
 #: What two models with the same distribution still may differ by. A is any invertible matrix, Q an
-#: orthogonal one. (The ladder of groups has no rung for `orthogonal`; the next one is `rigid`.)
+#: orthogonal one. (The ladder of groups has no rung for `orthogonal`; the next one is `rigid`. One
+#: for `block-orthogonal` neither: it is `permutation` if all blocks have one entry, else `rigid`.)
 GAUGES = {
     "linear": "f' = A f and g' = A⁻ᵀ g + c",
     "affine": "f' = A f + a and g' = A⁻ᵀ g + c; the bias becomes b − aᵀA⁻ᵀg + const",
     "orthogonal": "f' = Q f and g' = Q g, no shift",
     "rigid": "f' = Q f + a and g' = Q g + a",
+    "block-orthogonal": "f' = Q f and g' = Q g, no shift, Q a signed permutation but for rotations "
+    "inside blocks of equal concentration",
 }
 
 

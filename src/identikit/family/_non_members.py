@@ -81,5 +81,31 @@ NON_MEMBERS |= {
             reference="Gemma Team 2024",
             aliases=("soft-cap",),
         ),
+        NonMember(
+            name="ima-vae",
+            title="VAE with a nearly deterministic decoder (IMA)",
+            reason="No classifier, no candidates and no auxiliary variable: p(x) alone is fitted, "
+            "so diversity of labels has nothing to act on.",
+            what_holds_instead="An inductive bias in place of variability: as γ² grows the ELBO "
+            "loses C_IMA of the decoder (`ik.ima_contrast`), which favours orthogonal columns of "
+            "its Jacobian. If the mixing has them (a Möbius map) and the sources are not Gaussian, "
+            "codes match them up to permutation and sign where the prior's range is right, and up "
+            "to a scale for each where it is not. Gaussian sources keep a rotation; a mixing with "
+            "other columns, nothing.",
+            reference="Gresele et al. 2021; Reizinger et al. 2022",
+            aliases=("vae", "ima", "beta-vae", "independent-mechanism-analysis"),
+        ),
+        NonMember(
+            name="off-support",
+            title="next-token models after prompts that never occur in the data",
+            reason="The form is right, but two perfect runs need not share p(y|x) there: where "
+            "p(prompt) = 0 the distribution of the data does not determine what follows.",
+            what_holds_instead="On prefixes that occur, all of gpt; if the vocabulary has fewer "
+            "than M + 1 tokens, diversity fails and only centred logits are identified. Off the "
+            "support, nothing; after prompts of probability ε, nothing at a KL divergence of order "
+            "ε. Compare runs on both with `identikit models A B --slice labels.npy`.",
+            reference="Reizinger et al. 2024, arXiv 2405.01964",
+            aliases=("rule-extrapolation", "out-of-support", "ood-prompts"),
+        ),
     )
 }
