@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import log_expit, log_softmax
+from scipy.special import expit, log_expit, log_softmax
+from scipy.stats import norm
 
 from conftest import close
 from identikit.errors import InputError
@@ -86,6 +87,22 @@ def with_batch_norm() -> SoftmaxNet:
     return SoftmaxNet(nn.Sequential(MLP([5, 16]), nn.BatchNorm1d(16), MLP([16, 3])), Lookup(7, 3))
 
 
+class Counter(nn.Module):
+    """Has another tensor in its buffer's place after each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls = self.calls + 1
+        return x
+
+
+def counting() -> SoftmaxNet:
+    return SoftmaxNet(nn.Sequential(MLP([5, 3]), Counter()), Lookup(7, 3))
+
+
 def recurrent() -> SoftmaxNet:
     return SoftmaxNet(LSTM(11, 6), Lookup(11, 6))
 
@@ -112,9 +129,11 @@ def test_two_runs_are_the_same_only_if_they_are() -> None:
 # Encoders
 
 
-@pytest.mark.parametrize(("activation", "slope"), [("relu", 0.0), ("leaky_relu", 0.01)])
+@pytest.mark.parametrize(
+    ("activation", "slope"), [("relu", 0.0), ("leaky_relu", 0.01), ("leaky_relu", 0.2)]
+)
 def test_mlp_is_its_formula(generator: torch.Generator, activation: str, slope: float) -> None:
-    mlp = MLP([6, 4, 3, 2], activation, last_bias=False)
+    mlp = MLP([6, 4, 3, 2], activation, last_bias=False, slope=slope)
     x = torch.randn(8, 2, 3, generator=generator)
     h = x.numpy().reshape(8, 6)
     layers = [layer for layer in mlp.layers if isinstance(layer, nn.Linear)]
@@ -136,6 +155,42 @@ def test_mlp_keeps_the_spread_of_its_input(generator: torch.Generator) -> None:
         mean_square = MLP([400] * (depth + 1))(x).square().mean().item()
         assert 1.4 < mean_square < 2.8
     assert not any(layer.bias.any() for layer in MLP([3, 3, 3]).layers[::2])
+
+
+@pytest.mark.parametrize(
+    ("activation", "formula"),
+    [
+        ("tanh", np.tanh),
+        ("gelu", lambda h: h * norm.cdf(h)),
+        ("silu", lambda h: h * expit(h)),
+    ],
+)
+def test_other_activations(
+    generator: torch.Generator, activation: str, formula: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    mlp, x = MLP([3, 4, 2], activation), torch.randn(8, 3, generator=generator)
+    first, last = (layer.weight.detach().double().numpy() for layer in mlp.layers[::2])
+    close(mlp(x).detach(), formula(x.double().numpy() @ first.T) @ last.T, 1e-5)
+
+
+def test_mlp_with_batch_norm_and_the_usual_initialisation(generator: torch.Generator) -> None:
+    mlp = MLP([400, 50, 30, 2], batch_norm=True, init="torch")
+    kinds = [nn.Linear, nn.BatchNorm1d, nn.ReLU]
+    assert [type(layer) for layer in mlp.layers] == [*kinds, *kinds, nn.Linear]
+    # The norm has a bias, and would subtract another.
+    assert [layer.bias is None for layer in mlp.layers[::3]] == [True, True, False]
+    hidden = mlp.layers[:2](torch.randn(90, 400, generator=generator) + 7).detach()
+    close(hidden.mean(0), np.zeros(50), 1e-5)
+    close(hidden.var(0, unbiased=False), np.ones(50), 1e-3)
+    # Weights and biases of nn.Linear start from U(−1/√in, 1/√in).
+    for layer, width in zip(mlp.layers[::3], (400, 50, 30)):
+        for tensor in layer.parameters():
+            assert 0 < tensor.abs().max() <= width**-0.5
+    assert mlp.layers[0].weight.std().item() == pytest.approx((3 * 400) ** -0.5, rel=0.02)
+    torch.manual_seed(5)
+    usual = nn.Linear(4, 3)
+    torch.manual_seed(5)
+    assert torch.equal(MLP([4, 3], init="torch").layers[0].bias, usual.bias)
 
 
 def test_tables_and_one_hot_labels(generator: torch.Generator) -> None:
@@ -243,7 +298,8 @@ def test_resnet(generator: torch.Generator) -> None:
     ("call", "message"),
     [
         (lambda: MLP([3]), "at least an input and an output"),
-        (lambda: MLP([3, 2], "tanh"), "'tanh'; choose one of relu"),
+        (lambda: MLP([3, 2], "sine"), "'sine'; choose one of relu"),
+        (lambda: MLP([3, 2], init="glorot"), "'glorot'; choose he or torch"),
         (lambda: ResNet(4, 2, norm="layer"), "'layer' here; choose group or batch"),
         (lambda: Transformer(9, 10, 1, 4, 8), "10 cannot be split into 4 heads"),
         (lambda: Transformer(9, 8, 1, 2, 4)(torch.zeros(1, 5).long()), "5 tokens.*context of 4"),
@@ -690,7 +746,8 @@ def test_what_stacks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = data()
     assert choice(classifier, shuffled((x, y), 32))
     assert not choice(with_dropout, shuffled((x, y), 32))
-    assert not choice(with_batch_norm, shuffled((x, y), 32))
+    assert not choice(counting, shuffled((x, y), 32))
+    assert choice(with_batch_norm, shuffled((x, y), 32))
     tokens = shuffled((torch.randint(11, (20, 9)),), 4)
     assert not choice(recurrent, tokens, autoregressive)
     # A weight, or something in between, that is large by itself.
@@ -768,8 +825,8 @@ def test_positions_of_sequences_are_rows(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"objective": lambda *_: 3.0}, "a tensor of one number, not float"),
         ({"objective": lambda net, x, _: net.f(x)}, r"a tensor of one number, not \(32, 3\)"),
         (
-            {"build": with_batch_norm, "together": True, "seeds": (0, 1)},
-            "cannot be trained as one stack: the buffer 'f.1.running_mean'",
+            {"build": counting, "together": True, "seeds": (0, 1)},
+            "cannot be trained as one stack: the buffer 'calls' is replaced",
         ),
         (
             {"build": with_dropout, "together": True, "seeds": (0, 1)},

@@ -39,6 +39,8 @@ from identikit.learn import (  # noqa: E402
 )
 from identikit.learn._learner import Learner  # noqa: E402, F401
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:

@@ -15,6 +15,7 @@ import identikit as ik
 from identikit.alignment import GROUPS, AlignmentMap
 from identikit.alignment._ica import ICA
 from identikit.errors import InputError
+from identikit.recover import VarianceICA
 
 #: Checks that are not passed, and why. None fails, for maps neither: a target that is a vector is
 #: taken as a view of one column.
@@ -22,7 +23,7 @@ LEFT_OUT = {"check_array_api_input": "for arrays of other libraries, if SCIPY_AR
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("estimator", [ICA(), AlignmentMap(), AlignmentMap("rigid")])
+@pytest.mark.parametrize("estimator", [ICA(), VarianceICA(), AlignmentMap(), AlignmentMap("rigid")])
 def test_scikit_learns_checks(estimator):
     done = check_estimator(estimator, on_skip=None)
     assert {c["check_name"] for c in done if c["status"] != "passed"} == set(LEFT_OUT)

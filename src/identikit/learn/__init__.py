@@ -4,12 +4,22 @@ from identikit.errors import require
 
 require("torch", "torch", "learning")
 
+from identikit.learn._aninfonce import (  # noqa: E402
+    Concentrations,
+    aninfonce,
+    aninfonce_ensemble,
+)
 from identikit.learn._batches import Batches, fresh, shuffled  # noqa: E402
+from identikit.learn._best_posterior import BestPosterior, best_posterior  # noqa: E402
 from identikit.learn._bilipschitz import BiLipschitz, bilipschitz  # noqa: E402
+from identikit.learn._decode import greedy, next_tokens, sequence_loss  # noqa: E402
+from identikit.learn._decoder import Decoder  # noqa: E402
+from identikit.learn._linear_start import linear_start  # noqa: E402
 from identikit.learn._modules import MLP, LogBilinear, Lookup, OneHot, SoftmaxNet  # noqa: E402
 from identikit.learn._objectives import (  # noqa: E402
     OBJECTIVES,
     autoregressive,
+    diet,
     infonce,
     masked,
     nce,
@@ -21,31 +31,68 @@ from identikit.learn._objectives import (  # noqa: E402
 from identikit.learn._resnet import ResNet  # noqa: E402
 from identikit.learn._run import Run  # noqa: E402
 from identikit.learn._sequences import LSTM, Transformer  # noqa: E402
+from identikit.learn._spherical import Normalised, Tempered, case_net  # noqa: E402
 from identikit.learn._train import train  # noqa: E402
+from identikit.learn._vae import (  # noqa: E402
+    Beta,
+    codes,
+    decoder_jacobian,
+    gaussian_kl,
+    log_normal,
+    negative_elbo,
+    posterior,
+    prior_curvature,
+    vae,
+    with_noise,
+)
 
 __all__ = [
     "LSTM",
     "MLP",
     "OBJECTIVES",
     "Batches",
+    "BestPosterior",
+    "Beta",
     "BiLipschitz",
+    "Concentrations",
+    "Decoder",
     "LogBilinear",
     "Lookup",
+    "Normalised",
     "OneHot",
     "ResNet",
     "Run",
     "SoftmaxNet",
+    "Tempered",
     "Transformer",
+    "aninfonce",
+    "aninfonce_ensemble",
     "autoregressive",
+    "best_posterior",
     "bilipschitz",
+    "case_net",
+    "codes",
+    "decoder_jacobian",
+    "diet",
     "fresh",
+    "gaussian_kl",
+    "greedy",
     "infonce",
+    "linear_start",
+    "log_normal",
     "masked",
     "nce",
+    "negative_elbo",
     "negative_sampling",
+    "next_tokens",
     "npair",
     "nplm",
+    "posterior",
+    "prior_curvature",
+    "sequence_loss",
     "shuffled",
     "supervised",
     "train",
+    "vae",
+    "with_noise",
 ]

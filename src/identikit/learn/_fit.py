@@ -15,6 +15,7 @@ from torch import Tensor
 from identikit.errors import InputError
 from identikit.learn import _checkpoint
 from identikit.learn._batches import Batch, Batches
+from identikit.learn._descent import Descent
 from identikit.learn._learner import Learner, Weights, build_seeded
 from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import Objective
@@ -39,8 +40,7 @@ class Task:
     steps: int
     seeds: tuple[int, ...]
     data_seed: int | None
-    lr: float
-    weight_decay: float
+    descent: Descent
     validation: Batch | None
     validate_every: int
     patience: int | None
@@ -105,7 +105,7 @@ class Fit:
         self.lowest = [math.inf] * len(task.seeds)
         self.waited = [0] * len(task.seeds)
         nets = [build_seeded(task.build, seed) for seed in task.seeds]
-        self.learner = Learner(nets, task.objective, task.seeds, task.lr, task.weight_decay)
+        self.learner = Learner(nets, task.objective, task.seeds, task.descent)
         self.best: Weights = {}
         if task.patience is not None:
             self.best = {name: view.clone() for name, view in self.learner.weights().items()}
@@ -174,8 +174,8 @@ class Fit:
             row, column = bad[0].tolist()
             raise InputError(
                 f"the {what} of seed {self.learner.seeds[column]} is {losses[row, column]:g} at "
-                f"step {first + row}; try a smaller learning rate than lr={self.task.lr:g}, and "
-                "look for NaN or infinity in the data"
+                f"step {first + row}; try a smaller learning rate than "
+                f"lr={self.task.descent.lr:g}, and look for NaN or infinity in the data"
             )
 
     def _stop_early(self, validation: list[float], patience: int) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from identikit.errors import InputError
 from identikit.learn._batches import Batch, mix
+from identikit.learn._descent import Descent, clip_by_seed
 from identikit.learn._modules import SoftmaxNet
+from identikit.learn._norm import join_channels
 from identikit.learn._objectives import Objective
 
 Weights = dict[str, Tensor]
@@ -32,8 +34,7 @@ def build_seeded(build: Any, seed: int) -> SoftmaxNet:
 
 def weights_of(net: nn.Module) -> Weights:
     """All that learning changes: parameters and buffers, without their gradients."""
-    named = [*net.named_parameters(), *net.named_buffers()]
-    return {name: tensor.detach() for name, tensor in named}
+    return {name: tensor.detach() for name, tensor in _named(net)}
 
 
 class Learner:
@@ -47,8 +48,8 @@ class Learner:
         The loss.
     seeds : sequence of int
         Theirs.
-    lr, weight_decay : float
-        Of Adam, with decoupled weight decay.
+    descent : Descent
+        The settings of Adam.
     """
 
     def __init__(
@@ -56,29 +57,37 @@ class Learner:
         nets: Sequence[SoftmaxNet],
         objective: Objective,
         seeds: Sequence[int],
-        lr: float,
-        weight_decay: float,
+        descent: Descent,
     ) -> None:
         self.seeds = tuple(seeds)
-        self.loss = _Loss(nets[0], objective)
+        self.net, self.objective = nets[0], objective
         self.stacked = len(nets) > 1
+        self.buffers: Weights = {}
         if self.stacked:
-            each = [dict(net.named_parameters()) for net in nets]
+            each = [weights_of(net) for net in nets]
+            stacks = {name: torch.stack([own[name] for own in each]) for name in each[0]}
             self.parameters = {
-                f"net.{name}": _leaf(torch.stack([own[name] for own in each]), first)
-                for name, first in each[0].items()
+                name: _leaf(stacks[name], like) for name, like in nets[0].named_parameters()
             }
-            self.places = _places(self.loss)
+            self.buffers = {name: stacks[name] for name, _ in nets[0].named_buffers()}
+            self.places = _places(nets[0])
+            join_channels(nets[0])
         else:
-            self.parameters = dict(self.loss.named_parameters())
-        self.lr, self.weight_decay = lr, weight_decay
+            self.parameters = dict(nets[0].named_parameters())
+        self.descent = descent
         self._start_adam()
 
     def _start_adam(self) -> None:
-        # One fused kernel for all tensors; with no weight decay, AdamW is Adam.
-        chosen = self.parameters.values()
-        self.adam = torch.optim.AdamW(chosen, self.lr, weight_decay=self.weight_decay, fused=True)
-        for tensor in chosen:
+        # One fused kernel for all tensors of a rate; with no weight decay, AdamW is Adam.
+        factors = {name: self.descent.factor(name) for name in self.parameters}
+        groups = [
+            {"params": [self.parameters[name] for name in factors if factors[name] == factor]}
+            | {"factor": factor}
+            for factor in sorted(set(factors.values()))
+        ]
+        decay = self.descent.weight_decay
+        self.adam = torch.optim.AdamW(groups, self.descent.lr, weight_decay=decay, fused=True)
+        for tensor in self.parameters.values():
             self.adam.state[tensor] = {
                 "step": torch.zeros(()),
                 "exp_avg": torch.zeros_like(tensor),
@@ -88,15 +97,28 @@ class Learner:
     def losses(self, batch: Batch, shared: bool) -> Tensor:
         """The loss of each seed, (seeds,); a batch that is not shared has their axis first."""
         if not self.stacked:
-            loss: Tensor = self.loss(*batch)
+            loss: Tensor = self.objective(self.net, *batch)
             return loss.unsqueeze(0)
-        dims = (0, *(None if shared else 0 for _ in batch))
-        losses: Tensor = vmap(self._loss_with, dims)(self.parameters, *batch)
+        weights = [*self.parameters.values(), *self.buffers.values()]
+        dims = [0] * len(weights) + [None if shared else 0] * len(batch)
+        losses: Tensor = vmap(self._loss_with, tuple(dims))(*weights, *batch)
         return losses
 
-    def _loss_with(self, weights: Weights, *batch: Tensor) -> Tensor:
-        given = {place: weights[name] for place, name in self.places.items()}
-        loss: Tensor = functional_call(self.loss, given, batch, tie_weights=False)
+    def _loss_with(self, *tensors: Tensor) -> Tensor:
+        """The loss with other weights: what `functional_call` does, without its bookkeeping."""
+        count = len(self.parameters) + len(self.buffers)
+        before = [tensors_of[name] for tensors_of, name, _ in self.places]
+        try:
+            for tensors_of, name, which in self.places:
+                tensors_of[name] = tensors[which]
+            loss: Tensor = self.objective(self.net, *tensors[count:])
+            # What a step writes into a buffer is in the stack; another in its place would be lost.
+            for tensors_of, name, which in self.places:
+                if tensors_of[name] is not tensors[which]:
+                    raise RuntimeError(f"the buffer {name!r} is replaced, and not written into")
+        finally:
+            for (tensors_of, name, _), tensor in zip(self.places, before):
+                tensors_of[name] = tensor
         return loss
 
     def learn(self, step: int, batch: Batch, shared: bool) -> Tensor:
@@ -107,24 +129,31 @@ class Learner:
         losses = self.losses(batch, shared)
         self.adam.zero_grad()
         torch.autograd.backward(losses.sum())
+        if self.descent.clip is not None:
+            found = [t.grad for t in self.parameters.values() if t.grad is not None]
+            by_seed = found if self.stacked else [gradient.unsqueeze(0) for gradient in found]
+            clip_by_seed(by_seed, self.descent.clip)
+        rate = self.descent.rate(step)
+        for group in self.adam.param_groups:
+            group["lr"] = rate * group["factor"]
         self.adam.step()
         return losses.detach()
 
     @torch.no_grad()
     def evaluate(self, data: Batch, size: int) -> Tensor:
         """The mean loss of each seed on whole pieces of `size` rows, (seeds,)."""
-        self.loss.eval()
+        self.net.eval()
         rows = len(data[0])
         starts = range(0, rows - size + 1, size) if rows > size else range(1)
         parts = [self.losses(tuple(t[at : at + size] for t in data), True) for at in starts]
-        self.loss.train()
+        self.net.train()
         return torch.stack(parts).mean(0)
 
     def weights(self) -> Weights:
         """Views of the parameters and buffers, (seeds, ...)."""
         if self.stacked:
-            return {name.removeprefix("net."): t.detach() for name, t in self.parameters.items()}
-        return {name: tensor.unsqueeze(0) for name, tensor in weights_of(self.loss.net).items()}
+            return {name: t.detach() for name, t in (self.parameters | self.buffers).items()}
+        return {name: tensor.unsqueeze(0) for name, tensor in weights_of(self.net).items()}
 
     def state(self) -> Weights:
         """Views of all that a step changes, by the names they have in a checkpoint."""
@@ -149,19 +178,9 @@ class Learner:
         self.parameters = {
             name: _leaf(tensor[list(chosen)], tensor) for name, tensor in self.parameters.items()
         }
+        self.buffers = {name: tensor[list(chosen)] for name, tensor in self.buffers.items()}
         self._start_adam()
         self.restore(step, rest)
-
-
-class _Loss(nn.Module):
-    """The objective as a module, so that `functional_call` can give it other weights."""
-
-    def __init__(self, net: SoftmaxNet, objective: Objective) -> None:
-        super().__init__()
-        self.net, self.objective = net, objective
-
-    def forward(self, *batch: Tensor) -> Tensor:
-        return self.objective(self.net, *batch)
 
 
 def _leaf(values: Tensor, like: Tensor) -> Tensor:
@@ -169,26 +188,30 @@ def _leaf(values: Tensor, like: Tensor) -> Tensor:
     return values.detach().clone().requires_grad_(like.requires_grad)
 
 
-def _places(module: nn.Module) -> dict[str, str]:
-    """Where each parameter is needed, by name: a tied one in several modules, each once.
+def _places(net: nn.Module) -> list[tuple[dict[str, Any], str, int]]:
+    """Where each tensor is needed: a module's tensors, the name there, the position in `_named`.
 
-    `functional_call` ties weights too, but of a module that has two names it would restore the
-    wrong ones.
+    A tied one is needed in several modules, a module with two names once.
     """
-    names = {parameter: name for name, parameter in module.named_parameters()}
-    return {
-        f"{prefix}.{name}": names[parameter]
-        for prefix, part in module.named_modules()
-        for name, parameter in part.named_parameters(recurse=False)
-    }
+    position = {tensor: at for at, (_, tensor) in enumerate(_named(net))}
+    return [
+        (tensors_of, name, position[tensor])
+        for part in net.modules()
+        for tensors_of in (part._parameters, part._buffers)
+        for name, tensor in tensors_of.items()
+        if tensor is not None
+    ]
+
+
+def _named(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters, then buffers."""
+    yield from module.named_parameters()
+    yield from module.named_buffers()
 
 
 def why_not_stacked(net: SoftmaxNet, objective: Objective, batch: Batch) -> str | None:
     """Why networks like this one cannot be trained as a stack; None if they can."""
-    buffer = next((name for name, _ in net.named_buffers()), None)
-    if buffer is not None:
-        return f"the buffer {buffer!r} may change in a step"
-    trial = Learner([net, net], objective, (0, 0), 0.0, 0.0)
+    trial = Learner([net, net], objective, (0, 0), Descent(1))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # vmap warns where it falls back to a loop

@@ -11,7 +11,13 @@ from torch.nn import functional
 
 from identikit.errors import InputError
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "leaky_relu": nn.LeakyReLU,
+    "tanh": nn.Tanh,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+}
 
 
 class SoftmaxNet(nn.Module):
@@ -46,16 +52,23 @@ class SoftmaxNet(nn.Module):
 
 
 class MLP(nn.Module):
-    """Linear layers with an activation between; He initialisation, biases from zero.
+    """Linear layers with an activation between.
 
     Parameters
     ----------
     sizes : sequence of int
         Widths, from the input's to the output's. Inputs are flattened to rows of the first.
-    activation : {"relu", "leaky_relu"}
+    activation : {"relu", "leaky_relu", "tanh", "gelu", "silu"}
         Between the layers.
     bias, last_bias : bool
         Whether the hidden layers, and the last one, have a bias.
+    batch_norm : bool
+        Whether a `BatchNorm1d` comes before each activation. The hidden layers then have no bias of
+        their own: the norm would subtract it, and has one itself.
+    slope : float
+        Of "leaky_relu" below zero.
+    init : {"he", "torch"}
+        He's initialisation and biases from zero, or that of `nn.Linear`.
     """
 
     def __init__(
@@ -64,6 +77,10 @@ class MLP(nn.Module):
         activation: str = "relu",
         bias: bool = True,
         last_bias: bool = True,
+        *,
+        batch_norm: bool = False,
+        slope: float = 0.01,
+        init: str = "he",
     ) -> None:
         if len(sizes) < 2:
             raise InputError(f"an MLP needs at least an input and an output width, not {sizes}")
@@ -71,17 +88,24 @@ class MLP(nn.Module):
             raise InputError(
                 f"there is no activation {activation!r}; choose one of {', '.join(ACTIVATIONS)}"
             )
+        if init not in ("he", "torch"):
+            raise InputError(f"there is no initialisation {init!r}; choose he or torch")
         super().__init__()
         self.layers = nn.Sequential()
         last = len(sizes) - 2
         for layer, (width, out) in enumerate(pairwise(sizes)):
-            linear = nn.Linear(width, out, bias=last_bias if layer == last else bias)
-            nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
-            if linear.bias is not None:
-                nn.init.zeros_(linear.bias)
+            biased = last_bias if layer == last else bias and not batch_norm
+            linear = nn.Linear(width, out, bias=biased)
+            if init == "he":
+                nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
+                if linear.bias is not None:
+                    nn.init.zeros_(linear.bias)
             self.layers.append(linear)
             if layer < last:
-                self.layers.append(ACTIVATIONS[activation]())
+                if batch_norm:
+                    self.layers.append(nn.BatchNorm1d(out))
+                options = {"negative_slope": slope} if activation == "leaky_relu" else {}
+                self.layers.append(ACTIVATIONS[activation](**options))
 
     def forward(self, x: Tensor) -> Tensor:
         """Of (n, ...) to (n, out)."""

@@ -52,6 +52,19 @@ def supervised(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
     return -log_likelihood(logits, y).sum() / (y != IGNORE).sum().clamp(min=1)
 
 
+def diet(net: SoftmaxNet, x: Tensor, instance: Tensor) -> Tensor:
+    """DIET: the label is which instance of the data x is a view of, and S all of them.
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        With a g that knows its labels, one an instance; see `case_net`.
+    x, instance : Tensor
+        Inputs (n, ...), numbers of instances (n,).
+    """
+    return supervised(net, x, instance)
+
+
 def infonce(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
     """InfoNCE, and with it CPC and QuickThought: S_i is the y of the batch, and y_i the right one.
 
@@ -163,6 +176,7 @@ def _from_noise(odds: Tensor) -> Tensor:
 
 OBJECTIVES: dict[str, Objective] = {
     "supervised": supervised,
+    "diet": diet,
     "infonce": infonce,
     "cpc": infonce,
     "quickthought": infonce,

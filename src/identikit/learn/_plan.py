@@ -97,7 +97,7 @@ def carry_out(
 def _seconds(tasks: Sequence[Task], net: SoftmaxNet, batch: Batch) -> float:
     """About how long these units take one by one, with one thread."""
     with threads(1), torch.random.fork_rng(devices=[]):
-        trial = Learner([net], tasks[0].objective, (0,), tasks[0].lr, 0.0)
+        trial = Learner([net], tasks[0].objective, (0,), tasks[0].descent)
         trial.learn(0, batch, True)
         start = time.perf_counter()
         trial.learn(1, batch, True)

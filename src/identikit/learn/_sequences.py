@@ -15,13 +15,18 @@ class LSTM(nn.Module):
     Parameters
     ----------
     vocabulary, width, layers : int
-        Tokens, entries of the state and of a token's vector, and layers.
+        Tokens, entries of the state, and layers.
+    embedding : int, optional
+        Entries of a token's vector; as many as the state has by default.
     """
 
-    def __init__(self, vocabulary: int, width: int, layers: int = 1) -> None:
+    def __init__(
+        self, vocabulary: int, width: int, layers: int = 1, embedding: int | None = None
+    ) -> None:
         super().__init__()
-        self.tokens = Lookup(vocabulary, width)
-        self.lstm = nn.LSTM(width, width, layers, batch_first=True)
+        embedding = width if embedding is None else embedding
+        self.tokens = Lookup(vocabulary, embedding)
+        self.lstm = nn.LSTM(embedding, width, layers, batch_first=True)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """The state after each token."""
@@ -38,10 +43,13 @@ class Transformer(nn.Module):
     ----------
     vocabulary, width, layers, heads : int
         Tokens, entries of the state, blocks, and attention heads of a block.
-    context : int
-        The most tokens of a sequence.
+    context : int, optional
+        The most tokens of a sequence. None: no positions (NoPE), and sequences of any length; what
+        came when is then known only through the causal mask.
     causal : bool
         A position sees only itself and what is before it.
+    hidden : int, optional
+        Entries of the MLP's hidden layer; 4 · width by default.
     """
 
     def __init__(
@@ -50,40 +58,47 @@ class Transformer(nn.Module):
         width: int,
         layers: int,
         heads: int,
-        context: int,
+        context: int | None,
         causal: bool = True,
+        hidden: int | None = None,
     ) -> None:
         if width % heads:
             raise InputError(f"a width of {width} cannot be split into {heads} heads")
         super().__init__()
         self.context = context
         self.tokens = Lookup(vocabulary, width)
-        self.positions = nn.Parameter(0.02 * torch.randn(context, width))
-        self.blocks = nn.Sequential(*(_Block(width, heads, layers, causal) for _ in range(layers)))
+        if context is not None:
+            self.positions = nn.Parameter(0.02 * torch.randn(context, width))
+        hidden = 4 * width if hidden is None else hidden
+        self.blocks = nn.Sequential(
+            *(_Block(width, heads, layers, causal, hidden) for _ in range(layers))
+        )
         self.norm = nn.LayerNorm(width)
         nn.init.normal_(self.tokens.weight, std=0.02)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """The state at each token."""
-        length = tokens.shape[-1]
-        if length > self.context:
+        length, x = tokens.shape[-1], self.tokens(tokens)
+        if self.context is not None and length > self.context:
             raise InputError(
                 f"a sequence of {length} tokens does not fit the context of {self.context}; cut it "
                 "or build the Transformer with a longer one"
             )
-        out: Tensor = self.norm(self.blocks(self.tokens(tokens) + self.positions[:length]))
+        out: Tensor = self.norm(
+            self.blocks(x if self.context is None else x + self.positions[:length])
+        )
         return out
 
 
 class _Block(nn.Module):
     """x + attention(norm x), then x + MLP(norm x)."""
 
-    def __init__(self, width: int, heads: int, layers: int, causal: bool) -> None:
+    def __init__(self, width: int, heads: int, layers: int, causal: bool, hidden: int) -> None:
         super().__init__()
         self.heads, self.causal = heads, causal
         self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.query_key_value, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
         self.activation = nn.GELU()
         for linear in (self.query_key_value, self.out, self.up, self.down):
             # What is added to the stream is scaled down, as there are 2 · layers such terms.

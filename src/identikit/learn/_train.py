@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.learn import _checkpoint, _plan
 from identikit.learn._batches import Batch, Batches
+from identikit.learn._descent import checked
 from identikit.learn._fit import Outcome, Task
 from identikit.learn._learner import build_seeded, weights_of
 from identikit.learn._modules import SoftmaxNet
@@ -35,6 +36,10 @@ def train(
     data_seed: int | None = None,
     lr: float = 1e-3,
     weight_decay: float = 0.0,
+    schedule: str = "constant",
+    warmup: int = 0,
+    rates: Mapping[str, float] | None = None,
+    clip: float | None = None,
     validation: Sequence[Tensor] | None = None,
     validate_every: int = 0,
     patience: int | None = None,
@@ -64,6 +69,16 @@ def train(
         One data order for all seeds, instead of each one's own.
     lr, weight_decay : float
         Learning rate, and decoupled weight decay.
+    schedule : {"constant", "cosine", "linear", "step"}
+        How the rate goes on after the warm-up: not at all, down to zero along half a cosine or a
+        line, or to a tenth after 70 % of the steps.
+    warmup : int
+        Steps in which the rate first rises to `lr`, along a line.
+    rates : mapping of str to float, optional
+        Factors on the rate of some parameters, by the beginning of their names in the network, as
+        in ``{"g.": 10.0}``; the longest that fits counts.
+    clip : float, optional
+        The largest norm of a seed's whole gradient; a longer one is scaled down to it.
     validation : tuple of Tensor, optional
         Held-out data, as a batch with more rows; taken in pieces of a batch's size.
     validate_every : int
@@ -104,8 +119,10 @@ def train(
     """
     seeds, steps = tuple(int(seed) for seed in seeds), int(steps)
     snapshots = tuple(sorted({int(step) for step in snapshots} | {steps}))
-    _check_call(seeds, steps, lr, snapshots, validation, validate_every, patience)
+    _check_call(seeds, steps, snapshots, validation, validate_every, patience)
     net = build_seeded(build, seeds[0])
+    names = [name for name, _ in net.named_parameters()]
+    descent = checked(steps, names, lr, weight_decay, schedule, int(warmup), rates, clip)
     batch = _first_batch(batches, seeds[0] if data_seed is None else data_seed)
     if validation is not None:
         _check_validation(validation, batch)
@@ -116,8 +133,7 @@ def train(
         steps=steps,
         seeds=seeds,
         data_seed=data_seed,
-        lr=lr,
-        weight_decay=weight_decay,
+        descent=descent,
         validation=None if validation is None else tuple(validation),
         validate_every=validate_every,
         patience=patience,
@@ -146,11 +162,9 @@ def _settings(
         "identikit": __version__,
         "torch": torch.__version__,
         "objective": _name(task.objective),
-        "steps": task.steps,
         "seeds": list(task.seeds),
         "data_seed": task.data_seed,
-        "lr": task.lr,
-        "weight_decay": task.weight_decay,
+        **asdict(task.descent),
         "validate_every": task.validate_every,
         "patience": task.patience,
         "snapshots": list(task.snapshots),
@@ -198,7 +212,6 @@ def _name(objective: Objective) -> str:
 def _check_call(
     seeds: tuple[int, ...],
     steps: int,
-    lr: float,
     snapshots: tuple[int, ...],
     validation: Sequence[Tensor] | None,
     validate_every: int,
@@ -210,8 +223,6 @@ def _check_call(
         raise InputError(f"seeds are different numbers from 0 on, not {list(seeds)}")
     if steps < 1:
         raise InputError(f"training needs at least one step, not {steps}")
-    if not lr > 0:
-        raise InputError(f"the learning rate is {lr}; it must be positive")
     if snapshots[0] < 0 or snapshots[-1] > steps:
         raise InputError(
             f"snapshots are steps from 0 to the last, {steps}; these go from {snapshots[0]} to "

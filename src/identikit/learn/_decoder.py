@@ -1,0 +1,90 @@
+"""A small decoder of the present kind: RMSNorm, rotary positions, SwiGLU, no biases."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from identikit.errors import InputError
+from identikit.learn._modules import Lookup
+
+#: The slowest pair of coordinates turns once in about 2π · BASE tokens.
+BASE = 10_000.0
+
+
+class Decoder(nn.Module):
+    """A language model's f in the manner of LLaMA: (n, T) tokens to (n, T, width), any T.
+
+    x + attention(norm x), then x + W_down(silu(W_gate norm x) * W_up norm x), RMSNorm at the end;
+    queries and keys are turned by angles in proportion to their position, so that a score depends
+    on the distance of two tokens only (Su et al. 2021; Zhang and Sennrich 2019; Shazeer 2020;
+    Touvron et al. 2023).
+
+    Parameters
+    ----------
+    vocabulary, width, layers, heads : int
+        Tokens, entries of the state, blocks, and attention heads of a block.
+    hidden : int, optional
+        Entries of the SwiGLU's hidden layer; 8/3 · width by default, rounded.
+    """
+
+    def __init__(
+        self, vocabulary: int, width: int, layers: int, heads: int, hidden: int | None = None
+    ) -> None:
+        if width % (2 * heads):
+            raise InputError(
+                f"a width of {width} cannot be split into {heads} heads of pairs that turn; choose "
+                f"a multiple of {2 * heads}"
+            )
+        super().__init__()
+        hidden = round(8 * width / 3) if hidden is None else hidden
+        self.tokens = Lookup(vocabulary, width)
+        self.blocks = nn.Sequential(*(_Block(width, heads, hidden) for _ in range(layers)))
+        self.norm = nn.RMSNorm(width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The state at each token."""
+        out: Tensor = self.norm(self.blocks(self.tokens(tokens)))
+        return out
+
+
+class _Block(nn.Module):
+    """x + attention(norm x), then x + SwiGLU(norm x)."""
+
+    def __init__(self, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm_1, self.norm_2 = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.query_key_value = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.gate, self.up = (nn.Linear(width, hidden, bias=False) for _ in range(2))
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of (n, T, width) to the same."""
+        x = x + self.attention(self.norm_1(x))
+        normed = self.norm_2(x)
+        out: Tensor = x + self.down(functional.silu(self.gate(normed)) * self.up(normed))
+        return out
+
+    def attention(self, x: Tensor) -> Tensor:
+        """softmax(q kᵀ / √d) v over what came before, head by head, q and k turned."""
+        length, size = x.shape[-2], x.shape[-1] // self.heads
+        split = self.query_key_value(x).unflatten(-1, (3, self.heads, size))
+        query, key, value = split.movedim(-3, 0).transpose(-2, -3)
+        scores = turned(query) @ turned(key).transpose(-1, -2) / size**0.5
+        later = torch.ones(length, length, dtype=torch.bool).triu(1)
+        mixed = scores.masked_fill(later, -torch.inf).softmax(-1) @ value
+        out: Tensor = self.out(mixed.transpose(-2, -3).flatten(-2))
+        return out
+
+
+def turned(x: Tensor) -> Tensor:
+    """Pairs (x_i, x_{i+s/2}) of (..., T, s) turned by t · BASE^(−2i/s) at position t."""
+    length, half = x.shape[-2], x.shape[-1] // 2
+    speeds = BASE ** (-torch.arange(half, dtype=x.dtype) / half)
+    angles = torch.arange(length, dtype=x.dtype)[:, None] * speeds
+    cos, sin = angles.cos(), angles.sin()
+    first, second = x[..., :half], x[..., half:]
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], -1)

@@ -1,0 +1,118 @@
+"""How far a step goes: learning rates over time and by parameter, and gradients cut to a length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from identikit.errors import InputError
+
+#: A factor on the learning rate, of the share of the steps after the warm-up that are done.
+SCHEDULES: dict[str, Callable[[float], float]] = {
+    "constant": lambda _: 1.0,
+    "cosine": lambda done: (1 + math.cos(math.pi * done)) / 2,
+    "linear": lambda done: 1 - done,
+    "step": lambda done: 1.0 if done < 0.7 else 0.1,
+}
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The settings of Adam; a step's rates depend on nothing but its number.
+
+    Parameters
+    ----------
+    steps : int
+        Of the whole training.
+    lr, weight_decay : float
+        Learning rate, and decoupled weight decay.
+    schedule : str
+        One of `SCHEDULES`.
+    warmup : int
+        Steps in which the rate rises to `lr`.
+    rates : tuple of (str, float)
+        A factor on the rate of the parameters whose names begin so; the longest beginning counts.
+    clip : float, optional
+        The largest norm of a seed's gradient.
+    """
+
+    steps: int
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    warmup: int = 0
+    rates: tuple[tuple[str, float], ...] = ()
+    clip: float | None = None
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 0."""
+        if step < self.warmup:
+            return self.lr * (step + 1) / (self.warmup + 1)
+        done = (step - self.warmup) / (self.steps - self.warmup)
+        return self.lr * SCHEDULES[self.schedule](done)
+
+    def factor(self, name: str) -> float:
+        """What the rate of a parameter is multiplied by."""
+        fitting = [prefix for prefix, _ in self.rates if name.startswith(prefix)]
+        return dict(self.rates)[max(fitting, key=len)] if fitting else 1.0
+
+
+def checked(
+    steps: int,
+    names: Iterable[str],
+    lr: float,
+    weight_decay: float,
+    schedule: str,
+    warmup: int,
+    rates: Mapping[str, float] | None,
+    clip: float | None,
+) -> Descent:
+    """The settings of a call, if they make sense.
+
+    Parameters
+    ----------
+    steps : int
+        Of the training.
+    names : iterable of str
+        Of the network's parameters.
+    lr, weight_decay, schedule, warmup, rates, clip
+        As for `train`.
+    """
+    rates, names = dict(rates or {}), list(names)
+    if not 0 < lr < math.inf:
+        raise InputError(f"the learning rate is {lr}; it must be positive")
+    if schedule not in SCHEDULES:
+        raise InputError(f"there is no schedule {schedule!r}; choose one of {', '.join(SCHEDULES)}")
+    if not 0 <= warmup < steps:
+        raise InputError(
+            f"a warm-up of {warmup} steps does not fit a training of {steps}; choose from 0 to "
+            f"{steps - 1}"
+        )
+    for prefix, factor in rates.items():
+        if not any(name.startswith(prefix) for name in names):
+            raise InputError(
+                f"rates has {prefix!r}, but no parameter's name begins so; there are "
+                f"{', '.join(names)}"
+            )
+        if not 0 < factor < math.inf:
+            raise InputError(
+                f"the factor on the learning rate of {prefix!r} is {factor}; it must be positive"
+            )
+    if clip is not None and not clip > 0:
+        raise InputError(f"gradients cannot be cut to a norm of {clip}; give a positive one")
+    return Descent(steps, lr, weight_decay, schedule, warmup, tuple(sorted(rates.items())), clip)
+
+
+def clip_by_seed(gradients: Sequence[Tensor], largest: float) -> None:
+    """Scale the gradient of each seed, the first axis, down to a norm of at most `largest`."""
+    rows = [gradient.reshape(len(gradient), -1) for gradient in gradients]
+    norms = torch.stack([torch.linalg.vector_norm(row, dim=1) for row in rows])
+    norm = torch.linalg.vector_norm(norms, dim=0)
+    # As `torch.nn.utils.clip_grad_norm_` has it.
+    scale = (largest / (norm + 1e-6)).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(scale.view(-1, *[1] * (gradient.dim() - 1)))

@@ -1,0 +1,209 @@
+"""A VAE of vectors: diagonal Gaussian posterior, decoder of fixed variance, a prior of known law.
+
+f gives mean μ and log-variance l of the latents u side by side, g takes codes z to the mean of x:
+
+    x ~ N(g(z), γ⁻² I),    u = μ(x) + exp(l(x)/2) ε,    z = σ(u) − ½, or u with a Gaussian prior.
+
+So a code has the range of its prior: a uniform one lies in (−½, ½), a beta one too. The noise ε
+comes with the batch (`with_noise`), so that a step depends on nothing else, and stacks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.func import jacrev, vjp, vmap
+from torch.nn import functional
+
+from identikit.errors import InputError
+from identikit.learn._batches import Batch, Change
+from identikit.learn._modules import MLP, SoftmaxNet
+
+LOG_2PI = math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class Beta:
+    """z + ½ ~ Beta(a, b), each a number for all latents or one a latent; (1, 1) is uniform.
+
+    Parameters
+    ----------
+    a, b : float or sequence of float
+        Positive.
+    """
+
+    a: float | Sequence[float] = 1.0
+    b: float | Sequence[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if not all(float(torch.as_tensor(part).min()) > 0 for part in (self.a, self.b)):
+            raise InputError(f"the parameters of a beta prior are positive, not {self.a}, {self.b}")
+
+
+#: "uniform", "gaussian" (standard normal), or a `Beta`.
+Prior = str | Beta
+
+
+def vae(
+    d: int,
+    D: int,
+    hidden: Sequence[int] = (60, 60),
+    activation: str = "leaky_relu",
+    *,
+    slope: float = 0.2,
+    init: str = "he",
+) -> SoftmaxNet:
+    """Fully connected layers from x to [μ, l], and the same backwards from z to x.
+
+    Parameters
+    ----------
+    d, D : int
+        Latents, and entries of x.
+    hidden : sequence of int
+        Widths of the layers between x and the code.
+    activation, slope, init
+        As for `MLP`.
+    """
+    encoder = MLP([D, *hidden, 2 * d], activation, slope=slope, init=init)
+    decoder = MLP([d, *reversed(hidden), D], activation, slope=slope, init=init)
+    return SoftmaxNet(encoder, decoder)
+
+
+def with_noise(d: int) -> Change:
+    """The `change` of `shuffled` that adds standard normal noise (n, d) to a batch."""
+    return partial(_add_noise, d)
+
+
+def _add_noise(d: int, batch: Batch, generator: torch.Generator) -> Batch:
+    return (*batch, torch.randn(len(batch[0]), d, generator=generator))
+
+
+def negative_elbo(
+    net: SoftmaxNet, x: Tensor, noise: Tensor, precision: float | Tensor, prior: Prior = "uniform"
+) -> Tensor:
+    """−E_q[log p(x|z) + log p(u) − log q(u|x)], the mean over rows, in nats with all constants.
+
+    So values at different γ² compare, and −value is a lower bound of the mean log-likelihood. The
+    entropy of q, and the whole divergence from a Gaussian prior, are in closed form. The density
+    of u takes up the sigmoid's log-determinant, log p(u) = a log σ(u) + b log σ(−u) − log B(a, b),
+    and is finite wherever u is: none of it is −∞ when a sigmoid saturates.
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        As `vae` makes them.
+    x : Tensor (n, D)
+        Data.
+    noise : Tensor (n, d)
+        Standard normal: ε.
+    precision : float or Tensor
+        γ², positive.
+    prior : {"uniform", "gaussian"} or Beta
+        Of each latent.
+    """
+    mean, log_variance = posterior(net, x)
+    if noise.shape != mean.shape:
+        raise InputError(
+            f"the noise has shape {tuple(noise.shape)}, but the posterior means have "
+            f"{tuple(mean.shape)}: with_noise(d) takes the number of latents"
+        )
+    u = mean + (0.5 * log_variance).exp() * noise
+    means = net.g(code_of(u, prior))
+    flat = x.flatten(1)
+    likelihood = log_normal(flat, means, -_log(precision, flat)).sum(1)
+    if _law(prior) is None:
+        return (gaussian_kl(mean, log_variance) - likelihood).mean()
+    entropy = 0.5 * (1 + LOG_2PI + log_variance).sum(1)
+    return -(likelihood + log_prior(u, prior).sum(1) + entropy).mean()
+
+
+def posterior(net: SoftmaxNet, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and log-variance of the latents u, (n, d) each."""
+    mean, log_variance = net.f(x).chunk(2, dim=-1)
+    return mean, log_variance
+
+
+def code_of(u: Tensor, prior: Prior) -> Tensor:
+    """z = σ(u) − ½; with a Gaussian prior, u itself."""
+    return u if _law(prior) is None else u.sigmoid() - 0.5
+
+
+def codes(net: SoftmaxNet, x: Tensor, prior: Prior = "uniform") -> Tensor:
+    """The code of each posterior mean, on the prior's own range: what factors are compared with."""
+    return code_of(posterior(net, x)[0], prior)
+
+
+def log_prior(u: Tensor, prior: Prior) -> Tensor:
+    """Log density of the latents u, entry by entry."""
+    law = _law(prior)
+    if law is None:
+        return log_normal(u, torch.zeros_like(u), torch.zeros_like(u))
+    a, b = (torch.as_tensor(part, dtype=u.dtype) for part in (law.a, law.b))
+    log_beta = torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
+    return a * functional.logsigmoid(u) + b * functional.logsigmoid(-u) - log_beta
+
+
+def prior_curvature(u: Tensor, prior: Prior) -> Tensor:
+    """n''(u) of n = `log_prior`: −1 of a Gaussian prior, −(a + b) σ(u) σ(−u) of a beta one."""
+    law = _law(prior)
+    if law is None:
+        return -torch.ones_like(u)
+    total = torch.as_tensor(law.a, dtype=u.dtype) + torch.as_tensor(law.b, dtype=u.dtype)
+    return -total * u.sigmoid() * (-u).sigmoid()
+
+
+def decoder_jacobian(net: SoftmaxNet, z: Tensor) -> Tensor:
+    """∂g/∂z at each code, (n, D, d).
+
+    Jᵀw is linear in w, so that its derivative in w is Jᵀ: d backward passes, however large D is.
+
+    Parameters
+    ----------
+    net : SoftmaxNet
+        As `vae` makes them.
+    z : Tensor (n, d)
+        Codes, as `codes` gives them.
+    """
+
+    def decode(row: Tensor) -> Tensor:
+        out: Tensor = net.g(row.unsqueeze(0))
+        return out.flatten()
+
+    def one(row: Tensor) -> Tensor:
+        pulled = vjp(decode, row)
+        transposed: Tensor = jacrev(lambda w: pulled[1](w)[0])(torch.zeros_like(pulled[0]))
+        return transposed.T
+
+    with torch.no_grad():
+        jacobians: Tensor = vmap(one)(z)
+    return jacobians
+
+
+def log_normal(z: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
+    """Entry by entry, log N(z; μ, σ²)."""
+    return -0.5 * (LOG_2PI + log_variance + (z - mean) ** 2 * (-log_variance).exp())
+
+
+def gaussian_kl(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """KL(N(μ, diag σ²) ‖ N(0, I)) of each row."""
+    return 0.5 * (log_variance.exp() + mean**2 - 1 - log_variance).sum(1)
+
+
+def _law(prior: Prior) -> Beta | None:
+    """The beta law of a prior; None of the Gaussian one."""
+    if isinstance(prior, Beta):
+        return prior
+    if prior not in ("uniform", "gaussian"):
+        raise InputError(f"there is no prior {prior!r}; choose uniform, gaussian or Beta(a, b)")
+    return Beta() if prior == "uniform" else None
+
+
+def _log(precision: float | Tensor, like: Tensor) -> Tensor:
+    if not isinstance(precision, Tensor) and not precision > 0:
+        raise InputError(f"the decoder's precision γ² is a positive number, not {precision}")
+    return torch.as_tensor(precision, dtype=like.dtype).log()
