@@ -20,9 +20,11 @@ from fake_audit import LADDER, five_views, make_audit, make_pair, many_views, tw
 from identikit.auditing import Audit, ModelsAudit, audit_models
 from identikit.disentangle import Disentanglement, disentangle
 from identikit.family import SoftmaxModel
+from identikit.studies import run
+from study_units import of_all_kinds
 from test_models import counter_rotated, few_labels
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 FLAGS = [
     "--headless",
@@ -60,6 +62,15 @@ def compared(make: Callable[..., Any]) -> ModelsAudit:
     return audit_models(make(np.random.default_rng(0)))
 
 
+def hostile_slices() -> ModelsAudit:
+    """Two models on six slices of the inputs: the same on one, and alone on another."""
+    rng = np.random.default_rng(0)
+    f, g = rng.normal(size=(200, 3)), rng.normal(size=(9, 3))
+    labels = np.array([*NAMES, "alone"])[[5, *(np.arange(199) % 5)]]
+    moved = f + (labels != NAMES[0])[:, None] * rng.normal(size=f.shape)
+    return audit_models([SoftmaxModel(f, g), SoftmaxModel(moved, g, name="b")], slices=labels)
+
+
 def factors() -> Disentanglement:
     """Codes that are the factors, of which some have hostile names."""
     s = np.random.default_rng(0).normal(size=(400, len(NAMES)))
@@ -86,6 +97,7 @@ PAGES: dict[str, Callable[[], Audit | Disentanglement | ModelsAudit]] = {
     "models-few-labels": lambda: compared(few_labels),
     "models-candidates": lambda: compared(over_candidates),
     "models-names": lambda: compared(hostile_models),
+    "models-slices": hostile_slices,
     "disentangle-names": factors,
 }
 
@@ -289,7 +301,9 @@ def test_a_result_in_a_notebook_can_be_read(browser, tmp_path, theme):
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 700
 
 
-@pytest.mark.parametrize("page", ["audit-names", "models-names", "models-few-labels", "audit-ten"])
+@pytest.mark.parametrize(
+    "page", ["audit-names", "models-names", "models-few-labels", "models-slices", "audit-ten"]
+)
 @pytest.mark.parametrize("width", [400, 1100, 1440])
 def test_page_never_scrolls_sideways(browser, written, page, width):
     show(browser, written(page), width=width)
@@ -341,6 +355,29 @@ def test_figures_are_drawn_inside_their_box(browser, written, page, figures, lea
     assert all(part.std() > 0.05 for part in np.array_split(drawn, 3, axis=1))
 
 
+@pytest.fixture(scope="module")
+def study_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run(of_all_kinds(), folder=tmp_path_factory.mktemp("study") / "out").folder
+
+
+@pytest.mark.parametrize("width", [400, 1440])
+def test_nothing_of_a_study_s_claims_is_cut(browser, study_page, width):
+    show(browser, study_page / "report.html", width=width)
+    boxes = """return [...document.querySelectorAll('.claims tbody tr > *')].map(
+        e => [e.getBoundingClientRect().right, e.scrollWidth - e.clientWidth])"""
+    rights, hidden = np.array(browser.execute_script(boxes)).T
+    assert len(rights) == 3 + 9 * 3
+    assert rights.max() <= width
+    assert hidden.max() <= 1
+    scrolls = "const b = document.querySelector('.box'); return b.scrollWidth - b.clientWidth"
+    assert browser.execute_script(scrolls) <= 0
+    # What was measured is at the right of what was published, on either screen.
+    row = browser.find_element("css selector", "#claim-paper-good")
+    published, measured = row.find_elements("css selector", "td")
+    assert published.location["x"] < measured.location["x"]
+    assert measured.text.splitlines()[-2:] == ["1.1", "0.85 to 1.3"]
+
+
 @pytest.mark.parametrize("page", ["audit", "models", "models-candidates"])
 def test_details_open_without_a_script(browser, written, page):
     show(browser, written(page))
@@ -378,6 +415,23 @@ def test_page_says_what_candidates_leave_undefined(browser, written):
     reasons = {found.get_attribute("title") for found in absent}
     assert reasons == {"Not defined for models with candidates."}
     assert texts(browser, "svg text").count("not computed") == 1
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_slices_are_named_in_their_table_and_numbered_in_their_figure(browser, written, theme):
+    show(browser, written("models-slices"), width=400, theme=theme)
+    counts = "return document.scripts.length + document.images.length"
+    assert browser.execute_script(counts) == 0
+    box = "[aria-label='Slices of this pair'] "
+    assert sorted(texts(browser, box + "tbody td:first-child")) == list("123456")
+    names = texts(browser, box + "tbody th")
+    assert NAMES[0] in names
+    assert "alone" in names
+    assert texts(browser, box + "tr:nth-child(2) td:nth-child(4)")[0] == "different"
+    drawn = browser.find_elements("css selector", "figure svg")[1]
+    shown = [text.text for text in drawn.find_elements("css selector", "text")]
+    assert set("123456") <= set(shown)
+    assert not any(name in shown for name in NAMES)
 
 
 def test_a_finding_links_to_its_pair(browser, written):

@@ -6,7 +6,7 @@ from identikit.auditing._batches_result import BatchAudit
 from identikit.auditing._layers import layers
 from identikit.auditing._layers_result import Layers, Match
 from identikit.auditing._models import audit_models
-from identikit.auditing._models_result import ModelPair, ModelReport, ModelsAudit
+from identikit.auditing._models_result import ModelPair, ModelReport, ModelsAudit, Slice
 from identikit.auditing._result import Audit, Check, Pair, Rung, Verdict, View
 from identikit.auditing._verdict import SLACK, choose_group
 
@@ -22,6 +22,7 @@ __all__ = [
     "ModelsAudit",
     "Pair",
     "Rung",
+    "Slice",
     "Verdict",
     "View",
     "audit",

@@ -14,6 +14,7 @@ from identikit.auditing import _models_words as words
 from identikit.auditing._compare import compare
 from identikit.auditing._found import Progress
 from identikit.auditing._models_result import TEMPERATURE, ModelPair, ModelReport, ModelsAudit
+from identikit.auditing._models_slices import by_slice, read_slices
 from identikit.auditing._windows import read_windows
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel, diversity
@@ -22,7 +23,7 @@ from identikit.family._gauge import pair_gauge
 from identikit.family._pair import Pair, check_pair
 from identikit.family._reading import Stored
 from identikit.family._up_to import up_to
-from identikit.moments import SAMPLE, accumulate, in_units
+from identikit.moments import SAMPLE, accumulate, duplicate_groups, in_units
 from identikit.sources import open_sources
 
 FOLDS = 5
@@ -39,6 +40,7 @@ def audit_models(
     progress: Progress | None = None,
     *,
     groups: ArrayLike | None = None,
+    slices: ArrayLike | None = None,
 ) -> ModelsAudit:
     """Compare every pair of softmax models as what they are: f, g and a distribution.
 
@@ -55,6 +57,9 @@ def audit_models(
     groups : array (inputs,), optional
         A label an input; inputs that share one share a fold of the held-out error of f. Without
         it, folds are scattered blocks of inputs.
+    slices : array (inputs,), optional
+        A label an input (in the data or not, a domain, a length): every pair is also compared on
+        the inputs of each label, and its sentence says where the two are the same.
 
     Returns
     -------
@@ -67,8 +72,17 @@ def audit_models(
     >>> other = SoftmaxModel(f @ A.T, g @ np.linalg.inv(A) + 5.0, name="other")
     >>> audit_models([SoftmaxModel(f, g), other]).worst.finding
     'same distribution'
+
+    Two models that agree where the data are, and nowhere else:
+
+    >>> moved = f + np.where(np.arange(200) < 150, 0.0, 1.0)[:, None] * rng.normal(size=f.shape)
+    >>> where = ["in the data"] * 150 + ["off the data"] * 50
+    >>> pair = audit_models([SoftmaxModel(f, g), SoftmaxModel(moved, g)], slices=where).worst
+    >>> [(each.name, each.inputs, each.finding) for each in pair.slices]
+    [('in the data', 150, 'same distribution'), ('off the data', 50, 'different')]
     """
     _check(models, tolerance)
+    parts = None if slices is None else read_slices(slices, models[0].n)
     models = [_balanced(model) for model in models]
     found = [diversity(model, seed) for model in models]
     affine = any(model.bias is not None for model in models)
@@ -76,6 +90,8 @@ def audit_models(
     moments = accumulate(
         views, FOLDS, groups, names=[model.name for model in models], seed=seed, sample=SAMPLE
     )
+    if parts is not None and isinstance(groups, str):
+        groups = duplicate_groups(open_sources(views))
     windows = read_windows(in_units(open_sources(views), moments), moments)
     reports = tuple(
         ModelReport(name, model.n, model.K, model.M, model.bias is not None, each)
@@ -100,6 +116,8 @@ def audit_models(
             up_to(pair, tolerance, seed) if related.logit_gap > tolerance and not partial else None
         )
         finding = words.find(both, related, apart, embedding, near, tolerance, partial=partial)
+        sliced = () if parts is None else by_slice(pair, parts, tolerance, groups)
+        says = words.sentence(finding, both, related, apart, embedding, near, tolerance)
         kept = near is not None and (finding == TEMPERATURE or near.order is not None)
         pairs.append(
             ModelPair(
@@ -109,10 +127,11 @@ def audit_models(
                 apart,
                 embedding,
                 finding,
-                words.sentence(finding, both, related, apart, embedding, near, tolerance),
-                words.notes(finding, related, apart, embedding, near),
+                says + words.by_slice(sliced),
+                words.notes(finding, related, apart, embedding, near, sliced),
                 _log_odds(pair, seed),
                 near if kept else None,
+                sliced,
             )
         )
     return ModelsAudit(__version__, reports, tuple(pairs), tolerance, seed, moments.folds)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._result import Result
-from identikit.auditing._result import Pair
+from identikit.auditing._result import Interval, Pair
 from identikit.family import Distances, Divergences, Diversity, Gauge, UpTo
 
 #: What a pair may be found to be.
@@ -21,6 +21,9 @@ ORDER = "same up to label order"
 CLOSE = "close in KL only"
 TWO_MAPS = "not by one map"
 DIFFERENT = "different"
+
+#: Below this KL, in nats, two models are close for whoever looks at predictions only.
+SMALL_KL = 1e-2
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,50 @@ class ModelReport:
         }
 
 
+@dataclass(frozen=True)
+class Slice:
+    """Two models on some of the inputs.
+
+    `logit_gap` = √(E_slice‖Z_c − Z'_c‖² / E‖Z_c‖²) of the label-centred logits, over the spread of
+    the first model's on *all* inputs: gaps of slices compare, and the mean of their squares over
+    inputs is the square of the pair's. `kl` (a to b), `kl_reverse` and `tv` are means over the
+    slice. Intervals are 95 %, Student's for the logarithm, over the inputs of the slice or over
+    their groups; None where there are fewer than three, or where KL is infinite.
+
+    `finding` is "same distribution" if logit gap and total variation are within the tolerance,
+    else "close in KL only" below 0.01 nats in both directions, else "different".
+    """
+
+    name: str
+    inputs: int
+    logit_gap: float
+    logit_gap_interval: Interval | None
+    kl: float
+    kl_interval: Interval | None
+    kl_reverse: float
+    tv: float
+    finding: str
+
+    @property
+    def same(self) -> bool:
+        """Whether logit gap and total variation are both within the tolerance."""
+        return self.finding == SAME
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "name": self.name,
+            "inputs": self.inputs,
+            "finding": self.finding,
+            "logit_gap": self.logit_gap,
+            "logit_gap_interval": _ends(self.logit_gap_interval),
+            "kl": _finite(self.kl),
+            "kl_interval": _ends(self.kl_interval),
+            "kl_reverse": _finite(self.kl_reverse),
+            "tv": self.tv,
+        }
+
+
 @dataclass(frozen=True, repr=False)
 class ModelPair(Result):
     """All that is said of two models.
@@ -75,7 +122,8 @@ class ModelPair(Result):
     temperature", "same up to label order", "close in KL only", "not by one map" and "different",
     `sentence` says it in words. `log_odds` (points, 2) are log p(y|x) − log p(y'|x) of both models
     for random inputs and labels. `up_to` is the temperature, or the order of the labels, at which
-    the two come closer, if there is one.
+    the two come closer, if there is one. `slices` are the two on every slice of the inputs, in the
+    order of their labels, if there are any.
     """
 
     a: str
@@ -88,6 +136,7 @@ class ModelPair(Result):
     notes: tuple[str, ...]
     log_odds: NDArray[np.float64]
     up_to: UpTo | None = None
+    slices: tuple[Slice, ...] = ()
 
     def __repr__(self) -> str:
         found = self.gauge
@@ -129,6 +178,7 @@ class ModelPair(Result):
             "embedding": self.embedding.to_dict(),
             "label_error": found.label_error,
             "up_to": None if self.up_to is None else _up_to_dict(self.up_to),
+            "slices": [each.to_dict() for each in self.slices],
             "notes": list(self.notes),
         }
 
@@ -195,3 +245,7 @@ def _up_to_dict(found: UpTo) -> dict[str, Any]:
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else list(interval)

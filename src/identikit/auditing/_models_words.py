@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 
+from identikit._text import shortened
 from identikit.auditing._models_result import (
     BLOCKS,
     CLOSE,
     DIFFERENT,
     ORDER,
     SAME,
+    SMALL_KL,
     TEMPERATURE,
     TWO_MAPS,
     ModelReport,
+    Slice,
 )
 from identikit.auditing._result import Pair
 from identikit.auditing._verdict import UNRELATED
 from identikit.family import Divergences, Gauge, UpTo
+from identikit.moments import LEAST_GROUPS
 
-#: Below this KL, in nats, two models are close for whoever looks at predictions only.
-SMALL_KL = 1e-2
 #: Above this held-out error one embedding says little of the other.
 LARGE_ERROR = 0.5
 #: Checks whose complaint a projection on the identified subspace brings about by design.
 OF_PROJECTION = ("rank", "widths")
+#: Up to so many slices are told one by one; of more, the nearest and the farthest.
+FEW_SLICES = 4
+#: Characters of a slice's name.
+NAME = 40
 
 
 def find(
@@ -156,8 +164,61 @@ def _how(nearest: UpTo, tolerance: float) -> str:
     return "; ".join(parts)
 
 
+def by_slice(slices: Sequence[Slice]) -> str:
+    """Where two models are the same and where they differ; names are quoted, short and plain."""
+    if not slices:
+        return ""
+    nearest, *_, farthest = sorted(slices, key=lambda each: each.logit_gap)
+    told = slices if len(slices) <= FEW_SLICES else (nearest, farthest)
+    show = shortened((each.name for each in told), NAME)
+    where = [f"{show[each.name]!r} ({_inputs(each.inputs)})" for each in told]
+    if told is slices:
+        parts = [f"{place} they {_fares(each)}" for place, each in zip(where, told)]
+        return f" On the slice {'; on '.join(parts)}."
+    counts = _counted(Counter(each.finding for each in slices))
+    parts = [f"{place}, they {_fares(each)}" for place, each in zip(where, told)]
+    return (
+        f" Of {len(slices):,} slices, {counts}; on the nearest, {parts[0]}, and on the farthest, "
+        f"{parts[1]}."
+    )
+
+
+def _fares(each: Slice) -> str:
+    gap, kl, tv = map(_short, (each.logit_gap, each.kl, each.tv))
+    if each.finding == SAME:
+        return f"are the same distribution (relative logit gap {gap})"
+    if each.finding == CLOSE:
+        return f"are close in KL only (KL {kl}, relative logit gap {gap})"
+    return f"differ (relative logit gap {gap}, KL {kl}, total variation {tv})"
+
+
+def _counted(counts: Counter[str]) -> str:
+    """How many slices are found to be what.
+
+    >>> _counted(Counter({SAME: 3, DIFFERENT: 8}))
+    '3 are the same distribution and 8 differ'
+    """
+    verbs = {
+        SAME: ("is the same distribution", "are the same distribution"),
+        CLOSE: ("is close in KL only", "are close in KL only"),
+        DIFFERENT: ("differs", "differ"),
+    }
+    parts = [f"{counts[key]} {words[counts[key] > 1]}" for key, words in verbs.items()
+             if counts[key]]  # fmt: skip
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
+
+
+def _inputs(count: int) -> str:
+    return f"{count:,} input{'' if count == 1 else 's'}"
+
+
 def notes(
-    finding: str, related: Gauge, apart: Divergences, embedding: Pair, nearest: UpTo | None
+    finding: str,
+    related: Gauge,
+    apart: Divergences,
+    embedding: Pair,
+    nearest: UpTo | None,
+    slices: Sequence[Slice],
 ) -> tuple[str, ...]:
     """What else a reader must know of a pair."""
     found = [*related.notes, *apart.notes]
@@ -166,6 +227,12 @@ def notes(
             f"in another order of the labels the relative logit gap would be "
             f"{_short(nearest.logit_gap)} and not {_short(related.logit_gap)}: check that both "
             "models list their labels in one order"
+        )
+    short = sum(each.logit_gap_interval is None for each in slices)
+    if short:
+        found.append(
+            f"{short} of {len(slices)} slices {'has' if short == 1 else 'have'} fewer than "
+            f"{LEAST_GROUPS} inputs, or groups of them, and so no intervals"
         )
     expected = OF_PROJECTION if any(related.free) else ()
     found += [c.message for c in embedding.checks if not c.ok and c.name not in expected]

@@ -29,6 +29,15 @@ def command(
         ),
     ],
     groups: options.Groups = None,
+    slices: Annotated[
+        str | None,
+        typer.Option(
+            "--slice",
+            metavar="FILE",
+            help="A label an input (read as --groups is), such as in or out of the data: every "
+            "pair is also compared on each slice, and the sentence says where it is the same.",
+        ),
+    ] = None,
     names: Annotated[list[str] | None, options.names_of("models")] = None,
     tolerance: Annotated[
         float, typer.Option(help="The largest relative logit gap and κ that count as the same.")
@@ -48,10 +57,10 @@ def command(
     from identikit.auditing._models import audit_models
     from identikit.family import SoftmaxModel
     from identikit.report._models_table import print_models
-    from identikit.sources import tell_apart
+    from identikit.sources import read_labels, tell_apart
 
     options.check_limit(fail_above, "a logit gap")
-    options.check_targets(output, report, [*models, groups])
+    options.check_targets(output, report, [*models, groups, slices])
     given = options.split_names(names)
     if given is not None and len(given) != len(models):
         raise InputError(f"expected {len(models)} names, one a model, got {given!r}")
@@ -59,6 +68,7 @@ def command(
         paths = [Path(model).absolute() for model in models]
         given = tell_apart([path.stem for path in paths], list(map(str, paths)))
     room = options.parse_size(memory)
+    labels = None if slices is None else read_labels(slices, "slices")
     with progress_bar(quiet) as progress:
         loaded = []
         for place, path in enumerate(models):
@@ -72,6 +82,7 @@ def command(
             seed=seed,
             progress=progress,
             groups=_shared_groups(models) if groups is None else options.read_groups(groups),
+            slices=labels,
         )
     deliver(
         result,

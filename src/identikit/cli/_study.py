@@ -59,7 +59,7 @@ def list_(json: options.Json = False) -> None:
 
 def _fields(study: Study) -> dict[str, Any]:
     """What a study is, without its functions."""
-    claims = ("key", "says", "published", "source")
+    claims = ("key", "says", "published", "source", "kind")
     return {key: getattr(study, key) for key in ("name", "title", "paper", "about", "presets")} | {
         "needs": [asdict(need) for need in study.needs],
         "claims": [{key: getattr(claim, key) for key in claims} for claim in study.claims],

@@ -84,7 +84,7 @@ def label_spectra(ax: Axes, models: tuple[ModelReport, ModelReport]) -> None:
     ax.set_xlabel("direction")
     ax.set_ylabel("singular value of g, relative")
     ax.locator_params(axis="x", integer=True)
-    _plain_ticks(ax, "y")
+    plain_ticks(ax, "y")
 
 
 def log_odds(ax: Axes, pair: ModelPair) -> None:
@@ -138,7 +138,7 @@ def bounds(ax: Axes, pair: ModelPair) -> None:
     ax.set_xlabel("d_LLV = ε")
     ax.set_ylabel("d_fg")
     for which in "xy":
-        _plain_ticks(ax, which)
+        plain_ticks(ax, which)
 
 
 def _against(ax: Axes, points: NDArray[np.float64], x: str, y: str, most: float = np.inf) -> None:
@@ -148,7 +148,7 @@ def _against(ax: Axes, points: NDArray[np.float64], x: str, y: str, most: float 
     dots(ax, points[:, 0], points[:, 1], "accent", 2.4, alpha=0.6)
 
 
-def _plain_ticks(ax: Axes, which: str) -> None:
+def plain_ticks(ax: Axes, which: str) -> None:
     """Powers of ten as plain text: superscripts would be drawn, and not follow the page's font."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 

@@ -17,10 +17,11 @@ from identikit.auditing._models_result import (
 )
 from identikit.family._distances import Distances
 from identikit.report._models_figures import models_figure
+from identikit.report._models_slices import ON_PAGE, chosen, ends, left_out, slices_figure
 from identikit.report._models_table import lead, numbers, worst_first
-from identikit.report._numbers import isolated, with_interval
+from identikit.report._numbers import isolated, shortened, with_interval
 from identikit.report._page import render
-from identikit.report._svg import inline
+from identikit.report._svg import inline, sized
 
 # Pairs that get a figure: a page must stay a page.
 MAX_FIGURES = 20
@@ -39,6 +40,10 @@ FIGURE_LABEL = (
     "the other's, the map estimated from f against the one from g, the held-out error of every "
     "group of maps, the canonical correlations, and the distance of the representations below its "
     "bounds. The numbers are in the tables of this page."
+)
+SLICES_LABEL = (
+    "Two panels: the relative logit gap of every slice, and its KL divergence, with their "
+    "intervals. The numbers are in the table above."
 )
 
 
@@ -62,6 +67,7 @@ def models_html(audit: ModelsAudit) -> str:
         pairs=[(pair, list(numbers(pair).items())) for pair in pairs],
         cards=[_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
         tones=TONES,
+        ends=ends,
     )
 
 
@@ -93,6 +99,18 @@ def _card(audit: ModelsAudit, pair: ModelPair, index: int) -> dict[str, Any]:
             for rung in pair.embedding.ladder
         ],
         "svg": Markup(inline(figure, FIGURE_LABEL, f"identikit-{index}")),
+        "slices": _slices(audit, pair, index) if pair.slices else None,
+    }
+
+
+def _slices(audit: ModelsAudit, pair: ModelPair, index: int) -> dict[str, Any]:
+    rows = chosen(pair.slices, ON_PAGE)
+    show = shortened((each.name for _, each in rows), 32)
+    figure = slices_figure(pair.slices, audit.tolerance)
+    return {
+        "rows": [(number, show[each.name], each) for number, each in rows],
+        "left_out": left_out(pair.slices, ON_PAGE),
+        "svg": sized(figure, SLICES_LABEL, f"identikit-slices-{index}"),
     }
 
 

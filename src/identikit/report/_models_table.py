@@ -17,6 +17,7 @@ from identikit.auditing._models_result import (
     ModelsAudit,
 )
 from identikit.family._distances import Distances
+from identikit.report._models_slices import slice_tables
 from identikit.report._numbers import shortened, small
 from identikit.report._order import shared
 from identikit.report._terminal import named_table, print_result
@@ -107,7 +108,7 @@ def models_table(audit: ModelsAudit, width: int = 100) -> Table:
 
 
 def print_models(audit: ModelsAudit, console: Console) -> None:
-    """Print the sentence, the table, and each distinct note once.
+    """Print the sentence, the tables of pairs and of slices, and each distinct note once.
 
     Parameters
     ----------
@@ -116,6 +117,8 @@ def print_models(audit: ModelsAudit, console: Console) -> None:
     console : rich.console.Console
         Where to print.
     """
+    width = min(console.width, 100)
     says = lead(audit, shortened((model.name for model in audit.models), 40).__getitem__)
     notes = shared(pair.notes for pair in worst_first(audit))
-    print_result(console, says, models_table(audit, min(console.width, 100)), notes, "notes")
+    slices = slice_tables(worst_first(audit), width)
+    print_result(console, says, models_table(audit, width), notes, "notes", slices)

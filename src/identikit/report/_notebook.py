@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from identikit.auditing._result import Audit, Interval, Pair
     from identikit.components import Components
     from identikit.disentangle import Disentanglement
+    from identikit.worlds import Score
 
 FIGURE_LABEL = "A figure of this result; its numbers are in the table beside it."
 
@@ -253,6 +254,22 @@ def _short(names: Any) -> Callable[[str], str]:
     return shortened(names, 32).__getitem__
 
 
+def _score(score: Score) -> Shown:
+    rows = [[name, "R², held out", f"{value:.3f}"] for name, value in score.r2.items()]
+    rows.append(["axes", "MCC, held out", f"{score.mcc:.3f}"])
+    if score.rotation is not None:
+        rows.append(["axes", "MCC of a random rotation", f"{score.rotation:.3f}"])
+    rows += [[rung.group, "error, held out", f"{rung.error:.3f}"] for rung in score.ladder]
+    return Shown(
+        "Codes against the latents of a world",
+        score.summary(),
+        ["of", "measure", "value"],
+        rows,
+        2,
+        most=len(rows),
+    )
+
+
 _SHOWN: dict[str, Callable[[Any], Shown]] = {
     "Audit": _audit,
     "BatchAudit": _batches,
@@ -263,4 +280,5 @@ _SHOWN: dict[str, Callable[[Any], Shown]] = {
     "ModelsAudit": _models,
     "NearIdentifiability": _near,
     "Pair": _pair,
+    "Score": _score,
 }

@@ -112,7 +112,12 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def print_result(
-    console: Console, says: str, table: Table, messages: Sequence[tuple[str, int]], kind: str
+    console: Console,
+    says: str,
+    table: Table,
+    messages: Sequence[tuple[str, int]],
+    kind: str,
+    tables: Sequence[tuple[str, Table]] = (),
 ) -> None:
     """Print the sentence, the table, and each distinct message once.
 
@@ -128,12 +133,18 @@ def print_result(
         Each distinct message with the number of pairs that have it.
     kind : str
         What the messages are, as in "3 more distinct warnings".
+    tables : sequence of (str, rich.table.Table)
+        Further tables, each below the words that name it.
     """
     from rich.text import Text
 
     console.print(Text(says, style="bold"))
     console.print()
     print_table(console, table)
+    for words, further in tables:
+        console.print()
+        console.print(Text(words))
+        print_table(console, further)
     if not messages:
         return
     console.print()

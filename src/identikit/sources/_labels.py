@@ -1,4 +1,4 @@
-"""Group labels in: one integer or string a row."""
+"""Labels in, of groups or of slices: one integer or string a row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from identikit.sources._whole import read_array
 _LARGEST_WHOLE = 2.0**53
 
 
-def read_labels(path_or_array: str | os.PathLike[str] | ArrayLike) -> NDArray[Any]:
+def read_labels(
+    path_or_array: str | os.PathLike[str] | ArrayLike, what: str = "groups"
+) -> NDArray[Any]:
     """Labels as a 1-D array of integers or strings.
 
     Parameters
@@ -29,6 +31,8 @@ def read_labels(path_or_array: str | os.PathLike[str] | ArrayLike) -> NDArray[An
         Integers or strings in memory; or a .npy file, a .txt file with one label a line, which are
         taken as strings, or a column or array of any other file that ids are read from
         (`path::name`): .npz, .csv, .parquet, .h5ad and so on.
+    what : str
+        What messages call them.
 
     Examples
     --------
@@ -37,13 +41,13 @@ def read_labels(path_or_array: str | os.PathLike[str] | ArrayLike) -> NDArray[An
     """
     if isinstance(path_or_array, str | os.PathLike):
         path, member = split_member(path_or_array)
-        label = f"groups ({path})"
+        label = f"{what} ({path})"
         return _checked(_from_file(path, member, label), label)
     values: object = path_or_array
     if isinstance(values, list | tuple):
         # As objects, because [1, "1"] would otherwise become two equal strings.
         values = np.array(values, dtype=object)
-    return _checked(as_array(values, "groups"), "groups")
+    return _checked(as_array(values, what), what)
 
 
 def _from_file(path: Path, member: str | None, label: str) -> NDArray[Any]:
@@ -113,7 +117,7 @@ def _whole(labels: NDArray[Any], label: str) -> NDArray[Any]:
     if bad.any():
         raise InputError(
             f"{label}: {int(bad.sum())} labels are NaN or infinite, the first in row "
-            f"{int(bad.argmax())}; give every row a group"
+            f"{int(bad.argmax())}; give every row a label"
         )
     bad = (labels != np.floor(labels)) | (np.abs(labels) > _LARGEST_WHOLE)
     if bad.any():
