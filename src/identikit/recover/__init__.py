@@ -1,0 +1,29 @@
+"""Estimators that give sources or structure back, and what says whether they can."""
+
+from identikit.family import Variability, variability
+from identikit.recover._ima import (
+    LinearGap,
+    ima_contrast,
+    linear_elbo_gap,
+    self_consistent_variance,
+)
+from identikit.recover._joint import JointDiagonal, joint_diagonalise
+from identikit.recover._lti import LTI
+from identikit.recover._state_space import StateSpace
+from identikit.recover._variance_ica import VarianceICA
+from identikit.recover._within import within_correlation
+
+__all__ = [
+    "LTI",
+    "JointDiagonal",
+    "LinearGap",
+    "StateSpace",
+    "Variability",
+    "VarianceICA",
+    "ima_contrast",
+    "joint_diagonalise",
+    "linear_elbo_gap",
+    "self_consistent_variance",
+    "variability",
+    "within_correlation",
+]

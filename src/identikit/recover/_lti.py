@@ -1,0 +1,222 @@
+"""Linear time-invariant systems, identified from trajectories of several environments."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.recover._environments import estimated_variability, warn_of_ties
+from identikit.recover._lti_fit import identify
+from identikit.recover._oblique import oblique_leakages
+from identikit.recover._state_space import StateSpace, ho_kalman, markov_parameters, transfer
+from identikit.recover._ties import groups, leakages, tied_axes
+from identikit.recover._trajectories import Trajectories, lagged, read_trajectories
+
+
+class LTI(BaseEstimator):  # type: ignore[misc]
+    """Controls and dynamics of x_{t+1} = A x_t + B u_t, y_t = C x_t, of which only y is seen.
+
+    The controls are independent over time and of each other, with means and variances that differ
+    between environments and need not be known; C has full column rank. Then (Rajendran, Reizinger,
+    Brendel and Ravikumar 2024, who ask for d_u + 1 environments) controls and Markov parameters are
+    identified up to order and scale, as soon as no two controls have variances with the same ratio
+    in all environments.
+
+    Least squares of y_{t+1} on y_t, with an intercept for each environment, gives C A C⁻¹ and
+    residuals CB (u − mean); `joint_diagonalise` of the residuals' covariances gives CB; with
+    the variances that it finds, least squares is done again with weights (`rounds`).
+
+    Parameters
+    ----------
+    lags : int
+        How many past observations y_{t+1} is regressed on: 1 if y determines the state; more if
+        only its past does.
+    noise : bool or int
+        Whether observations carry noise, y_t = C x_t + ε_t, with one covariance for all
+        environments: y_t is then no regressor without error, and as many observations before it
+        (1 if True) are instruments. Needs one lag, as many controls as columns, and three
+        environments, since only differences between them are free of noise. It is the system that
+        gains; the sources keep the noise of y.
+    rounds : int
+        Of generalised least squares, at most.
+
+    Attributes
+    ----------
+    sources_ : array (T, d_u)
+        u, up to order and scale: mean variance 1 within environments. NaN in the last row of each
+        environment, whose control has not been answered yet (and in the first lags − 1).
+    transition_ : array (d_y, d_y)
+        C A C⁻¹; with several lags that of y_t, …, y_{t−lags+1} below each other.
+    input_ : array (d_y, d_u)
+        C B up to order and scale of its columns: y_{t+1} = transition_ y_t + input_ u_t.
+    markov_ : array (count, d_y, d_u)
+        C B, C A B, C A² B, … with the same order and scale.
+    coefficients_ : array (lags, d_y, d_y)
+        Of y_{t+1} on y_t, y_{t−1}, …
+    unmixing_ : array (d_u, d_y)
+        From residuals to sources.
+    identified_ : array (d_u,) of bool
+        Whether no other control is tied with this one.
+    ties_ : tuple of tuples of int
+        Groups of controls that are not told apart.
+    errors_ : array (d_u,)
+        What leaks into each control from the others by sampling error, in standard deviations.
+    variability_ : Variability
+        Of the estimated precisions, tied controls counted as one. Sufficient if enough, and not
+        necessary.
+    variances_ : array (environments, d_u)
+        Of the sources.
+    environments_ : array
+        The labels.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> u = rng.normal(size=(3, 2000, 2)) * np.array([[[1, 1]], [[3, 1]], [[1, 2]]])
+    >>> x = np.zeros((3, 2000, 2))
+    >>> for t in range(1999):
+    ...     x[:, t + 1] = x[:, t] @ [[0.8, 0.0], [0.3, 0.5]] + u[:, t] @ [[1, 2], [3, 1]]
+    >>> system = LTI().fit(x.reshape(-1, 2), np.repeat([0, 1, 2], 2000))
+    >>> system.transition_.round(1)
+    array([[0.8, 0.3],
+           [0. , 0.5]])
+    >>> system.identified_
+    array([ True,  True])
+    """
+
+    def __init__(self, *, lags: int = 1, noise: bool | int = False, rounds: int = 5) -> None:
+        self.lags = lags
+        self.noise = noise
+        self.rounds = rounds
+
+    def fit(self, observations: object, environments: ArrayLike) -> LTI:
+        """Identify the system.
+
+        Parameters
+        ----------
+        observations : array (T, d_y)
+            In time order, one environment after the other.
+        environments : array (T,)
+            One label a row; each environment is one trajectory.
+        """
+        self._check()
+        data = read_trajectories(observations, environments, self._least)
+        _check_columns(data)
+        found = identify(data, self.lags, int(self.noise), self.rounds)
+        self.coefficients_ = found.coefficients
+        self.transition_ = _companion(found.coefficients)
+        axes, spreads = found.axes, found.spreads
+        self.unmixing_, self.input_, self.variances_ = axes.unmixing, axes.mixing, axes.variances
+        self.environments_, self.n_features_in_ = data.environments.labels, data.rows.shape[1]
+        tied = tied_axes(axes.variances, spreads, noise=bool(self.noise))
+        self.ties_ = groups(tied)
+        self.identified_ = ~tied.any(axis=1) & axes.converged
+        leaks = oblique_leakages if self.noise else leakages
+        self.errors_ = leaks(axes.variances, spreads, found.weights, tied)
+        self.variability_ = estimated_variability(axes.variances, spreads, self.ties_)
+        count = 2 * len(self.transition_)
+        self.markov_ = markov_parameters(found.coefficients, self.input_, count)
+        self.sources_ = self._sources(data)
+        radius = float(np.abs(np.linalg.eigvals(self.transition_)).max())
+        if radius > 1:
+            warnings.warn(
+                f"the system that was found is unstable: its largest eigenvalue is {radius:.4g}, "
+                "and Markov parameters grow without end",
+                stacklevel=2,
+            )
+        warn_of_ties(len(self.environments_), self.ties_, "controls", 3 if self.noise else 2)
+        return self
+
+    def transform(self, observations: object, environments: ArrayLike) -> Array:
+        """Controls of other trajectories of the same system, as in `sources_`."""
+        self._fitted()
+        least, width = self.lags + 1, self.n_features_in_
+        return self._sources(read_trajectories(observations, environments, lambda _: least, width))
+
+    def state_space(self, order: int | None = None) -> StateSpace:
+        """A, B and C, up to a similarity transform (and the order and scale of controls).
+
+        Parameters
+        ----------
+        order : int, optional
+            Number of states; by default all that the Markov parameters show.
+        """
+        self._fitted()
+        return ho_kalman(self.markov_, *self._blocks(), order)
+
+    def transfer_function(self, z: ArrayLike) -> Array:
+        """H(z) = C (zI − A)⁻¹ B, up to order and scale of columns; (…, d_y, d_u) complex.
+
+        Parameters
+        ----------
+        z : array of complex
+            Where; on the unit circle, exp(iω), it is the frequency response.
+        """
+        self._fitted()
+        return transfer(self.coefficients_, self.input_, z)
+
+    def _check(self) -> None:
+        whole = [isinstance(n, int | np.integer) for n in (self.lags, self.noise, self.rounds)]
+        if not all(whole) or self.lags < 1 or self.noise < 0 or self.rounds < 0:
+            raise InputError(
+                f"lags is {self.lags}, noise {self.noise} and rounds {self.rounds}; give 1 lag or "
+                "more, and 0 or more of the others"
+            )
+        if self.noise and self.lags > 1:
+            raise InputError(
+                f"noise with {self.lags} lags: under observation noise the system is identified "
+                "from one lag, and earlier observations are its instruments; set lags=1"
+            )
+
+    def _least(self, d: int) -> int:
+        # After the lags each environment has a regression and a covariance of its own.
+        before = self.lags + int(self.noise)
+        return before + (before + 1) * d + 2
+
+    def _blocks(self) -> tuple[int, int]:
+        """Blocks of the Hankel matrix that show every state: n − rank C + 1 and n − rank B + 1."""
+        states = len(self.transition_)
+        return states - self.input_.shape[0] + 1, states - self.input_.shape[1] + 1
+
+    def _sources(self, data: Trajectories) -> Array:
+        # Oldest first, as the columns are.
+        slopes = np.hstack([*-self.coefficients_[::-1], np.eye(self.n_features_in_)])
+        answer = (self.unmixing_ @ slopes).T
+        sources = np.full((len(data.rows), len(self.unmixing_)), np.nan)
+        for span in data.spans:
+            rows = slice(span.start + self.lags - 1, span.stop - 1)
+            sources[rows] = lagged(data.rows[span], self.lags) @ answer
+        return sources
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coefficients_")
+
+    def _fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                "this LTI is not fitted yet: call fit(observations, environments) first"
+            )
+
+
+def _companion(coefficients: Array) -> Array:
+    """The transition of y_t, …, y_{t−lags+1} below each other."""
+    lags, d, _ = coefficients.shape
+    below = np.eye((lags - 1) * d, lags * d)
+    return np.vstack([np.hstack(list(coefficients)), below])
+
+
+def _check_columns(data: Trajectories) -> None:
+    least, largest = data.ranges
+    constant = (least == largest).all(axis=0)
+    if constant.any():
+        columns = ", ".join(map(str, np.flatnonzero(constant)))
+        raise InputError(
+            f"column {columns} of the observations is constant in every environment: a series that "
+            "never changes answers to no control; leave it out"
+        )

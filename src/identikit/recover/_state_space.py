@@ -1,0 +1,96 @@
+"""From the past's coefficients to Markov parameters, and from these to a state space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from identikit._linalg import Array, rank_tolerance, svd
+from identikit.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class StateSpace:
+    """x_{t+1} = A x_t + B u_t, y_t = C x_t: one system of all that are similar to it.
+
+    `singular_values` are those of the Hankel matrix; their number above rounding is the order.
+    """
+
+    A: Array
+    B: Array
+    C: Array
+    singular_values: Array
+
+    def markov(self, count: int) -> Array:
+        """C B, C A B, C A² B, …"""
+        found, inside = [], self.B
+        for _ in range(count):
+            found.append(self.C @ inside)
+            inside = self.A @ inside
+        return np.stack(found)
+
+
+def markov_parameters(coefficients: Array, first: Array, count: int) -> Array:
+    """G_1 = C B and G_k = Σ_i Φ_i G_{k−i}: what a unit of each control does k steps later.
+
+    Parameters
+    ----------
+    coefficients : array (lags, d_y, d_y)
+        Φ_i, of y_{t+1} on y_{t+1−i}.
+    first : array (d_y, d_u)
+        G_1.
+    count : int
+        How many.
+    """
+    found = [first]
+    for k in range(1, count):
+        found.append(sum(phi @ found[k - i] for i, phi in enumerate(coefficients[:k], 1)))
+    return np.stack(found)
+
+
+def transfer(coefficients: Array, first: Array, z: ArrayLike) -> Array:
+    """H(z) = (I − Σ_i Φ_i z^−i)^−1 G_1/z = C (zI − A)^−1 B, at each z; (…, d_y, d_u) complex."""
+    points = np.asarray(z, dtype=np.complex128)
+    if not np.isfinite(points).all() or (points == 0).any():
+        raise InputError("a transfer function is taken at finite z other than 0")
+    powers = points[..., None] ** -np.arange(1.0, len(coefficients) + 1)
+    inner = np.eye(len(first)) - np.tensordot(powers, coefficients, 1)
+    return np.asarray(np.linalg.solve(inner, first / points[..., None, None]))
+
+
+def ho_kalman(markov: Array, rows: int, columns: int, order: int | None = None) -> StateSpace:
+    """A, B, C from Markov parameters, by the singular values of their Hankel matrix.
+
+    H_ij = G_{i+j−1} = O R with O = [C; CA; …] and R = [B, AB, …]; the same a step later is
+    O A R (Ho and Kalman 1966).
+
+    Parameters
+    ----------
+    markov : array (count, d_y, d_u)
+        G_1, …; at least rows + columns of them.
+    rows, columns : int
+        Blocks of the Hankel matrix.
+    order : int, optional
+        States to keep; all that stand above rounding by default.
+    """
+    d_y, d_u = markov.shape[1:]
+
+    def hankel(start: int) -> Array:
+        blocks = [[markov[start + i + j] for j in range(columns)] for i in range(rows)]
+        return np.block(blocks)
+
+    now, later = hankel(0), hankel(1)
+    left, values, right = svd(now)
+    least = rank_tolerance(len(now), now.shape[1], 2.0**-52) * values[0]
+    rank = int(np.count_nonzero(values > least))
+    if order is not None and not 1 <= order <= rank:
+        raise InputError(
+            f"order is {order}; the Hankel matrix has rank {rank}: give a number from 1 to {rank}"
+        )
+    rank = rank if order is None else order
+    root = np.sqrt(values[:rank])
+    observing, reaching = left[:, :rank] * root, root[:, None] * right[:rank]
+    A = (left[:, :rank] / root).T @ later @ (right[:rank] / root[:, None]).T
+    return StateSpace(A, reaching[:, :d_u].copy(), observing[:d_y].copy(), values)

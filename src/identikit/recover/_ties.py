@@ -1,0 +1,126 @@
+"""Which axes two or more covariances tell apart, and how well: the sampling error of ratios.
+
+Axes p and q with variances v_ep, v_eq in environment e are one plane, and not two axes, if the
+ratio v_ep/v_eq is the same in all environments: every rotation of the plane then diagonalises too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+
+Pairs = NDArray[np.bool_]
+
+#: The level of the test, for all pairs of axes together (Bonferroni).
+LEVEL = 0.05
+#: The root mean square of the sine of an angle of which nothing is known.
+ANY_ANGLE = 0.5**0.5
+
+
+def tie_p_values(variances: Array, spreads: Array, *, noise: bool = False) -> Array:
+    """How probable so different ratios are for each pair of axes, if they are tied; (d, d).
+
+    Q = Σ_e (x_e − δ m_e)²/(s_ep + s_eq), with x the difference and m the mean of the two profiles,
+    each in units of its mean, and δ the best common ratio, would be χ² with k − 1 degrees of
+    freedom for axes fixed beforehand. But a joint diagonaliser turns a tied plane to where Q is
+    large. So p is that of the largest eigenvalue of a 2 × 2 Wishart matrix with as many degrees of
+    freedom, which no turn exceeds: for two environments, χ² with 2.
+
+    Parameters
+    ----------
+    variances, spreads : array (k, d)
+        The variance of each axis in each environment, and the sampling variance of that.
+    noise : bool
+        Whether the variances contain a part that is unknown, and the same in all environments:
+        profiles are then centred, and have a degree of freedom less.
+    """
+    environments, d = variances.shape
+    freedom = environments - 1 - int(noise)
+    if freedom < 1:
+        return np.ones((d, d))
+    centred = variances - variances.mean(axis=0) if noise else variances
+    unit = np.sqrt((centred**2).mean(axis=0)) if noise else variances.mean(axis=0)
+    v, s = centred / unit, spreads / unit**2
+    sign = np.where(v.T @ v < 0, -1.0, 1.0)
+    total = s[:, :, None] + s[:, None, :]
+    weight = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    apart = v[:, :, None] - sign * v[:, None, :]
+    middle = (v[:, :, None] + sign * v[:, None, :]) / 2
+    scale = np.maximum((weight * middle**2).sum(axis=0), 1e-300)
+    apart -= (weight * apart * middle).sum(axis=0) / scale * middle
+    return _largest_root((weight * apart**2).sum(axis=0), freedom)
+
+
+def tied_axes(variances: Array, spreads: Array, *, noise: bool = False) -> Pairs:
+    """Pairs of axes whose ratio of variances is constant within sampling error, (d, d)."""
+    d = variances.shape[1]
+    tied = tie_p_values(variances, spreads, noise=noise) > LEVEL / max(d * (d - 1) / 2, 1)
+    np.fill_diagonal(tied, False)
+    return np.asarray(tied)
+
+
+def _largest_root(x: Array, freedom: int) -> Array:
+    """P(largest eigenvalue > x) of a 2 × 2 Wishart matrix with unit scale.
+
+    By integrating the density ∝ (l₁l₂)^((ν−3)/2) (l₁ − l₂) exp(−(l₁ + l₂)/2) by parts:
+    P = Q(ν − 1, x) + 2^(ν−2) X^a e^(−X) γ(a, X)/Γ(ν − 1), with a = (ν − 1)/2, X = x/2, Q and γ the
+    upper regularised and the lower incomplete gamma function.
+    """
+    from scipy.special import gammainc, gammaincc, gammaln
+
+    half = np.maximum(x, 1e-300) / 2
+    if freedom == 1:
+        return np.asarray(np.exp(-half))
+    a = (freedom - 1) / 2
+    inside = np.log(np.maximum(gammainc(a, half), 1e-300)) + gammaln(a) - gammaln(2 * a)
+    second = np.exp(a * np.log(half) - half + inside + (freedom - 2) * np.log(2.0))
+    return np.asarray(np.minimum(gammaincc(2 * a, 2 * half) + second, 1.0))
+
+
+def leakages(variances: Array, spreads: Array, weights: Array, tied: Pairs) -> Array:
+    """The standard error of each recovered axis: what leaks into it from all others, (d,).
+
+    In units in which every source has mean variance 1. To first order the leak of axis q into axis
+    p is Σ_e c_e n_e, with n_e the error of the covariance of the two in environment e and
+
+        c_e = w_e (a_e/S − Σ_f w_f a_f (v_fp + v_fq)/2S − ½),   a = v_p − v_q,   S = Σ_e w_e a_e²:
+
+    the rotation that makes the two least dependent, and the whitening before it. Between axes that
+    are tied the angle is anything, and counts as a random one.
+
+    Parameters
+    ----------
+    variances, spreads : array (k, d)
+        As in `tie_p_values`.
+    weights : array (k,)
+        Of the environments; they sum to 1.
+    tied : array (d, d) of bool
+        Which pairs are.
+    """
+    means = weights @ variances
+    v, deviation = variances / means, np.sqrt(spreads) / means
+    w = weights[:, None, None]
+    apart, middle = v[:, :, None] - v[:, None, :], (v[:, :, None] + v[:, None, :]) / 2
+    size = np.maximum((w * apart**2).sum(axis=0), 1e-300)
+    turned = (apart - (w * apart * middle).sum(axis=0)) / size
+    # The covariance of two independent normal sources varies by v_p v_q/n, a variance by 2v²/n.
+    noise = deviation[:, :, None] * deviation[:, None, :] / 2
+    return total_leak(((w * (turned - 0.5)) ** 2 * noise).sum(axis=0), tied)
+
+
+def total_leak(variances: Array, tied: Pairs) -> Array:
+    """The root of the sum of all leaks into each axis, given the variance of each, (d, d)."""
+    leaks = np.where(tied, ANY_ANGLE**2, np.minimum(variances, ANY_ANGLE**2))
+    np.fill_diagonal(leaks, 0.0)
+    return np.asarray(np.sqrt(leaks.sum(axis=1)))
+
+
+def groups(tied: Pairs) -> tuple[tuple[int, ...], ...]:
+    """The axes that ties join, in groups of two and more."""
+    from scipy.sparse.csgraph import connected_components
+
+    count, labels = connected_components(tied, directed=False)
+    found = (np.flatnonzero(labels == label) for label in range(count))
+    return tuple(tuple(map(int, axes)) for axes in found if len(axes) > 1)

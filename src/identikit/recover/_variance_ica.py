@@ -1,0 +1,157 @@
+"""ICA by non-stationarity: axes along which the variances of environments differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from identikit._linalg import Array
+from identikit.alignment._given import check_names, column_names, given_rows
+from identikit.errors import InputError
+from identikit.recover._axes import find_axes
+from identikit.recover._environments import (
+    estimated_variability,
+    read_environments,
+    warn_of_ties,
+)
+from identikit.recover._ties import groups, leakages, tied_axes
+
+#: Kurtosis of a normal variable; of lighter tails the test of ties makes no use.
+NORMAL = 3.0
+
+
+class VarianceICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Independent axes of rows in several environments: s = (x − mean_) components_ᵀ.
+
+    Where `ICA` needs sources that are not Gaussian, this needs environments in which their
+    variances differ: the covariances C_e = M diag(v_e) Mᵀ are diagonalised jointly (Matsuoka,
+    Ohya and Kawamoto 1995; Pham and Cardoso 2001; `joint_diagonalise`), and Gaussian sources will
+    do. An axis is identified if its variances keep no constant ratio to those of any other, beyond
+    sampling error, which follows from the kurtosis of the axes; rows count as independent.
+
+    A scikit-learn transformer: ``fit(X, environments)``, ``transform(X)``,
+    ``inverse_transform(S)``.
+
+    Attributes
+    ----------
+    components_ : array (k, d)
+        The axes: rows of the map from centred x to s, which has mean variance 1.
+    mixing_ : array (k, d)
+        The map back: x = s mixing_ + mean_.
+    mean_ : array (d,)
+        Of all rows. Covariances are centred within environments.
+    environments_ : array
+        The labels, in the order in which they appear.
+    means_, variances_ : arrays (environments, d) and (environments, k)
+        Mean of the rows, and variance of each axis, in each environment.
+    identified_ : array (k,) of bool
+    ties_ : tuple of tuples of int
+        Groups of axes that are not told apart.
+    errors_ : array (k,)
+        What leaks into each axis from the others by sampling error, in standard deviations.
+    variability_ : Variability
+        Of the estimated precisions, tied axes counted as one. Enough is sufficient, and not
+        necessary: two environments with distinct ratios identify all axes.
+    off_, sweeps_ : float, int
+        How diagonal it got, and the sweeps that took.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> environments = np.repeat([0, 1, 2], 1000)
+    >>> S = rng.normal(size=(3000, 2)) * np.array([[1, 1], [3, 1], [1, 2]])[environments]
+    >>> ica = VarianceICA().fit(S @ [[1, 2], [3, 1]], environments)
+    >>> np.abs(np.corrcoef(ica.transform(S @ [[1, 2], [3, 1]]).T, S.T)[:2, 2:]).round(1)
+    array([[1., 0.],
+           [0., 1.]])
+    >>> ica.identified_
+    array([ True,  True])
+    """
+
+    def fit(self, X: object, y: ArrayLike | None = None) -> VarianceICA:
+        """Find the axes.
+
+        Parameters
+        ----------
+        X : array (rows, d)
+        y : array (rows,)
+            The environment of each row.
+        """
+        columns = column_names(X)
+        rows = given_rows(X, "VarianceICA").astype(np.float64)
+        if y is None:
+            raise InputError(
+                "VarianceICA requires y to be passed, but the target y is None: give the "
+                "environment of each row"
+            )
+        found = read_environments(y, len(rows))
+        counts, means = found.counts, found.means(rows)
+        if counts.min() < 2:
+            label = found.labels[int(counts.argmin())]
+            raise InputError(
+                f"environment {label!s} has 1 sample; each needs 2 or more for a variance"
+            )
+        centred = rows - means[found.codes]
+        C = np.stack([_covariance(centred[found.codes == e]) for e in range(len(counts))])
+        if not np.isfinite(C).all():
+            raise InputError("the squares of X are beyond float64; divide X by a large number")
+        if not C.any():
+            raise InputError("X is constant within every environment: nothing varies")
+        weights = counts / counts.sum()
+        axes = find_axes(C, weights)
+        s = centred @ axes.unmixing.T
+        inverse = np.divide(1, axes.variances, out=np.zeros_like(axes.variances),
+                            where=axes.variances > 0)  # fmt: skip
+        kurtosis = (s**4 * (inverse**2)[found.codes]).mean(axis=0)
+        per_row = axes.variances**2 / counts[:, None]
+        tails = np.maximum(kurtosis, NORMAL) - 1
+        tied = tied_axes(axes.variances, tails * per_row)
+        self.components_, self.mixing_ = axes.unmixing, axes.mixing.T
+        self.mean_, self.means_, self.variances_ = rows.mean(axis=0), means, axes.variances
+        self.environments_, self.ties_ = found.labels, groups(tied)
+        self.identified_ = ~tied.any(axis=1) & axes.converged
+        self.errors_ = leakages(axes.variances, 2 * per_row, weights, tied)
+        self.variability_ = estimated_variability(axes.variances, tails * per_row, self.ties_)
+        self.off_, self.sweeps_ = axes.off, axes.sweeps
+        self.n_features_in_, self._n_features_out = rows.shape[1], len(axes.unmixing)
+        self.__dict__.pop("feature_names_in_", None)
+        if columns is not None:
+            self.feature_names_in_ = columns
+        warn_of_ties(len(counts), self.ties_, "axes")
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "components_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("this VarianceICA is not fitted yet: call fit(X, y) first")
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Rows on the axes."""
+        self._fitted()
+        check_names(X, getattr(self, "feature_names_in_", None), "VarianceICA")
+        rows = given_rows(X, "VarianceICA", self.n_features_in_)
+        result: Array = np.subtract(rows, self.mean_, dtype=np.float64) @ self.components_.T
+        return result
+
+    def inverse_transform(self, S: ArrayLike) -> Array:
+        """Rows on the axes in the space of X; exact if X has full rank."""
+        self._fitted()
+        rows = given_rows(S, "VarianceICA", len(self.components_), "independent axes")
+        result: Array = rows @ self.mixing_ + self.mean_
+        return result
+
+
+def _covariance(centred: Array) -> Array:
+    scatter: Array = centred.T @ centred
+    return scatter / (len(centred) - 1)

@@ -1,0 +1,54 @@
+"""How well sources are recovered: within environments, never pooled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from identikit.errors import InputError
+from identikit.moments import accumulate
+from identikit.recover._environments import read_environments
+from identikit.similarity import MCC, mcc
+
+
+def within_correlation(true: ArrayLike, found: ArrayLike, environments: ArrayLike) -> MCC:
+    """Mean correlation of matched sources, each centred within its environment.
+
+    Means that differ between environments make any guess of the environment correlate with the
+    sources, pooled over all; centred, only what varies inside counts. Rows with NaN, as the last
+    one of a trajectory has no source, are left out. Read `value` beside that of one environment,
+    which identifies nothing: 0.90 for two sources, about 0.63 for ten.
+
+    Parameters
+    ----------
+    true, found : array (rows, d)
+        Sources, and what was recovered of them.
+    environments : array (rows,)
+        One label a row.
+
+    Returns
+    -------
+    MCC
+        `value`, and the matched `columns` with their `correlations`.
+
+    Examples
+    --------
+    >>> u = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> labels = np.repeat([0, 1], 500)
+    >>> guess = labels[:, None] + 0.1 * u[:, ::-1]
+    >>> round(within_correlation(u + 9 * labels[:, None], guess, labels).value, 3)
+    1.0
+    """
+    u, s = (np.asarray(part, dtype=np.float64) for part in (true, found))
+    if u.ndim != 2 or s.ndim != 2 or len(u) != len(s):
+        raise InputError(
+            f"the true sources have the shape {u.shape} and the recovered ones {s.shape}; expected "
+            "two tables of as many rows"
+        )
+    known = read_environments(environments, len(u))
+    kept = np.isfinite(u).all(axis=1) & np.isfinite(s).all(axis=1)
+    if not kept.any():
+        raise InputError("no row has both its true and its recovered sources")
+    present = read_environments(known.codes[kept], int(kept.sum()))
+    centred = [part[kept] - present.means(part[kept])[present.codes] for part in (u, s)]
+    return mcc(accumulate(centred, folds=1, names=["true", "found"], sample=0))
