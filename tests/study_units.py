@@ -8,13 +8,26 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from identikit.errors import InputError, require
-from identikit.studies import Claim, Finding, Record, Settings, Study, Tables, Work, judge
+from identikit.studies import (
+    Claim,
+    Finding,
+    Record,
+    Settings,
+    Study,
+    Tables,
+    Work,
+    above,
+    below,
+    holds,
+    judge,
+)
 
 
 def square(
@@ -81,6 +94,28 @@ def toy(**preset: Any) -> Study:
         claims=(Claim("positive", "Squares are positive.", 0.5, "Table 1", check_toy),),
         figure=draw_toy,
     )
+
+
+def of_all_kinds() -> Study:
+    """A study with claims, controls and checks of every verdict, mixed."""
+    planted: dict[str, tuple[str, Finding]] = {
+        "check-good": ("check", holds([0.5], 1, "The larger one.")),
+        "paper-good": ("paper", above([1.0, 1.1, 1.2], 0, "Good.")),
+        "control-good": ("control", above([1.0, 1.1, 1.2], 0, "Good.")),
+        "paper-weak": ("paper", above([1.0, 1.3, 2.0], 0, "Weak.")),
+        "paper-bad": ("paper", below([1.0, 1.1, 1.2], 0, "Bad.")),
+        "paper-open": ("paper", above([-1.0, 1.1, 1.2], 0, "Open.")),
+        "control-open": ("control", above([-1.0, 1.1, 1.2], 0, "Open.")),
+        "control-out": ("control", above([], 0, "Left out.")),
+        "check-bad": ("check", holds([1.5], 1, "The larger one.")),
+    }
+    # One word that is wide for a telephone.
+    source = "results/notebooks/supervised.csv"
+    claims = [
+        Claim(key, f"This is {key}.", "rises", source, lambda _, found=found: found, kind)
+        for key, (kind, found) in planted.items()
+    ]
+    return replace(toy(), claims=tuple(claims))
 
 
 def threads() -> Record:

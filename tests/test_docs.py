@@ -19,12 +19,25 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_readme_example_prints_what_the_readme_says():
-    code, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.S).groups()
+EXAMPLES = [
+    (page.name, *both)
+    for page in (ROOT / "README.md", ROOT / "docs" / "worlds.md")
+    for both in re.findall(
+        r"```python\n(.*?)```\n\n```\n(.*?)```", page.read_text(encoding="utf-8"), re.S
+    )
+]
+
+
+@pytest.mark.parametrize(("page", "code", "printed"), EXAMPLES)
+def test_examples_print_what_the_page_says(page, code, printed):
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(compile(code, "README.md", "exec"), {})
+        exec(compile(code, page, "exec"), {})
     assert out.getvalue() == printed
+
+
+def test_every_page_with_examples_has_some():
+    assert {page for page, _, _ in EXAMPLES} == {"README.md", "worlds.md"}
 
 
 def test_the_readme_lists_every_measure_with_its_invariance_and_its_paper():

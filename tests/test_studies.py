@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from conftest import HANGS, close
@@ -53,8 +54,18 @@ from identikit.studies import (
     mean_interval,
     run,
 )
+from identikit.studies._report import print_study
 from identikit.studies._settings import settings_of
-from study_units import check_toy, fails, plain_threads, square, torch_threads, toy
+from identikit.studies._words import headline, holm
+from study_units import (
+    check_toy,
+    fails,
+    of_all_kinds,
+    plain_threads,
+    square,
+    torch_threads,
+    toy,
+)
 
 HERE = Path(__file__).parent
 
@@ -274,6 +285,20 @@ def test_a_study_is_read_back_as_it_was(tmp_path: Path):
     assert list(again.tables["squares"]["value"]) == list(result.tables["squares"]["value"])
 
 
+def test_a_folder_from_before_there_were_kinds_is_read_as_ever(tmp_path: Path):
+    result = run(toy(), folder=tmp_path / "out")
+    path = tmp_path / "out/claims.json"
+    document = json.loads(path.read_text())
+    for key in ("kind", "seeds", "p"):
+        del document["claims"][0][key]
+    path.write_text(json.dumps(document))
+    again = load(tmp_path / "out")
+    assert again.findings == {
+        key: replace(finding, seeds=None, p=None) for key, finding in result.findings.items()
+    }
+    assert again.summary() == result.summary()
+
+
 def test_damaged_and_unfinished_folders_are_said(tmp_path: Path):
     run(toy(), folder=tmp_path / "out")
     claims, header = tmp_path / "out/claims.json", tmp_path / "out/study.json"
@@ -285,6 +310,10 @@ def test_damaged_and_unfinished_folders_are_said(tmp_path: Path):
         (
             json.dumps(document | {"claims": [{**document["claims"][0], "verdict": "sure"}]}),
             r"claims.json is damaged \(the verdict is 'sure'",
+        ),
+        (
+            json.dumps(document | {"claims": [{**document["claims"][0], "kind": "ours"}]}),
+            r"claims.json is damaged \(the kind is 'ours'",
         ),
     ):
         claims.write_text(text)
@@ -845,6 +874,140 @@ def test_the_page_shows_published_beside_measured_and_escapes(tmp_path: Path):
         assert (result.folder / link).is_file(), link
 
 
+def claim_of(kind: str, verdict: str, p: float | None = None) -> dict[str, Any]:
+    return {"kind": kind, "verdict": verdict, "p": p}
+
+
+@pytest.mark.parametrize(
+    ("claims", "says"),
+    [
+        ([("paper", REPRODUCED), ("paper", NOT)], "1 of 2 claims reproduced, 1 not reproduced"),
+        (
+            [("check", REPRODUCED), ("paper", REPRODUCED), ("paper", INCONCLUSIVE)],
+            "1 of 2 claims of the paper reproduced, 1 inconclusive at this scale; "
+            "checks 1 of 1 hold",
+        ),
+        (
+            [("control", NOT), ("paper", UNMEASURED), ("control", NOT), ("check", NOT)],
+            "0 of 1 claims of the paper reproduced, 1 not measured; "
+            "controls 0 of 2 hold, 2 do not hold; checks 0 of 1 hold, 1 does not hold",
+        ),
+        ([("control", INCONCLUSIVE)], "controls 0 of 1 hold, 1 inconclusive at this scale"),
+        (
+            [("paper", REPRODUCED, 0.01), ("paper", REPRODUCED, 0.02), ("control", NOT, 0.9)],
+            "2 of 2 claims of the paper reproduced; all remain after Holm's correction; "
+            "controls 0 of 1 hold, 1 does not hold",
+        ),
+        (
+            [("paper", REPRODUCED, 0.01), ("paper", REPRODUCED, 0.04), ("paper", NOT, 0.03)],
+            "2 of 3 claims reproduced, 1 not reproduced; 1 remains after Holm's correction",
+        ),
+        (
+            [("paper", REPRODUCED, 0.04), ("paper", INCONCLUSIVE, 0.5)],
+            "1 of 2 claims reproduced, 1 inconclusive at this scale; "
+            "none remains after Holm's correction",
+        ),
+        (
+            [("paper", REPRODUCED, 0.01), ("paper", REPRODUCED, 0.02), ("paper", REPRODUCED)],
+            "3 of 3 claims reproduced; 2 of 2 with a p-value remain after Holm's correction",
+        ),
+        (
+            [("paper", REPRODUCED, 0.01), ("paper", NOT, 0.04)],
+            "1 of 2 claims reproduced, 1 not reproduced; it remains after Holm's correction",
+        ),
+        # One test needs no correction.
+        ([("paper", REPRODUCED, 0.01)], "1 of 1 claims reproduced"),
+        ([], "0 of 0 claims reproduced"),
+    ],
+)
+def test_the_headline_counts_the_paper_s_claims_apart(claims: list[Any], says: str):
+    assert headline({"claims": [claim_of(*claim) for claim in claims]}) == says
+
+
+def test_holm_is_the_largest_of_the_stepwise_products(rng: np.random.Generator):
+    """The adjusted p-value is the running maximum of (m − i) p over the sorted ones."""
+    for _ in range(50):
+        p = rng.beta(0.3, 3, size=rng.integers(1, 8))
+        order = np.argsort(p)
+        adjusted = np.empty(len(p))
+        adjusted[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+        assert holm(p) == list(adjusted <= 0.05)
+    assert holm([]) == []
+
+
+SHOWN = {
+    "Claims of the paper": {
+        "paper-good": "reproduced",
+        "paper-weak": "reproduced",
+        "paper-bad": "not reproduced",
+        "paper-open": "inconclusive at this scale",
+    },
+    "Our own controls": {
+        "control-good": "holds",
+        "control-open": "inconclusive at this scale",
+        "control-out": "not measured",
+    },
+    "Checks (identities and bounds)": {"check-good": "holds", "check-bad": "does not hold"},
+}
+
+
+def test_kinds_stand_apart_wherever_a_study_is_shown(tmp_path: Path, monkeypatch: Any):
+    study = of_all_kinds()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_run, "find", lambda _: study)
+    result = run(study, folder="out")
+    says = (
+        "2 of 4 claims of the paper reproduced, 1 not reproduced, 1 inconclusive at this scale; "
+        "1 remains after Holm's correction; "
+        "controls 1 of 3 hold, 1 inconclusive at this scale, 1 not measured; "
+        "checks 1 of 2 hold, 1 does not hold"
+    )
+    assert result.summary() == says
+    seeds = result.findings["paper-open"].seeds
+    assert seeds == result.findings["control-open"].seeds == 35
+    page = (result.folder / "report.html").read_text(encoding="utf-8")
+    wide, narrow = io.StringIO(), io.StringIO()
+    for file, width in ((wide, 200), (narrow, 70)):
+        print_study(result, Console(file=file, width=width))
+    assert "…" not in narrow.getvalue()
+    printed = wide.getvalue()
+    notebook = result._repr_html_()
+    assert page.count(f"about {seeds} seeds would tell") == 2
+    assert printed.count(f"about {seeds} seeds would tell") == 2
+    assert notebook.count(f"about {seeds} seeds would tell") == 2
+    order = [word for title, claims in SHOWN.items() for word in (title, *claims)]
+    for text in (page, printed):
+        places = [text.index(f"This is {word}." if "-" in word else word) for word in order]
+        assert places == sorted(places)
+    for claims in SHOWN.values():
+        for key, verdict in claims.items():
+            assert re.search(rf'This is {key}\. <span class="badge [a-z-]+">{verdict}<', page)
+            assert re.search(rf"This is {key}\. .* {verdict} *\n", printed)
+            cells = rf"<td>{key.split('-')[0]}</td><td>This is {key}\.</td>.*<td[^>]*>{verdict}[<,]"
+            assert re.search(cells, notebook)
+    # The document keeps the order and the verdicts of the study.
+    claims = json.loads((result.folder / "claims.json").read_text())["claims"]
+    assert [claim["key"] for claim in claims] == [claim.key for claim in study.claims]
+    assert {claim["verdict"] for claim in claims} == {REPRODUCED, NOT, INCONCLUSIVE, UNMEASURED}
+    assert load("out").document == result.document
+
+
+def test_the_page_of_results_groups_as_the_studies_do(tmp_path: Path, monkeypatch: Any):
+    monkeypatch.syspath_prepend(str(HERE.parent / "docs"))
+    import studies as page
+
+    result = run(of_all_kinds(), folder=tmp_path / "out")
+    section = page.section(result)
+    titles = re.findall("^### (.*)$", section, flags=re.M)
+    assert titles == list(SHOWN)
+    for title, claims in SHOWN.items():
+        part = section.split(f"### {title}\n")[1].split("###")[0]
+        rows = [line.strip("| ").split(" | ") for line in part.splitlines() if "This is" in line]
+        found = {re.findall("This is (.*?)\\.", row[0])[0]: row[-1].split(",")[0] for row in rows}
+        assert found == claims
+    assert "###" not in page.section(run(toy(), folder=tmp_path / "toy"))
+
+
 def test_tables_are_shown_by_their_first_rows(tmp_path: Path):
     page = (run(toy(), folder=tmp_path / "a", seeds=30).folder / "report.html").read_text()
     assert "squares: 30 rows" in page
@@ -885,10 +1048,14 @@ def test_json_is_one_document_and_quiet_is_quiet():
             "says": "Squares are positive.",
             "published": 0.5,
             "source": "Table 1",
+            "kind": "paper",
             "value": 0.5,
             "interval": pytest.approx([-5.853, 6.853], abs=1e-3),
             "verdict": INCONCLUSIVE,
             "comment": "No square is negative.",
+            # t of ten degrees of freedom over √11 is the first below 0.5 / s.
+            "seeds": 11,
+            "p": pytest.approx(0.5),
         }
     ]
     assert CliRunner().invoke(app, ["study", "show", "toy-smoke", "--json"]).stdout == ran.stdout

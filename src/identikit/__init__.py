@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from identikit import disentangle as disentangle
     from identikit import extract as extract
     from identikit import learn as learn
+    from identikit import recover as recover
     from identikit import studies as studies
+    from identikit import worlds as worlds
     from identikit.alignment import (
         ICA,
         AlignmentMap,
@@ -25,12 +27,21 @@ if TYPE_CHECKING:
         load_map,
         near_identifiability,
     )
-    from identikit.auditing import Audit, BatchAudit, Layers, audit, audit_batches, layers
+    from identikit.auditing import (
+        Audit,
+        BatchAudit,
+        Layers,
+        audit,
+        audit_batches,
+        audit_models,
+        layers,
+    )
     from identikit.components import Components, match_components, stability_figure
     from identikit.errors import InputError, MissingExtraError
     from identikit.family import SoftmaxModel, distances, diversity, gauge, normal_form
     from identikit.inference import cca_chance, cca_chance_square, held_out_cca
     from identikit.moments import Moments, accumulate
+    from identikit.recover import ima_contrast
     from identikit.similarity import (
         cca,
         cka,
@@ -54,12 +65,21 @@ _HOME = {
         "load_map",
         "near_identifiability",
     ),
-    "auditing": ("Audit", "BatchAudit", "Layers", "audit", "audit_batches", "layers"),
+    "auditing": (
+        "Audit",
+        "BatchAudit",
+        "Layers",
+        "audit",
+        "audit_batches",
+        "audit_models",
+        "layers",
+    ),
     "components": ("Components", "match_components", "stability_figure"),
     "errors": ("InputError", "MissingExtraError"),
     "family": ("SoftmaxModel", "distances", "diversity", "gauge", "normal_form"),
     "inference": ("cca_chance", "cca_chance_square", "held_out_cca"),
     "moments": ("Moments", "accumulate"),
+    "recover": ("ima_contrast",),
     "similarity": (
         "cca",
         "cka",
@@ -74,7 +94,7 @@ _HOME = {
     ),
 }
 # Parts with names of their own; not in __all__, since two of them need an extra.
-_PARTS = ("disentangle", "extract", "learn", "studies")
+_PARTS = ("disentangle", "extract", "learn", "recover", "studies", "worlds")
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
@@ -94,6 +114,7 @@ __all__ = [
     "align",
     "audit",
     "audit_batches",
+    "audit_models",
     "cca",
     "cca_chance",
     "cca_chance_square",
@@ -102,6 +123,7 @@ __all__ = [
     "diversity",
     "gauge",
     "held_out_cca",
+    "ima_contrast",
     "layers",
     "load_map",
     "match_components",

@@ -5,7 +5,20 @@ study, named after its file. A new study is a new file and nothing else. What ne
 imported inside its functions, so that studies can be listed without it.
 """
 
+from identikit.studies._checks import (
+    above,
+    below,
+    best,
+    equal,
+    falls,
+    higher,
+    holds,
+    ordered,
+    rises,
+    within,
+)
 from identikit.studies._data import CIFAR10, CORPORA, STAND_INS, Data, Images, Need
+from identikit.studies._figures import curve, dots, heat_map, scatter_after_map
 from identikit.studies._run import Result, find, load, run, studies
 from identikit.studies._store import Record
 from identikit.studies._study import (
@@ -43,11 +56,25 @@ __all__ = [
     "Study",
     "Tables",
     "Work",
+    "above",
+    "below",
+    "best",
+    "curve",
+    "dots",
+    "equal",
+    "falls",
     "find",
+    "heat_map",
+    "higher",
+    "holds",
     "judge",
     "load",
     "mean_interval",
+    "ordered",
     "per_seed",
+    "rises",
     "run",
+    "scatter_after_map",
     "studies",
+    "within",
 ]

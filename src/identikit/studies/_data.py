@@ -146,6 +146,10 @@ class Data:
         path = Path(self.given) / need.file
         return path if path.exists() else None
 
+    def stands_in(self, need: Need) -> bool:
+        """Whether what was given is the stand-in for a file."""
+        return self.stand_in is not None and self.stand_in == need.stand_in
+
     def check(self, needs: Sequence[Need]) -> dict[str, str]:
         """What serves as each file that is needed, by name and size; an error if nothing does.
 
@@ -157,7 +161,7 @@ class Data:
         found = {}
         for need in needs:
             path = self.find(need) if need.optional else self.locate(need)
-            if path is None and need.optional:
+            if path is None and need.optional and not self.stands_in(need):
                 found[need.file] = "absent"
             elif path is None:
                 found[need.file] = f"stand-in {self.stand_in}"

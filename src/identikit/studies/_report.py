@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from identikit._files import replacing, write_text
@@ -13,7 +11,19 @@ from identikit.report._numbers import ABSENT
 from identikit.report._page import render
 from identikit.report._style import STYLE
 from identikit.report._svg import sized
-from identikit.studies._study import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Interval
+from identikit.studies._study import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED
+from identikit.studies._words import (
+    REST,
+    Row,
+    counts,
+    duration,
+    grouped,
+    headline,
+    measured,
+    told,
+    verdict,
+    would_tell,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,41 +42,6 @@ TONES = {
     INCONCLUSIVE: "above-tolerance",
     UNMEASURED: "above-tolerance",
 }
-#: What else may become of a claim, the worst first.
-REST = (NOT, INCONCLUSIVE, UNMEASURED)
-
-
-def number(value: float, interval: Interval | None = None) -> str:
-    """A value with the digits that its interval supports, from two to five; three without one.
-
-    >>> number(1.31722, (1.3169, 1.3175)), number(0.000104), number(2071, (1830, 2312))
-    ('1.3172', '0.000104', '2,100')
-    """
-    if interval is None:
-        return f"{value:.3g}"
-    half, size = (interval[1] - interval[0]) / 2, max(map(abs, interval))
-    # Down to the first digit of the half-width.
-    digits = 5 if half <= 0 else 1 + math.floor(math.log10(size)) - math.floor(math.log10(half))
-    text = f"{value:#.{min(max(digits, 2), 5)}g}".removesuffix(".")
-    return f"{float(text):,.0f}" if "e+" in text else text
-
-
-def measured(claim: Mapping[str, Any]) -> tuple[str, str]:
-    """What was measured of a claim, and its interval, as text."""
-    value, interval = claim["value"], claim["interval"]
-    if value is None:
-        return ABSENT, ""
-    ends = "" if interval is None else " to ".join(number(end, interval) for end in interval)
-    return number(value, interval), ends
-
-
-def headline(document: Mapping[str, Any]) -> str:
-    """How many claims were reproduced, and what became of the others."""
-    verdicts = [claim["verdict"] for claim in document["claims"]]
-    counts = {verdict: verdicts.count(verdict) for verdict in STYLES}
-    head = f"{counts[REPRODUCED]} of {len(verdicts)} claims reproduced"
-    rest = [f"{counts[verdict]} {verdict}" for verdict in REST if counts[verdict]]
-    return ", ".join([head, *rest])
 
 
 def write_report(result: Result, figure: Figure) -> None:
@@ -108,11 +83,9 @@ def html(result: Result, figure: Figure) -> str:
         version=result.version,
         study=document,
         headline=headline(document),
+        counts=counts(document),
         tone=TONES[worst],
-        claims=[
-            {**claim, "tone": TONES[claim["verdict"]], "measured": measured(claim)}
-            for claim in document["claims"]
-        ],
+        groups=[(title, [_row(claim) for claim in claims]) for title, claims in grouped(document)],
         svg=sized(figure, FIGURE_LABEL, "identikit"),
         tables=[_table(name, table) for name, table in result.tables.items()],
         duration=duration(document["units"]["seconds"]),
@@ -122,17 +95,26 @@ def html(result: Result, figure: Figure) -> str:
 def shown(result: Result) -> Shown:
     """What a notebook shows: how it went, every claim, and the figure."""
     document = result.document
-    return Shown(
-        document["title"],
-        f"{document['title']}: {headline(document)}. {document['paper']}",
-        ["claim", "published", "measured", "95 %", "verdict"],
-        [
-            [claim["says"], str(claim["published"]), *measured(claim), claim["verdict"]]
-            for claim in document["claims"]
-        ],
-        5,
-        result.figure,
-    )
+    claims = [claim for _, group in grouped(document) for claim in group]
+    titles = ["claim", "published", "measured", "95 %", "verdict"]
+    rows = [
+        [claim["says"], str(claim["published"]), *measured(claim), told(claim)] for claim in claims
+    ]
+    if len(grouped(document)) > 1:
+        titles, rows = ["kind", *titles], [[c["kind"], *row] for c, row in zip(claims, rows)]
+    says = f"{document['title']}: {headline(document)}. {document['paper']}"
+    return Shown(document["title"], says, titles, rows, len(titles), result.figure)
+
+
+def _row(claim: Row) -> dict[str, Any]:
+    """A claim as the page shows it."""
+    return {
+        **claim,
+        "tone": TONES[claim["verdict"]],
+        "measured": measured(claim),
+        "verdict": verdict(claim),
+        "would_tell": would_tell(claim),
+    }
 
 
 def _table(name: str, table: Any) -> dict[str, Any]:
@@ -151,17 +133,6 @@ def _cell(value: Any) -> str:
     if value is None or value != value:
         return ABSENT
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words.
-
-    >>> duration(12.3), duration(150), duration(8000)
-    ('12 s', '2.5 min', '2.2 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def print_study(result: Result, console: Console) -> None:
@@ -186,16 +157,23 @@ def print_study(result: Result, console: Console) -> None:
         box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), leading=1
     )
     for title in ("claim", "published", "measured", "verdict"):
-        table.add_column(title, ratio=1 if title == "claim" else None)
-    for claim in document["claims"]:
-        value, ends = measured(claim)
-        comment = claim["comment"] and f"\n{plain(claim['comment'])}"
-        table.add_row(
-            Text(plain(claim["says"])).append(comment, style="dim"),
-            Text(plain(str(claim["published"]))).append(f"\n{plain(claim['source'])}", style="dim"),
-            Text(value).append(f"\n{ends}", style="dim"),
-            Text(claim["verdict"], style=STYLES[claim["verdict"]]),
-        )
+        # A long word, such as a file's path, is broken and never cut.
+        table.add_column(title, ratio=1 if title == "claim" else None, overflow="fold")
+    for title, claims in grouped(document):
+        if title:
+            table.add_row(Text(title, style="bold"))
+        for claim in claims:
+            value, ends = measured(claim)
+            comment = claim["comment"] and f"\n{plain(claim['comment'])}"
+            source = f"\n{plain(claim['source'])}"
+            table.add_row(
+                Text(plain(claim["says"])).append(comment, style="dim"),
+                Text(plain(str(claim["published"]))).append(source, style="dim"),
+                Text(value).append(f"\n{ends}", style="dim"),
+                Text(verdict(claim), style=STYLES[claim["verdict"]]).append(
+                    f"\n{would_tell(claim)}", style="dim"
+                ),
+            )
     console.print(table)
     console.print()
     console.print(Text("Below a measured value: its 95 % interval over seeds.", style="dim"))

@@ -21,13 +21,17 @@ from identikit.moments.engines import engine_for
 from identikit.report._notebook import notebook_html
 from identikit.studies import _store as store
 from identikit.studies._data import Data
-from identikit.studies._report import headline, html, shown, write_report
+from identikit.studies._report import html, shown, write_report
 from identikit.studies._settings import settings_of
-from identikit.studies._study import Finding, Settings, Study, Tables
+from identikit.studies._study import KINDS, Finding, Settings, Study, Tables
+from identikit.studies._words import headline
 from identikit.studies._work import WORKING, Progress, Work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+# What a claim of an older folder has not.
+OLD = {"kind": "paper", "seeds": None, "p": None}
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,6 +95,8 @@ def finding_of(claim: Mapping[str, Any]) -> Finding:
         None if interval is None else (interval[0], interval[1]),
         claim["verdict"],
         claim["comment"],
+        claim["seeds"],
+        claim["p"],
     )
 
 
@@ -191,6 +197,7 @@ def run(
             "says": claim.says,
             "published": claim.published,
             "source": claim.source,
+            "kind": claim.kind,
             **asdict(claim.check(tables)),
         }
         for claim in study.claims
@@ -222,7 +229,16 @@ def load(folder: str | os.PathLike[str]) -> Result:
         )
     result = Result(target, store.read_json(target, store.RESULT), store.read_tables(target))
     try:
-        result.findings  # noqa: B018
+        # Older folders have neither kinds nor numbers of seeds nor p-values.
+        claims = [
+            claim | {key: value for key, value in OLD.items() if key not in claim}
+            for claim in result.document["claims"]
+        ]
+        result.document["claims"] = claims
+        for claim in claims:
+            finding_of(claim)
+            if claim["kind"] not in KINDS:
+                raise ValueError(f"the kind is {claim['kind']!r}; expected one of {KINDS}")
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{target / store.RESULT} is damaged ({error}); {store.REMEDY}") from error
     return result

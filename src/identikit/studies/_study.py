@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -22,6 +23,10 @@ NOT = "not reproduced"
 INCONCLUSIVE = "inconclusive at this scale"
 UNMEASURED = "not measured"
 VERDICTS = (REPRODUCED, NOT, INCONCLUSIVE, UNMEASURED)
+#: The paper's own claims, our controls and corrected readings, and identities or bounds.
+KINDS = ("paper", "control", "check")
+#: More seeds than this are no advice.
+MOST_SEEDS = 10_000
 
 Interval = tuple[float, float]
 Tables = dict[str, "pd.DataFrame"]
@@ -54,13 +59,16 @@ class Finding:
     """What was measured of a claim: a value, its 95 % interval over seeds, a verdict, a comment.
 
     A value or an interval that there is none of is None. The comment is a sentence or two of what
-    the value is and why the verdict is what it is.
+    the value is and why the verdict is what it is. `seeds` is about how many seeds would decide
+    what is inconclusive, and `p` the two-sided p-value of the value against the nearest bar.
     """
 
     value: float | None
     interval: Interval | None
     verdict: str
     comment: str = ""
+    seeds: int | None = None
+    p: float | None = None
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -83,6 +91,9 @@ class Claim:
         Where it is printed: "Table 1", "Figure 3b".
     check : callable
         From the study's tables to a Finding.
+    kind : str
+        "paper": the paper claims it. "control": a control or a corrected reading of our own.
+        "check": an identity or a bound, which must hold.
     """
 
     key: str
@@ -90,6 +101,11 @@ class Claim:
     published: str | float
     source: str
     check: Callable[[Tables], Finding]
+    kind: str = "paper"
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"the kind is {self.kind!r}; expected one of {KINDS}")
 
 
 @dataclass(frozen=True)
@@ -185,7 +201,8 @@ def judge(
 
     Reproduced if the 95 % interval lies within, not reproduced if it lies outside, inconclusive if
     it does neither, if there is only one value, or if a value is not finite; not measured if there
-    is no value, as of a setting that was left out.
+    is no value, as of a setting that was left out. p is that of the t statistic of the mean against
+    the nearest of the two bars: 0.05 or less where the interval decides.
 
     Parameters
     ----------
@@ -214,4 +231,31 @@ def judge(
         verdict = NOT
     else:
         verdict = INCONCLUSIVE
-    return Finding(value, interval, verdict, comment)
+    return Finding(value, interval, verdict, comment, *_decided(values, verdict, low, high))
+
+
+def _decided(
+    values: Sequence[float], verdict: str, low: float, high: float
+) -> tuple[int | None, float | None]:
+    """How many seeds would decide, if these do not, and the p-value against the nearest bar.
+
+    The smallest n with t s/√n below the distance of the mean to that bar, as if mean and spread
+    stayed as they are.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    n, bars = len(values), [bar for bar in (low, high) if isfinite(bar)]
+    if n < 2 or not bars:
+        return None, None
+    spread = float(np.std(values, ddof=1))
+    distance = min(abs(float(np.mean(values)) - bar) for bar in bars)
+    # Without any spread there is nothing that chance could have done.
+    p = 2 * float(stdtr(n - 1, -distance * n**0.5 / spread)) if spread > 0 else 0.0
+    if verdict != INCONCLUSIVE:
+        return None, p
+    more = range(n + 1, MOST_SEEDS + 1)
+    # The interval shrinks with n: the first that is short enough is found by halving.
+    place = bisect_left(
+        more, True, key=lambda m: stdtrit(m - 1, 0.975) * spread / m**0.5 < distance
+    )
+    return (more[place] if place < len(more) else None), p

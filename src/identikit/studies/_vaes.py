@@ -6,7 +6,6 @@ side. `g` gives the logits of the pixels. Losses are nats an image of 64×64 pix
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -71,8 +70,10 @@ def beta_vae(net: SoftmaxNet, x: Tensor, beta: float) -> Tensor:
     beta : float
         Weight of the divergence.
     """
-    mean, log_variance = net.f(x).chunk(2, dim=1)
-    divergence = 0.5 * (log_variance.exp() + mean**2 - 1 - log_variance).sum(1).mean()
+    from identikit.learn import gaussian_kl, posterior
+
+    mean, log_variance = posterior(net, x)
+    divergence = gaussian_kl(mean, log_variance).mean()
     loss: Tensor = reconstruction(net, sample(mean, log_variance), x) + beta * divergence
     return loss
 
@@ -93,7 +94,9 @@ def beta_tcvae(net: SoftmaxNet, x: Tensor, beta: float, rows: int) -> Tensor:
     rows : int
         Of the whole training set.
     """
-    mean, log_variance = net.f(x).chunk(2, dim=1)
+    from identikit.learn import log_normal, posterior
+
+    mean, log_variance = posterior(net, x)
     z = sample(mean, log_variance)
     own = log_normal(z, mean, log_variance).sum(1)
     prior = log_normal(z, 0 * z, 0 * z).sum(1)
@@ -109,11 +112,6 @@ def sample(mean: Tensor, log_variance: Tensor) -> Tensor:
     return mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
 
 
-def log_normal(z: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Entry by entry, log N(z; μ, σ²)."""
-    return -0.5 * (math.log(2 * math.pi) + log_variance + (z - mean) ** 2 * (-log_variance).exp())
-
-
 def log_densities(
     z: Tensor, mean: Tensor, log_variance: Tensor, rows: int
 ) -> tuple[Tensor, Tensor]:
@@ -123,6 +121,8 @@ def log_densities(
     (N − n + 1)/(N (n − 1)) and each of the rest 1/(n − 1), so that together they have 1 − 1/N.
     """
     import torch
+
+    from identikit.learn import log_normal
 
     n = len(z)
     each = log_normal(z[:, None], mean[None], log_variance[None])

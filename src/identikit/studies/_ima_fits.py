@@ -1,0 +1,184 @@
+"""The trainings of the study of independent mechanisms: worlds, stacks of VAEs, what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.moments import accumulate
+from identikit.recover import ima_contrast, self_consistent_variance
+from identikit.similarity import mcc
+from identikit.studies._sprites import COLOURS, sprite_jacobian, sprites
+from identikit.studies._store import Record
+from identikit.studies._study import Settings
+from identikit.worlds import Chain, Linear, Mixing, Moebius, Orthogonal, Sources, score
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from identikit.learn import SoftmaxNet
+
+#: The paper's γ² of 10, 1e4, 1e5 and 1e6 in units of 1/Var(x).
+SMALL, USUAL, HIGH, LARGEST = 0.03, 30.0, 300.0, 3000.0
+#: Where γ² starts if it is raised while a network learns, during the first half of the steps.
+START = 3.0
+
+
+class Part(NamedTuple):
+    """A condition: its name, C_IMA of what was done to the sources, data, sources, two γ²."""
+
+    name: str
+    contrast: float
+    x: Array
+    z: Array
+    start: float
+    gamma2: float
+
+
+def mixing(seed: int, contrast: float, d: int) -> Mixing:
+    """A Möbius map; with a contrast, a linear map of that C_IMA after it."""
+    first = Moebius(d, seed)
+    if contrast == 0:
+        return first
+    # Another seed: with the same one, the two would share their random numbers.
+    return Chain(first, Linear.with_contrast(d, contrast, seed + 10_000))
+
+
+def standard(x: Array) -> tuple[Array, float]:
+    """Rows with mean 0 and variance 1 over all entries, and what they were divided by."""
+    centred = x - x.mean(axis=0)
+    scale = float(np.sqrt((centred**2).mean()))
+    return centred / scale, scale
+
+
+def drawn(seed: int, contrast: float, s: Settings) -> tuple[Array, Array]:
+    """Observations and sources of a seed's own world."""
+    sample = Sources("uniform", mixing(seed, contrast, s.d)).sample(s.rows + s.test, seed)
+    return standard(sample.observations)[0], sample.latents
+
+
+def learned(
+    parts: Sequence[Part], prior: str, seed: int, s: Settings, kind: str = ""
+) -> list[dict[str, Any]]:
+    """Train every part from several starts, all as one stack: a row each, the best ELBO marked."""
+    import torch
+
+    from identikit.learn import negative_elbo, shuffled, train, vae, with_noise
+
+    restarts, steps = s[f"{kind}restarts"], s[f"{kind}steps"]
+    every = [part for part in parts for _ in range(restarts)]
+    first, (_, D), (_, d) = seed * len(every), every[0].x.shape, every[0].z.shape
+    data = [torch.from_numpy(part.x.astype(np.float32)) for part in parts]
+    draws = [shuffled((x[: -s.test],), s.batch, with_noise(d)) for x in data]
+
+    def batches(step: int, number: int) -> tuple[Tensor, ...]:
+        place = (number - first) // restarts
+        start, last = every[number - first].start, every[number - first].gamma2
+        gamma2 = start * (last / start) ** min(1.0, 2 * step / steps)
+        return (*draws[place](step, number), torch.tensor(gamma2))
+
+    run = train(
+        partial(vae, d, D, s[f"{kind}hidden"], s.activation),
+        partial(negative_elbo, prior=prior),
+        batches,
+        steps,
+        seeds=range(first, first + len(every)),
+        lr=s[f"{kind}lr"],
+        schedule=s.schedule,
+        together=len(every) > 1,
+    )
+    rows = []
+    for place, (part, x) in enumerate(zip(parts, data)):
+        nets = [run.net(first + place * restarts + k) for k in range(restarts)]
+        found = [measured(net, x[-s.test :], part, prior) for net in nets]
+        best = int(np.argmin([row["loss"] for row in found]))
+        found[best] |= judged(nets[best], x[-s.test :], part, prior)
+        known = {"part": part.name, "seed": seed, "true_contrast": part.contrast}
+        known |= {"start": part.start, "gamma2": part.gamma2}
+        rows += [{**known, "restart": k, "chosen": k == best, **row} for k, row in enumerate(found)]
+    return rows
+
+
+def measured(net: SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, float]:
+    """Held-out loss, MCC, the decoder's contrast, its error at the means, and posterior variances.
+
+    Variances are of the codes: that of the encoder and the self-consistent one, means over rows and
+    codes. A code is active if its posterior variance is less than half its prior's.
+    """
+    import torch
+
+    from identikit.learn import codes, decoder_jacobian, negative_elbo, posterior, prior_curvature
+
+    sources, generator = part.z[-len(x) :], torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        noise = torch.randn(4, *sources.shape, generator=generator)
+        losses = [negative_elbo(net, x, each, part.gamma2, prior).item() for each in noise]
+        found, (mean, log_variance) = codes(net, x, prior), posterior(net, x)
+        error = ((net.g(found) - x) ** 2).mean().item()
+        parts = log_variance.exp(), prior_curvature(mean, prior), decoder_jacobian(net, found)
+    variance, curvature, jacobian, z = (each.double().numpy() for each in (*parts, found))
+    # dz/du, by which a variance of the latent u becomes one of the code z.
+    slope = np.ones_like(z) if prior == "gaussian" else 0.25 - z**2
+    predicted = self_consistent_variance(jacobian * slope[:, None], part.gamma2, curvature)
+    variance, predicted = variance * slope**2, predicted * slope**2
+    return {
+        "loss": float(np.mean(losses)),
+        "mcc": mcc(accumulate([z, sources])).value or 0.0,
+        "contrast": float(ima_contrast(jacobian).mean()),
+        "mse": error,
+        "variance": float(variance.mean()),
+        "predicted": float(predicted.mean()),
+        "active": int((variance.mean(axis=0) < (0.5 if prior == "gaussian" else 1 / 24)).sum()),
+    }
+
+
+def judged(net: SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, Any]:
+    """The ladder's verdict on codes against sources, and MCC of random rotations of the sources."""
+    import torch
+
+    from identikit.learn import codes
+
+    with torch.no_grad():
+        found = score(codes(net, x, prior).double().numpy(), part.z[-len(x) :])
+    permuted = next(rung.error for rung in found.ladder if rung.group == "permutation")
+    known = {"group": found.group, "error": found.error, "permutation": permuted}
+    return {**known, "rotation": found.rotation}
+
+
+def moebius(seed: int, s: Settings) -> Record:
+    """Sources that can be found: γ² fixed at each of its values, or raised."""
+    x, z = drawn(seed, 0.0, s)
+    fixed = [Part("fixed", 0.0, x, z, gamma2, gamma2) for gamma2 in s.gammas]
+    raised = [Part("raised", 0.0, x, z, START, gamma2) for gamma2 in s.raised]
+    return Record(learned([*fixed, *raised], "uniform", seed, s))
+
+
+def broken(seed: int, s: Settings) -> Record:
+    """A linear map after the Möbius map: γ² as in the paper, or raised until it fits all of x."""
+    data = {contrast: drawn(seed, contrast, s) for contrast in s.contrasts}
+    parts = [Part("broken", c, *data[c], HIGH, HIGH) for c in s.contrasts]
+    parts += [Part("broken, raised", c, *data[c], START, LARGEST) for c in s.contrasts if c <= 1]
+    return Record(learned(parts, "uniform", seed, s))
+
+
+def gaussian(seed: int, s: Settings) -> Record:
+    """A Gaussian prior: with Gaussian sources through a rotation, and with those of `moebius`."""
+    sample = Sources("gaussian", Orthogonal(s.d, seed)).sample(s.rows + s.test, seed)
+    own = Part("gaussian", 0.0, standard(sample.observations)[0], sample.latents, START, HIGH)
+    wrong = Part("wrong prior", 0.0, *drawn(seed, 0.0, s), START, HIGH)
+    return Record(learned([own, wrong], "gaussian", seed, s))
+
+
+def pictures(seed: int, s: Settings) -> Record:
+    """Discs of three colours, γ² raised; and of the paper's colour at fixed values of γ²."""
+    z = np.random.default_rng(seed).uniform(-0.5, 0.5, size=(s.picture_rows + s.test, 4))
+    x = {colour: standard(sprites(z, s.side, colour))[0] for colour in COLOURS}
+    true = {c: ima_contrast(sprite_jacobian(z[:500], s.side, c)).mean() for c in COLOURS}
+    first, last = s.picture_raised
+    parts = [Part(colour, true[colour], x[colour], z, first, last) for colour in COLOURS]
+    parts += [Part("pictures", true["channel"], x["channel"], z, g, g) for g in s.picture_gammas]
+    return Record(learned(parts, "uniform", seed, s, "picture_"))

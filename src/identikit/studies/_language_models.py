@@ -1,0 +1,211 @@
+"""Small language models of aⁿbⁿ, taught in several regimes and compared on and off its support."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.auditing import audit_models
+from identikit.family import SoftmaxModel
+from identikit.studies._store import Record
+from identikit.studies._study import Settings, Tables, per_seed
+from identikit.worlds import Language
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import Tensor, nn
+
+    from identikit.learn import SoftmaxNet
+
+TRANSFORMER, LSTM, DECODER = "transformer", "lstm", "decoder"
+ML, ADVERSARIAL, ORACLE = "ml", "adversarial", "oracle"
+REGIMES = (ML, ADVERSARIAL, ORACLE)
+#: The oracle without a loss on the first new token, as in the released code.
+RELEASED = "released"
+ON, OFF = "on the support", "off the support"
+#: Nats a sequence above the floor at which a model counts as at it.
+SLACK = 0.02
+
+
+def build(architecture: str, s: Settings) -> SoftmaxNet:
+    """A language model f(x)ᵀg(y) over the 5 tokens.
+
+    Parameters
+    ----------
+    architecture : str
+        One of `s.architectures`.
+    s : Settings
+        At its place in that list: `widths`, `layers`, `heads`, and `inner`, the width of the MLP
+        (of the LSTM: of a token's vector).
+    """
+    from identikit import learn
+
+    at = s.architectures.index(architecture)
+    width, layers, heads, inner = (s[key][at] for key in ("widths", "layers", "heads", "inner"))
+    kinds: dict[str, Callable[[], nn.Module]] = {
+        TRANSFORMER: partial(learn.Transformer, 5, width, layers, heads, None, hidden=inner),
+        LSTM: partial(learn.LSTM, 5, width, layers, inner),
+        DECODER: partial(learn.Decoder, 5, width, layers, heads, inner),
+    }
+    return learn.SoftmaxNet(kinds[architecture](), learn.Lookup(5, width))
+
+
+def both_losses(net: SoftmaxNet, x: Tensor, y: Tensor, *completed: Tensor) -> Tensor:
+    """The loss of the language and, with equal weight, that of completed prompts, if any."""
+    from identikit.learn import sequence_loss
+
+    loss = sequence_loss(net, x, y)
+    return loss + sequence_loss(net, *completed) if completed else loss
+
+
+def teach(architecture: str, regime: str, folder: str, settings: Settings) -> Record:
+    """All seeds of one architecture in one regime: a unit of work.
+
+    Parameters
+    ----------
+    architecture, regime : str
+        Which.
+    folder : str
+        For checkpoints.
+    settings : Settings
+        Of the study.
+
+    Returns
+    -------
+    Record
+        A row a seed, with losses and what is written after prompts on and off the support; arrays
+        f (seeds, prefixes on the support and prompts off it, M) and g (seeds, 5, M).
+    """
+    import torch
+
+    from identikit.learn import next_tokens, sequence_loss, shuffled, train
+
+    s, at = settings, settings.architectures.index(architecture)
+    language, pad = Language("anbn", s.longest), 4
+    prompts, floor = language.prompts(s.prompt), language.floor()
+    known = next_tokens(torch.from_numpy(language.encode(language.strings)), pad)
+    taught: tuple[Tensor, ...] = ()
+    if regime != ML:
+        by = ADVERSARIAL if regime == ADVERSARIAL else ORACLE
+        whole = [prompt + language.completion(prompt, by) for prompt in prompts.outside]
+        # SOS and the letters are given; as released, so is the first new token.
+        given = 1 + s.prompt + (regime == RELEASED)
+        taught = next_tokens(torch.from_numpy(language.encode(whole)), pad, given)
+    some = shuffled(taught, min(s.batch, len(prompts.outside))) if taught else None
+    run = train(
+        partial(build, architecture, s), both_losses,
+        lambda step, seed: known if some is None else (*known, *some(step, seed)),
+        s.steps[at], seeds=range(s.first_seed, s.first_seed + s.seeds), lr=s.lr[at],
+        weight_decay=0.01, schedule="cosine", warmup=s.steps[at] // 10, clip=1.0, folder=folder,
+        together=True if s.stack and architecture != LSTM else None,
+    )  # fmt: skip
+    nets = {seed: run.net(seed) for seed in run.seeds}
+    rows = []
+    for seed, net in nets.items():
+        loss = float(sequence_loss(net, *known))
+        row = {"architecture": architecture, "regime": regime, "seed": seed, "loss": loss}
+        row |= {"excess": loss - floor.value, "reached": floor.reached(loss, SLACK)}
+        row |= {"completion_loss": float(sequence_loss(net, *taught)) if taught else None}
+        for where, given_prompts in (("off", prompts.outside), ("on", prompts.inside)):
+            shares = behaviour(net, language, given_prompts, s.new_tokens)
+            row |= {f"{where}: {name}": share for name, share in shares.items()}
+        row["at once"] = float(np.mean([language.rules(each)["R1"] for each in prompts.outside]))
+        rows.append(row)
+    places = [*language.prefixes, *prompts.outside]
+    f = np.stack([states(net, language, places) for net in nets.values()])
+    return Record(rows, {"f": f, "g": np.stack(list(run.unembed().values()))})
+
+
+def behaviour(
+    net: SoftmaxNet, language: Language, prompts: Sequence[str], longest: int
+) -> dict[str, float]:
+    """Shares of the rules that a model keeps when it goes on, greedily, after prompts."""
+    import torch
+
+    from identikit.learn import greedy
+
+    given = torch.from_numpy(language.encode(prompts, end=False))
+    new, finished = greedy(net, given, longest, language.tokens["EOS"])
+    return language.shares(prompts, [language.decode(row) for row in new.numpy()], finished)
+
+
+def states(net: SoftmaxNet, language: Language, prefixes: Sequence[str]) -> Array:
+    """f after each prefix, (n, M); PAD that follows is not seen."""
+    import torch
+
+    tokens = torch.from_numpy(language.encode(prefixes, end=False))
+    f: Array = net.f(tokens)[range(len(prefixes)), [len(prefix) for prefix in prefixes]].numpy()
+    return f
+
+
+def compare(architecture: str, taught: dict[str, dict[str, Array]], settings: Settings) -> Record:
+    """Pairs of seeds of maximum likelihood, and pairs of regimes of one seed: a unit of work.
+
+    Parameters
+    ----------
+    architecture : str
+        Which.
+    taught : dict
+        The arrays of `teach` by regime.
+    settings : Settings
+        Of the study.
+
+    Returns
+    -------
+    Record
+        A row a pair and a slice of the inputs.
+    """
+    language = Language("anbn", settings.longest)
+    off, first = language.prompts(settings.prompt).outside, settings.first_seed
+    slices, seeds = [ON] * len(language.prefixes) + [OFF] * len(off), range(settings.seeds)
+    models = {
+        regime: [SoftmaxModel(own["f"][i], own["g"][i], name=f"{regime} {i}") for i in seeds]
+        for regime, own in taught.items()
+    }
+    sets = [("regimes", [models[regime][i] for regime in REGIMES]) for i in seeds]
+    if settings.seeds > 1:
+        sets.append(("seeds", models[ML]))
+    rows = []
+    for kind, each in sets:
+        audit = audit_models(each, slices=slices)
+        for pair in audit.pairs:
+            (a, i), (b, j) = (name.split() for name in (pair.a, pair.b))
+            row: dict[str, Any] = {"architecture": architecture, "kind": kind, "pair": f"{a}, {b}"}
+            row |= {"a": first + int(i), "b": first + int(j)}
+            row |= {"rank": audit.models[0].diversity.rank, "width": models[ML][0].M}
+            for part in pair.slices:
+                found = {"slice": part.name, "kl": part.kl, "tv": part.tv}
+                found |= {"logit gap": part.logit_gap, "finding": part.finding}
+                rows.append(row | found)
+    return Record(rows)
+
+
+def wide(tables: Tables, architecture: str, column: str, every: bool = False) -> pd.DataFrame:
+    """A row a seed, a column a regime; only of seeds with all regimes at the floor, or of all."""
+    models = tables["models"]
+    models = models[(models["architecture"] == architecture) & models["regime"].isin(REGIMES)]
+    if not every:
+        models = models[models.groupby("seed")["reached"].transform("all").astype(bool)]
+    return models.pivot(index="seed", columns="regime", values=column).reindex(columns=REGIMES)
+
+
+def counted(tables: Tables, architecture: str) -> str:
+    """Which seeds a check is over, in words."""
+    kept, of = (len(wide(tables, architecture, "loss", every)) for every in (False, True))
+    return f" {kept} of {of} seeds have all regimes within {SLACK} nat of the floor and count."
+
+
+def apart(
+    tables: Tables, architecture: str, kind: str, where: str, column: str = "tv"
+) -> list[float]:
+    """A distance of pairs on a slice, one value a seed, of models at the floor."""
+    pairs, kept = tables["pairs"], wide(tables, architecture, "loss").index
+    pairs = pairs[(pairs["architecture"] == architecture) & (pairs["slice"] == where)]
+    pairs = pairs[(pairs["kind"] == kind) & pairs["a"].isin(kept) & pairs["b"].isin(kept)]
+    if kind == "seeds":
+        return per_seed(pairs, column)
+    return list(pairs.groupby("a")[column].mean())
