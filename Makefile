@@ -59,6 +59,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/components.py
 	$(BIN)/python benchmarks/ica.py
 	$(BIN)/python benchmarks/disentangle.py
+	$(BIN)/python benchmarks/worlds.py
+	$(BIN)/python benchmarks/recover.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-core .pytest_cache .mypy_cache .ruff_cache .hypothesis

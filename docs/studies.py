@@ -2,6 +2,8 @@
 
 python docs/studies.py DIR [DIR ...]
 
+The sections of these studies are written anew, those of others stay as they were.
+
 Every measured number is read from a folder's claims.json. Typed by hand are only the words at the
 top, with what the processors spent on runs whose own times mean little.
 """
@@ -9,11 +11,12 @@ top, with what the processors spent on runs whose own times mean little.
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
 from identikit.studies import Result, load
-from identikit.studies._report import duration, headline, measured
+from identikit.studies._words import duration, grouped, headline, measured, told
 
 TOP = """# What the studies measured
 
@@ -30,11 +33,15 @@ identikit study show roeder-classification-laptop
 stands beside what was measured here, with its 95 % interval over seeds, and a verdict: *reproduced*
 if the interval lies within what the claim allows, *not reproduced* if it lies outside,
 *inconclusive at this scale* if neither, *not measured* if what the claim is about was left out.
+Where it is inconclusive, the number of seeds that would tell is estimated from the spread of those
+that there are. Controls of our own, and checks of what must hold anyway, stand apart and *hold* or
+not. Holm's correction is for the number of the paper's claims in a study: what remains after it is
+reproduced at 5 % for all of them together.
 What counts is said with each claim. This page is written by `python docs/studies.py` from the
 folders of the runs; a study that is not on it has not been run at this scale yet. Times are the sum
-of what the units took, and those of nelson-mnist, -pairs, -disentangle and -batches say little: the
-machine was doing other work and stopped them at times. Their processors' time was about 4, 8, 24
-and 7 minutes, half of that on two cores.
+of what the units took, and those of the nelson and reizinger studies say little: the machine was
+doing other work and stopped them at times. The processors' time of nelson-mnist, -pairs,
+-disentangle and -batches was about 4, 8, 24 and 7 minutes, half of that on two cores.
 """
 
 
@@ -57,22 +64,15 @@ def section(result: Result) -> str:
     lines.append("Settings: " + ", ".join(f"{k} = {v}" for k, v in document["settings"].items()))
     units = document["units"]
     lines[-1] += f". {units['count']} units of work, {duration(units['seconds'])} in all."
-    lines += [
-        "",
-        f"**{headline(document)}**",
-        "",
-        "| claim | published | measured (95 %) | verdict |",
-        "|---|---|---|---|",
-    ]
-    for claim in document["claims"]:
-        says = f"{claim['says']} *{claim['comment']}*" if claim["comment"] else claim["says"]
-        row = (
-            says,
-            f"{claim['published']}, {claim['source']}",
-            with_interval(claim),
-            claim["verdict"],
-        )
-        lines.append(f"| {' | '.join(map(cell, row))} |")
+    lines += ["", f"**{headline(document)}**"]
+    for title, claims in grouped(document):
+        lines += ["", f"### {title}"] if title else []
+        lines += ["", "| claim | published | measured (95 %) | verdict |", "|---|---|---|---|"]
+        for claim in claims:
+            says = f"{claim['says']} *{claim['comment']}*" if claim["comment"] else claim["says"]
+            published = f"{claim['published']}, {claim['source']}"
+            row = (says, published, with_interval(claim), told(claim))
+            lines.append(f"| {' | '.join(map(cell, row))} |")
     return "\n".join(lines)
 
 
@@ -81,13 +81,21 @@ def command(document: dict[str, Any]) -> str:
     return str(document["command"]).rsplit(" -o ", 1)[0]
 
 
+def sections(page: str) -> dict[str, str]:
+    """The studies' sections of a page, by name."""
+    parts = re.split(r"^(?=## )", page, flags=re.M)[1:]
+    return {part[3:].splitlines()[0]: part.rstrip() for part in parts}
+
+
 def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+")
     results = [load(folder) for folder in parser.parse_args().folders]
     page = Path(__file__).with_name("studies.md")
-    page.write_text("\n\n".join([TOP.rstrip(), *map(section, results)]) + "\n", encoding="utf-8")
+    kept = sections(page.read_text(encoding="utf-8"))
+    kept |= {result.document["study"]: section(result) for result in results}
+    page.write_text("\n\n".join([TOP.rstrip(), *kept.values()]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
