@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from sklearn.feature_selection import mutual_info_classif
 
-from identikit.disentangle import METRICS, listed
-from identikit.disentangle._neighbours import SortedCodes, neighbour_information
+from identikit.factors import METRICS, listed
+from identikit.factors._neighbours import SortedCodes, neighbour_information
 from table import arguments, finish, record, timed
 
 ROWS, CODES, FACTORS, CONTINUOUS = 100_000, 32, 10, 2

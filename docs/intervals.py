@@ -34,7 +34,7 @@ from identikit.alignment._near_measure import Views
 from identikit.alignment._near_split import parts_of
 from identikit.alignment._near_summary import gained, summarise
 from identikit.auditing._axes import rung
-from identikit.disentangle import METRICS, prepare
+from identikit.factors import METRICS, prepare
 from identikit.inference import held_out_cca
 from identikit.similarity import MEASURES
 from identikit.similarity._scored import _interval, _leave_one_out
@@ -135,7 +135,7 @@ def of_errors(rows: Rows, moments: ik.Moments) -> dict[str, Said]:
     for group, view, planted in (("rigid", 2, rows.rotation), ("affine", 3, rows.linear)):
         held_out = rung(group, *ladder(moments, 0, view, (group,))[group])
         found[f"audit, {group} rung"] = Said(held_out.error, held_out.interval)
-        fitted = AlignmentMap(group).fit_moments(moments, 0, view)
+        fitted = AlignmentMap(group=group).fit_moments(moments, 0, view)
         found[f"align, {group} map"] = Said(
             fitted.error, fitted.interval, true_error(fitted, planted)
         )
@@ -216,7 +216,7 @@ def of_factors(kind: str, n: int, d: int, rng: np.random.Generator, number: int)
     x, own = rows.views[:2]
     found = {}
     for suffix, codes in (("", own), (" (mixed)", own + 0.5 * np.roll(x, 1, axis=1))):
-        data = prepare(codes, x, None, None, number)
+        data = prepare(codes, x, names=None, kinds=None, seed=number)
         for name, metric in METRICS.items():
             if metric.by_name or name == "infomec" or (name in SLOW and (number % 4 or suffix)):
                 continue

@@ -89,17 +89,17 @@ def held_out_rows(group: str, X: Array, Y: Array, fold_of_row: Array) -> float:
 
 def test_linear_and_affine_residuals_are_orthogonal_to_the_regressors() -> None:
     X, Y = pair()
-    residual = Y - ik.align(X, Y, "linear").transform(X)
+    residual = Y - ik.align(X, Y, group="linear").transform(X)
     np.testing.assert_allclose(X.T @ residual, 0, atol=1e-8)
     assert np.abs(residual.sum(axis=0)).max() > 1  # no shift: the mean is not explained
-    residual = Y - ik.align(X, Y, "affine").transform(X)
+    residual = Y - ik.align(X, Y, group="affine").transform(X)
     np.testing.assert_allclose(X.T @ residual, 0, atol=1e-8)
     np.testing.assert_allclose(residual.sum(axis=0), 0, atol=1e-8)
 
 
 def test_rigid_is_a_rotation_with_a_symmetric_positive_product() -> None:
     X, Y = pair()
-    R = ik.align(X, Y, "rigid").weights_
+    R = ik.align(X, Y, group="rigid").weights_
     np.testing.assert_allclose(R.T @ R, np.eye(4), atol=1e-12)
     product_ = (centred(X).T @ centred(Y)).T @ R
     np.testing.assert_allclose(product_, product_.T, atol=1e-8)
@@ -108,7 +108,7 @@ def test_rigid_is_a_rotation_with_a_symmetric_positive_product() -> None:
 
 def test_similarity_scale_is_stationary() -> None:
     X, Y = pair()
-    t = ik.align(X, Y, "similarity")
+    t = ik.align(X, Y, group="similarity")
     gram = t.weights_.T @ t.weights_
     np.testing.assert_allclose(gram, np.eye(4) * gram[0, 0], atol=1e-12)
     fitted = centred(t.transform(X))
@@ -118,7 +118,7 @@ def test_similarity_scale_is_stationary() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_permutation_beats_every_other(seed: int) -> None:
     X, Y = pair(seed)
-    t = ik.align(X, Y, "permutation")
+    t = ik.align(X, Y, group="permutation")
     np.testing.assert_array_equal(np.abs(t.weights_).sum(axis=0), 1)
     np.testing.assert_array_equal(np.abs(t.weights_).sum(axis=1), 1)
     others = [
@@ -137,7 +137,7 @@ def test_monomial_beats_every_other(seed: int) -> None:
     for order in map(list, permutations(range(4))):
         scales = (A[:, order] * B).sum(axis=0) / (A[:, order] ** 2).sum(axis=0)
         others.append(sse(B - A[:, order] * scales))
-    t = ik.align(X, Y, "monomial")
+    t = ik.align(X, Y, group="monomial")
     assert np.count_nonzero(t.weights_) == 4
     assert sse(Y - t.transform(X)) == pytest.approx(min(others), rel=1e-10)
 
@@ -147,15 +147,15 @@ def test_monomial_beats_every_other(seed: int) -> None:
 def test_looser_groups_fit_better_in_sample(group: str, seed: int) -> None:
     """RMS errors nest wherever one group contains another."""
     X, Y = pair(seed)
-    own = sse(Y - ik.align(X, Y, group).transform(X))
+    own = sse(Y - ik.align(X, Y, group=group).transform(X))
     for looser in GROUPS[group].inside:
-        assert own > sse(Y - ik.align(X, Y, looser).transform(X))
+        assert own > sse(Y - ik.align(X, Y, group=looser).transform(X))
 
 
 @every_group
 def test_fitted_map_is_the_one_from_rows(group: str) -> None:
     X, Y = pair(3)
-    t = ik.align(X, Y, group)
+    t = ik.align(X, Y, group=group)
     W, b = fit_rows(group, X, Y)
     np.testing.assert_allclose(t.weights_, W, atol=1e-9)
     np.testing.assert_allclose(t.shift_, b, atol=1e-9)
@@ -175,7 +175,9 @@ def test_held_out_error_from_rows(group: str, grouped: bool) -> None:
     forward, backward = ladder(moments, 0, 1)[group]
     assert forward.error == pytest.approx(held_out_rows(group, X, Y, fold_of_row), abs=1e-8)
     assert backward.error == pytest.approx(held_out_rows(group, Y, X, fold_of_row), abs=1e-8)
-    assert ik.align(X, Y, group, groups=labels).held_out == pytest.approx(forward.error, abs=1e-12)
+    assert ik.align(X, Y, group=group, groups=labels).held_out == pytest.approx(
+        forward.error, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(("p", "q"), [(3, 6), (6, 3)])
@@ -187,7 +189,7 @@ def test_unequal_widths(p: int, q: int) -> None:
     for group, (forward, backward) in rungs.items():
         assert forward.error == pytest.approx(held_out_rows(group, X, Y, fold_of_row), abs=1e-8)
         assert backward.error == pytest.approx(held_out_rows(group, Y, X, fold_of_row), abs=1e-8)
-        t = ik.align(X, Y, group)
+        t = ik.align(X, Y, group=group)
         W, b = fit_rows(group, X, Y)
         np.testing.assert_allclose(t.transform(X), X @ W + b, atol=1e-8)
 
@@ -228,7 +230,7 @@ def test_a_constant_column_is_a_linear_map_s_shift() -> None:
     Y = X[:, :3] @ rng.normal(size=(3, 3)) + [3.0, -4.0, 5.0]
     rungs = ladder(ik.accumulate([X, Y], sample=0))
     assert rungs["linear"][0].error < 1e-6
-    t = ik.align(X, Y, "linear")
+    t = ik.align(X, Y, group="linear")
     np.testing.assert_array_equal(t.shift_, 0)
     np.testing.assert_allclose(t.transform(X), Y, atol=1e-8)
     without = ladder(ik.accumulate([X[:, :3], Y], sample=0))
@@ -277,7 +279,7 @@ def planted(group: str, seed: int = 0) -> tuple[Array, Array]:
 @every_group
 def test_transform_and_back(group: str) -> None:
     X, Y = planted(group)
-    t = ik.align(X, Y, group, names=["old", "new"])
+    t = ik.align(X, Y, group=group, names=["old", "new"])
     assert isinstance(t, AlignmentMap)
     assert t.group == group
     assert t.error < 1e-7
@@ -298,7 +300,7 @@ def test_inverse_between_unequal_widths_has_least_norm() -> None:
 @every_group
 def test_save_and_load(group: str, tmp_path: Path) -> None:
     X, Y = planted(group)
-    t = ik.align(X, Y, group, names=["old", "new"])
+    t = ik.align(X, Y, group=group, names=["old", "new"])
     t.save(tmp_path / "map.safetensors")
     again = load_map(tmp_path / "map.safetensors")
     np.testing.assert_array_equal(again.weights_, t.weights_)
@@ -349,13 +351,13 @@ def test_join_table(first: str, second: str) -> None:
 def test_composed_maps_belong_to_the_group_they_claim(first: str, second: str) -> None:
     X, Y = planted(first, 1)
     Z = planted(second, 2)[1]
-    s = ik.align(X, Y, first, names=["x", "y"])
-    t = ik.align(planted(second, 2)[0], Z, second, names=["y", "z"])
+    s = ik.align(X, Y, group=first, names=["x", "y"])
+    t = ik.align(planted(second, 2)[0], Z, group=second, names=["y", "z"])
     both = s.compose(t)
     np.testing.assert_allclose(both.transform(X), t.transform(s.transform(X)), atol=1e-9)
     assert (both.source_, both.target_, both.error) == ("x", "z", None)
     # The best map of that group onto the composition's own images leaves nothing.
-    assert ik.align(X, both.transform(X), both.group).error < 1e-6
+    assert ik.align(X, both.transform(X), group=both.group).error < 1e-6
 
 
 def test_composed_map_is_saved_without_an_error(tmp_path: Path) -> None:
@@ -380,7 +382,7 @@ def test_wrong_width_is_refused() -> None:
 
 
 def test_unfitted_maps_say_so(tmp_path: Path) -> None:
-    empty, fitted = AlignmentMap("rigid"), ik.align(*planted("rigid"), "rigid")
+    empty, fitted = AlignmentMap(group="rigid"), ik.align(*planted("rigid"), "rigid")
     calls = (
         lambda: empty.transform(np.zeros((1, 3))),
         lambda: empty.inverse_transform(np.zeros((1, 3))),
@@ -402,7 +404,7 @@ def test_equal_width_groups_refuse_unequal_widths(group: str) -> None:
         "possible here: rigid, similarity, linear, affine"
     )
     with pytest.raises(InputError, match=message):
-        ik.align(X, Y, group, names=["old", "new"])
+        ik.align(X, Y, group=group, names=["old", "new"])
 
 
 def test_unknown_group_is_refused() -> None:
@@ -531,7 +533,7 @@ def test_maps_whose_header_is_no_object_are_refused(header: object, tmp_path: Pa
 
 def test_map_in_a_pipeline() -> None:
     X, Y = planted("affine")
-    pipeline = Pipeline([("scale", StandardScaler()), ("map", AlignmentMap("affine"))])
+    pipeline = Pipeline([("scale", StandardScaler()), ("map", AlignmentMap(group="affine"))])
     np.testing.assert_allclose(pipeline.fit(X, Y).transform(X), Y, atol=1e-9)
     np.testing.assert_allclose(pipeline.inverse_transform(Y), X, atol=1e-9)
     np.testing.assert_allclose(pipeline.fit_transform(X, Y), Y, atol=1e-9)
@@ -539,7 +541,7 @@ def test_map_in_a_pipeline() -> None:
 
 def test_clone_and_parameters() -> None:
     X, Y = planted("rigid")
-    t = AlignmentMap("rigid", folds=7).fit(X, Y)
+    t = AlignmentMap(group="rigid", folds=7).fit(X, Y)
     twin = clone(t)
     assert twin.get_params() == {"group": "rigid", "folds": 7, "ridge": "auto"}
     assert not hasattr(twin, "weights_")
@@ -555,7 +557,7 @@ def test_stated_error_is_that_of_the_map_that_is_returned() -> None:
     Y = signal + 0.2 * rng.normal(size=signal.shape)
     for A, B in ((X, Y), (Y, X)):
         for group in ("rigid", "similarity", "linear", "affine"):
-            t = ik.align(A[:1000], B[:1000], group)
+            t = ik.align(A[:1000], B[:1000], group=group)
             missed = sse(B[1000:] - t.transform(A[1000:])) / sse(centred(B[1000:]))
             assert t.error == pytest.approx(np.sqrt(missed), rel=0.03)
 
@@ -599,7 +601,7 @@ def test_ridge_is_that_of_scikit_learn() -> None:
     t = ik.align(X, Y, ridge=strength)
     np.testing.assert_allclose(t.weights_, reference.coef_.T, atol=1e-10)
     np.testing.assert_allclose(t.shift_, reference.intercept_, atol=1e-10)
-    uncentred = ik.align(X, Y, "linear", ridge=strength)
+    uncentred = ik.align(X, Y, group="linear", ridge=strength)
     penalty = strength * sse(X) / X.shape[1]
     reference = Ridge(alpha=penalty, fit_intercept=False).fit(X, Y)
     np.testing.assert_allclose(uncentred.weights_, reference.coef_.T, atol=1e-10)
@@ -615,4 +617,4 @@ def test_ridge_must_be_a_strength(ridge: object) -> None:
 def test_a_rotation_has_no_ridge() -> None:
     X, Y = planted("rigid")
     with pytest.raises(ik.errors.InputError, match="only linear and affine maps have"):
-        ik.align(X, Y, "rigid", ridge=0.5)
+        ik.align(X, Y, group="rigid", ridge=0.5)

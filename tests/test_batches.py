@@ -86,7 +86,7 @@ def test_the_error_on_other_units_is_that_of_a_map_fitted_on_controls():
     a, b = (means.loc[plate].to_numpy() for plate in ("monday", "tuesday"))
     errors = []
     for x, y in ((a, b), (b, a)):
-        fitted = ik.align(x[:CONTROLS], y[:CONTROLS], "rigid")
+        fitted = ik.align(x[:CONTROLS], y[:CONTROLS], group="rigid")
         missed = np.square(fitted.transform(x[CONTROLS:]) - y[CONTROLS:]).sum()
         errors.append(np.sqrt(missed / np.square(y[CONTROLS:] - y[:CONTROLS].mean(0)).sum()))
     assert only.error == pytest.approx(max(errors), rel=1e-9)

@@ -18,7 +18,7 @@ import pytest
 
 from fake_audit import LADDER, five_views, make_audit, make_pair, many_views, two_views
 from identikit.auditing import Audit, ModelsAudit, audit_models
-from identikit.disentangle import Disentanglement, disentangle
+from identikit.factors import Disentanglement, disentangle
 from identikit.family import SoftmaxModel
 from identikit.studies import run
 from study_units import of_all_kinds
@@ -74,7 +74,7 @@ def hostile_slices() -> ModelsAudit:
 def factors() -> Disentanglement:
     """Codes that are the factors, of which some have hostile names."""
     s = np.random.default_rng(0).normal(size=(400, len(NAMES)))
-    return disentangle(s, s, NAMES, metrics=["mcc", "mig"])
+    return disentangle(s, s, names=NAMES, metrics=["mcc", "mig"])
 
 
 def ten_views() -> Audit:

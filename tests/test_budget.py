@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from identikit.cli import app
 from identikit.components import match_components
-from identikit.disentangle import disentangle
 from identikit.errors import InputError
+from identikit.factors import disentangle
 from identikit.family import SoftmaxModel
 from identikit.sources import _npz, _unpacking, open_source
 from identikit.sources._labels import read_labels

@@ -243,7 +243,12 @@ def test_align_json_and_options():
     result = done("align", "a.npy", "b.npy", *options, "--drop-nonfinite", "--json", "-o", "m")
     document = json.loads(result.stdout)
     expected = ik.align(
-        X, np.load("b.npy"), "rigid", folds=4, groups=np.load("groups.npy"), drop_nonfinite=True
+        X,
+        np.load("b.npy"),
+        group="rigid",
+        folds=4,
+        groups=np.load("groups.npy"),
+        drop_nonfinite=True,
     )
     assert document == {
         "identikit": ik.__version__,

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from identikit.cli import app
-from identikit.disentangle import disentangle, listed
+from identikit.factors import disentangle, listed
 
 ROWS = 200
 

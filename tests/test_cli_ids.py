@@ -57,12 +57,12 @@ def test_align_pairs_by_id_and_says_how_many_rows_have_no_partner():
     assert document["pairing"].startswith("70 rows matched by id")
     np.testing.assert_allclose(ik.load_map("map.safetensors").weights_, TURN, atol=1e-9)
     ids = [[f"d{k}" for k in range(ROWS)], [f"d{k}" for k in ORDER]]
-    fitted = ik.align(X, (X @ TURN)[ORDER], "rigid", ids=ids, groups=np.arange(ROWS) // 2)
+    fitted = ik.align(X, (X @ TURN)[ORDER], group="rigid", ids=ids, groups=np.arange(ROWS) // 2)
     assert (
         fitted.pairing_ == "70 rows matched by id; without a partner: 10 of the 80 rows of 'view0'"
     )
     np.testing.assert_allclose(fitted.weights_, TURN, atol=1e-9)
-    assert ik.align(X, X @ TURN, "rigid").pairing_ == "paired by position"
+    assert ik.align(X, X @ TURN, group="rigid").pairing_ == "paired by position"
 
 
 def test_align_takes_ids_from_files():

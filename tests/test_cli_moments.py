@@ -107,7 +107,10 @@ def test_options_of_an_audit_reach_the_file():
     assert result.stderr == ""
     moments = Moments.load("x.moments")
     assert (moments.folds, moments.dropped, moments.grouped) == (4, 1, True)
-    same(moments, accumulate(["a.npy", "b.npy"], 4, np.arange(ROWS) // 4, drop_nonfinite=True))
+    same(
+        moments,
+        accumulate(["a.npy", "b.npy"], folds=4, groups=np.arange(ROWS) // 4, drop_nonfinite=True),
+    )
 
 
 def test_without_a_sample_the_file_holds_no_rows():

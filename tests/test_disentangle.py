@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from identikit.disentangle import METRICS, disentangle, infomec, listed, mcc, mig, prepare, r2
-from identikit.disentangle._permute import folds, orders
-from identikit.disentangle._result import chance_of
 from identikit.errors import InputError, MissingExtraError
+from identikit.factors import METRICS, disentangle, infomec, listed, mcc, mig, prepare, r2
+from identikit.factors._permute import folds, orders
+from identikit.factors._result import chance_of
 
 ROWS, SUMMARY = 300, 150
 
@@ -469,7 +469,7 @@ def test_a_new_metric_is_one_file(tmp_path):
     root = Path(__file__).parents[1]
     shutil.copytree(root / "src" / "identikit", tmp_path / "identikit")
     source = '''
-from identikit.disentangle import Part, Score, metric, prepare
+from identikit.factors import Part, Score, metric, prepare
 
 @metric("width", "How many codes are there?", invariant_to="all", reference="nobody")
 def width(codes, factors=None, *, names=None, kinds=None, seed=0, preset=None):
@@ -480,7 +480,7 @@ def width(codes, factors=None, *, names=None, kinds=None, seed=0, preset=None):
 '''
     (tmp_path / "identikit" / "disentangle" / "_width.py").write_text(source, encoding="utf-8")
     code = (
-        "import numpy as np, identikit.disentangle as d\\n"
+        "import numpy as np, identikit.factors as d\\n"
         "X = np.random.default_rng(0).normal(size=(100, 3))\\n"
         "print(d.width(X, X).value, list(d.disentangle(X, X, metrics=['r2', 'width']).scores))\\n"
     ).replace("\\n", "\n")
@@ -491,7 +491,7 @@ def width(codes, factors=None, *, names=None, kinds=None, seed=0, preset=None):
 
 
 def test_there_is_no_metric_of_another_name():
-    import identikit.disentangle as package
+    import identikit.factors as package
 
     assert package.mcc_spearman is METRICS["mcc_spearman"]
     with pytest.raises(AttributeError, match="has no attribute 'mutual'"):

@@ -7,9 +7,9 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from identikit.disentangle import infomec, mig, modularity, prepare
-from identikit.disentangle._tables import information
 from identikit.errors import InputError
+from identikit.factors import infomec, mig, modularity, prepare
+from identikit.factors._tables import information
 
 CLASSES, BINS = 5, 20
 #: Code = scale · factor + noise: what the two codes of each population have.

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
-import identikit.disentangle as package
+import identikit.factors as package
 from conftest import close
-from identikit.disentangle import (
+from identikit.errors import InputError
+from identikit.factors import (
     beta_vae,
     dci,
     explicitness,
@@ -28,15 +29,14 @@ from identikit.disentangle import (
     rotation_level,
     sap,
 )
-from identikit.disentangle._dci import completeness, disentanglement
-from identikit.disentangle._kernel import _features
-from identikit.disentangle._lasso import lasso
-from identikit.disentangle._linear import labelled_sums
-from identikit.disentangle._mcc import signed
-from identikit.disentangle._nmi import gate
-from identikit.disentangle._permute import folds, orders
-from identikit.disentangle._tables import information, tables
-from identikit.errors import InputError
+from identikit.factors._dci import completeness, disentanglement
+from identikit.factors._kernel import _features
+from identikit.factors._lasso import lasso
+from identikit.factors._linear import labelled_sums
+from identikit.factors._mcc import signed
+from identikit.factors._nmi import gate
+from identikit.factors._permute import folds, orders
+from identikit.factors._tables import information, tables
 
 CLASSES = (4, 3, 5)
 

@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold
 from sklearn.svm import LinearSVC
 
 from conftest import close
-from identikit.disentangle import (
+from identikit.factors import (
     beta_vae,
     dci,
     explicitness,
@@ -30,8 +30,8 @@ from identikit.disentangle import (
     r2,
     sap,
 )
-from identikit.disentangle._neighbours import SortedCodes, neighbour_information
-from identikit.disentangle._nmi import normalised_information
+from identikit.factors._neighbours import SortedCodes, neighbour_information
+from identikit.factors._nmi import normalised_information
 
 PUBLISHED = {"preset": "reference", "permutations": 0}
 SHAPES3D = (10, 10, 10, 8, 4, 15)

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from fake_audit import two_views
-from identikit.disentangle import Disentanglement, disentangle
+from identikit.factors import Disentanglement, disentangle
 from identikit.report import html
 from identikit.report._disentangle_figures import MOST_CODES, heat, matrices_figure, shown_codes
 from identikit.report._disentangle_html import disentangle_html
@@ -42,7 +42,7 @@ def found(seed=0, turn=False, noise=False, names=None, **options) -> Disentangle
     z = rng.normal(size=(400, 4)) if noise else np.hstack([s, rng.normal(size=(400, 1))])
     if turn:
         z = z @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
-    return disentangle(z, s, names, metrics=QUICK, **options)
+    return disentangle(z, s, names=names, metrics=QUICK, **options)
 
 
 @pytest.fixture(scope="module")

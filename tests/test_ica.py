@@ -302,16 +302,16 @@ def test_one_row_that_makes_up_most_of_the_rows_is_no_trouble(rng):
     ica = ICA().fit(rng.permutation(X))
     assert np.isfinite(ica.components_).all()
     # And some rows of a view that are all the same.
-    moments = ik.accumulate([X], 1)
+    moments = ik.accumulate([X], folds=1)
     assert not independent_components(moments, 0, np.zeros((50, 2))).axes.identified.any()
 
 
 def test_axes_are_followed_to_almost_the_same_rows(rng):
     """Where the search from random starts ends too, in the order and with the signs that were."""
     X = mixed(rng, sources(rng, "lluue", 2000))
-    full = independent_components(ik.accumulate([X], 1), 0, X)
+    full = independent_components(ik.accumulate([X], folds=1), 0, X)
     rest = X[200:]
-    moments = ik.accumulate([rest], 1)
+    moments = ik.accumulate([rest], folds=1)
     followed = refit(full, moments, rest)
     anew = ICA(tol=1e-8).fit(rest).transform(rest)
     s = followed.transform(rest)
@@ -323,7 +323,7 @@ def test_axes_are_followed_to_almost_the_same_rows(rng):
     # Rows that lack a direction: there is nothing to follow.
     flat = rest.copy()
     flat[:, 1] = flat[:, 0]
-    assert refit(full, ik.accumulate([flat], 1), flat) is full
+    assert refit(full, ik.accumulate([flat], folds=1), flat) is full
 
 
 def test_most_axes_of_a_thousand_rows_are_identified():
@@ -430,12 +430,12 @@ def test_components_by_number_share_and_rank(rng):
     values = np.linalg.eigvalsh(np.cov(X.T))[::-1]
     share = np.cumsum(values) / values.sum()
     assert len(ICA().fit(X).components_) == 6
-    four = ICA(4).fit(X)
+    four = ICA(n_components=4).fit(X)
     assert len(four.components_) == 4
     assert four.explained_variance_ratio_ == pytest.approx(share[3])
-    assert len(ICA(float(share[2]) - 1e-6).fit(X).components_) == 3
-    assert len(ICA(np.float32(share[2] - 1e-4)).fit(X).components_) == 3
-    assert len(ICA(float(share[2]) + 1e-6).fit(X).components_) == 4
+    assert len(ICA(n_components=float(share[2]) - 1e-6).fit(X).components_) == 3
+    assert len(ICA(n_components=np.float32(share[2] - 1e-4)).fit(X).components_) == 3
+    assert len(ICA(n_components=float(share[2]) + 1e-6).fit(X).components_) == 4
     # The map back is that of principal components of that rank.
     axes = np.linalg.eigh(np.cov(X.T))[1][:, -4:]
     centred = X - X.mean(axis=0)
@@ -500,7 +500,7 @@ def test_its_map_composes_with_the_maps_of_the_ladder_and_is_saved(rng, tmp_path
     X = mixed(rng, S)
     Y = X @ np.linalg.qr(rng.normal(size=(3, 3)))[0] + 2
     ica = ICA().fit(Y)
-    whole = ik.align(X, Y, "rigid").compose(ica.map_)
+    whole = ik.align(X, Y, group="rigid").compose(ica.map_)
     close(whole.transform(X), ica.transform(Y), 1e-9)
     whole.save(tmp_path / "map.safetensors")
     loaded = ik.load_map(tmp_path / "map.safetensors")
@@ -631,7 +631,7 @@ def test_sparse_rows_are_refused():
 
 def test_rows_to_transform_are_checked(rng):
     X = sources(rng, "lue", 300)
-    ica = ICA(2).fit(X)
+    ica = ICA(n_components=2).fit(X)
     with pytest.raises(InputError, match="X has 2 features, but ICA is expecting 3"):
         ica.transform(X[:, :2])
     with pytest.raises(InputError, match="X has 3 features, but ICA is expecting 2"):
@@ -691,7 +691,7 @@ def test_it_is_cloned_pickled_searched_and_part_of_a_pipeline(rng):
     from sklearn.preprocessing import StandardScaler
 
     X = mixed(rng, sources(rng, "luel", 600))
-    fitted = ICA(3, seed=4).fit(X)
+    fitted = ICA(n_components=3, seed=4).fit(X)
     copy = clone(fitted)
     assert copy.get_params() == fitted.get_params()
     assert not hasattr(copy, "components_")

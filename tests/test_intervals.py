@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom
 
 import identikit as ik
-from identikit.disentangle._result import interval_of
+from identikit.factors._result import interval_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -170,7 +170,7 @@ def test_intervals_of_modularity_cover():
 
     def said(kind, n, d, rng, number):
         x, codes = iv.draw(kind, n, d, rng).views[:2]
-        score = ik.disentangle.modularity(codes, x, permutations=0, seed=number)
+        score = ik.factors.modularity(codes, x, permutations=0, seed=number)
         return {"modularity": iv.Said(score.value, score.interval)}
 
     (cell,) = iv.simulate(replace(FACTORS, said=said), "Gaussian", 200, 4, 200)

@@ -12,7 +12,7 @@ import pytest
 
 import identikit as ik
 from identikit.auditing import audit_models
-from identikit.disentangle import disentangle
+from identikit.factors import disentangle
 from identikit.report._style import PALETTE
 from study_units import toy
 
@@ -98,7 +98,7 @@ def test_other_objects_that_end_a_cell_are_short(results: dict[str, Any]):
         r"AlignmentMap\('rigid', 'old' \(30\) to 'new' \(30\); error on new rows 0\.1\d*\)",
         repr(fitted),
     )
-    assert repr(ik.AlignmentMap("rigid")) == "AlignmentMap(group='rigid')"
+    assert repr(ik.AlignmentMap(group="rigid")) == "AlignmentMap(group='rigid')"
     assert repr(ik.SoftmaxModel(X, Y)) == "SoftmaxModel('model': 200 inputs, 200 labels, width 30)"
     for way in results["NearIdentifiability"].directions:
         assert len(repr(way)) < 300

@@ -449,7 +449,7 @@ def test_pooled_means_are_no_recovery(rng):
     means = np.array([[0.0, 9], [1, 0], [5, 5], [9, 1], [7, 7]])
     u = rng.normal(size=(2000, 2)) + means[labels]
     guess = means[labels] + 0.1 * rng.normal(size=(2000, 2))
-    pooled = ik.mcc(ik.accumulate([u, guess], 1, sample=0)).value
+    pooled = ik.mcc(ik.accumulate([u, guess], folds=1, sample=0)).value
     assert within_correlation(u, guess, labels).value < 0.1 < 0.8 < pooled
     guess[[3, 7]] = np.nan
     assert within_correlation(u, u[:, ::-1] * [2, -1], labels).value == pytest.approx(1)

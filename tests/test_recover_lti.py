@@ -53,7 +53,7 @@ class Fixture:
     def scores(self, found):
         """MCC within, MCC pooled, Amari error of CB, relative error of C A C⁻¹."""
         kept = np.isfinite(found.sources_).all(axis=1)
-        pooled = ik.mcc(ik.accumulate([self.u[kept], found.sources_[kept]], 1, sample=0))
+        pooled = ik.mcc(ik.accumulate([self.u[kept], found.sources_[kept]], folds=1, sample=0))
         error = np.linalg.norm(found.transition_ - self.transition)
         return (
             within_correlation(self.u, found.sources_, self.labels).value,
@@ -180,7 +180,7 @@ def test_the_released_objective_with_means_regresses_on_environments():
             W.append(np.linalg.solve(inner, (z.T * weight) @ system.means[labels, i]))
         guess = z @ np.array(W).T
         u = system.u[first]
-        pooled.append(ik.mcc(ik.accumulate([u, guess], 1, sample=0)).value)
+        pooled.append(ik.mcc(ik.accumulate([u, guess], folds=1, sample=0)).value)
         within.append(within_correlation(u, guess, labels).value)
     assert np.mean(pooled) == pytest.approx(0.935, abs=0.03)
     assert np.mean(within) == pytest.approx(0.831, abs=0.03)

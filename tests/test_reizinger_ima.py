@@ -11,8 +11,8 @@ from scipy.stats import multivariate_normal, ortho_group
 
 import identikit as ik
 from conftest import close
-from identikit.disentangle import rotation_level
 from identikit.errors import InputError
+from identikit.factors import rotation_level
 from identikit.recover import linear_elbo_gap, self_consistent_variance
 
 # The fixture of the exact linear case.

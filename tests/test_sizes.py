@@ -105,7 +105,11 @@ def test_a_map_is_of_the_views_themselves(rng, size):
     close(np.load("mapped.npy"), expected.transform(X), 1e-9)
     close(ik.load_map("m.safetensors").error, expected.error, 1e-9)
     save(X, Y, size)
-    close(ik.align("a.npy", "b.npy", "rigid").weights_, ik.align(X, Y, "rigid").weights_, 1e-9)
+    close(
+        ik.align("a.npy", "b.npy", group="rigid").weights_,
+        ik.align(X, Y, group="rigid").weights_,
+        1e-9,
+    )
 
 
 @pytest.mark.parametrize("size", [2.0**-1000, 2.0**1010])

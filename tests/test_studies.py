@@ -566,7 +566,7 @@ def test_presets_and_studies_that_there_are_not():
 def test_the_command_of_the_page_asks_for_the_same(tmp_path: Path, monkeypatch: Any):
     monkeypatch.setattr(_run, "find", lambda _: toy(label="x"))
     changes = {"widths": [8, 16], "label": "it's $5", "wait": 0.5}
-    result = run("toy", "laptop", tmp_path / "a b", seeds=2, settings=changes)
+    result = run("toy", preset="laptop", folder=tmp_path / "a b", seeds=2, settings=changes)
     words = shlex.split(result.document["command"])[1:]
     again = CliRunner().invoke(app, [*words, "--json"])
     assert json.loads(again.stdout) == result.document

@@ -299,7 +299,7 @@ def test_what_serves_as_optional_images_is_named(tmp_path: Path):
 @pytest.mark.slow
 def test_smoke(tmp_path: Path):
     pytest.importorskip("torch")
-    result = run("reizinger-aninfonce", "smoke", tmp_path / "out", data="digits")
+    result = run("reizinger-aninfonce", preset="smoke", folder=tmp_path / "out", data="digits")
     assert set(result.findings) == set(CHECKS)
     assert {result.findings[key].verdict for key in ("inside", "floor")} == {REPRODUCED}
     assert len(result.tables["worlds"]) == 2 * len(ARMS)

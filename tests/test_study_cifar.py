@@ -270,7 +270,14 @@ def test_a_run_that_was_interrupted_ends_the_same(smoke: Result):
 def test_on_real_images_networks_learn(tmp_path: Path, data_dir: Path):
     """A short run; guessing has an accuracy of 0.1 and a loss of log 10."""
     short = {"steps": 300, "candidates": 40}
-    result = run("nielsen-cifar", "laptop", tmp_path / "out", data_dir, seeds=2, settings=short)
+    result = run(
+        "nielsen-cifar",
+        preset="laptop",
+        folder=tmp_path / "out",
+        data=data_dir,
+        seeds=2,
+        settings=short,
+    )
     best = result.tables["models"].groupby("M")["accuracy"].max()
     assert (best > 0.15).all()
     assert best[5] > 0.25

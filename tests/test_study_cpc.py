@@ -306,7 +306,14 @@ def test_a_run_that_was_interrupted_ends_the_same(smoke: Result):
 def test_on_real_images_training_makes_runs_alike(tmp_path: Path, data_dir: Path):
     """A short run of two setups; untrained, another measurement gave .36 and .34."""
     short = {"steps": 200, "width_steps": 200, "widths": [256], "shares": [1.0], "snapshots": [0]}
-    result = run("roeder-cpc", "laptop", tmp_path / "out", data_dir, seeds=3, settings=short)
+    result = run(
+        "roeder-cpc",
+        preset="laptop",
+        folder=tmp_path / "out",
+        data=data_dir,
+        seeds=3,
+        settings=short,
+    )
     pairs = result.tables["pairs"]
     before = pairs[(pairs["panel"] == "training") & (pairs["x"] == 0)].groupby("side")["cca"].mean()
     close(before.to_numpy(), [0.359, 0.342], 0.06)

@@ -287,7 +287,7 @@ def test_the_figure_has_six_panels():
 @pytest.mark.slow
 def test_smoke(tmp_path: Path):
     pytest.importorskip("torch")
-    result = run("reizinger-cross-entropy", "smoke", tmp_path / "out")
+    result = run("reizinger-cross-entropy", preset="smoke", folder=tmp_path / "out")
     assert set(result.findings) == set(CHECKS)
     assert result.findings["floors"].verdict == REPRODUCED
     assert result.findings["other-optimum"].verdict == REPRODUCED

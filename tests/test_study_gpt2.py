@@ -68,7 +68,7 @@ def test_svcca_is_that_of_the_notebook(rng: np.random.Generator) -> None:
 def test_held_out_svcca_has_its_directions_from_other_rows(rng: np.random.Generator) -> None:
     x, y = views(rng)
     groups = rng.integers(40, size=300)
-    moments = accumulate([x, y], 5, groups, sample=0)
+    moments = accumulate([x, y], folds=5, groups=groups, sample=0)
     row = measure(moments, [4])[0][0]
     means = []
     fold = group_folds(groups, 300, 5)
@@ -206,7 +206,7 @@ def plain_states(folder: Path, name: str, back: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def compared(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
     out = tmp_path_factory.mktemp("compared") / "out"
-    return run(study.STUDY, "paper", out, folder, settings=SMALL)
+    return run(study.STUDY, preset="paper", folder=out, data=folder, settings=SMALL)
 
 
 @pytest.mark.slow
@@ -266,7 +266,9 @@ def test_a_subset_of_checkpoints_on_another_text(folder: Path, tmp_path: Path) -
     (tmp_path / "data" / "text").mkdir()
     packed = lzma.compress("\n".join(lines).encode())
     (tmp_path / "data" / "text" / "enwik8_clean_20M.txt.xz").write_bytes(packed)
-    result = run(study.STUDY, "paper", tmp_path / "out", tmp_path / "data", settings=SMALL)
+    result = run(
+        study.STUDY, preset="paper", folder=tmp_path / "out", data=tmp_path / "data", settings=SMALL
+    )
     # Its one pair is not in the notebook's list.
     assert result.tables["summary"]["faithful"].isna().all()
     assert result.tables["summary"]["corrected"].notna().all()
@@ -277,7 +279,7 @@ def test_a_subset_of_checkpoints_on_another_text(folder: Path, tmp_path: Path) -
 def test_checkpoints_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
     def refused(words: str, data: Path) -> None:
         with pytest.raises(InputError, match=words):
-            run(study.STUDY, "paper", tmp_path / "out", data, settings=SMALL)
+            run(study.STUDY, preset="paper", folder=tmp_path / "out", data=data, settings=SMALL)
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
 
     data = tmp_path / "data"
@@ -299,13 +301,13 @@ def test_checkpoints_that_cannot_be_compared(folder: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("changes", [{"seeds": 1}, {"widths": [16]}])
 def test_models_are_trained_in_pairs(tmp_path: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="compared in pairs"):
-        run(study.STUDY, "smoke", tmp_path / "out", "grammar", settings=changes)
+        run(study.STUDY, preset="smoke", folder=tmp_path / "out", data="grammar", settings=changes)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Result:
     out = tmp_path_factory.mktemp("trained") / "out"
-    return run(study.STUDY, "smoke", out, "grammar", settings=TINY)
+    return run(study.STUDY, preset="smoke", folder=out, data="grammar", settings=TINY)
 
 
 @pytest.mark.slow
@@ -335,7 +337,7 @@ def test_a_run_that_lost_units_ends_with_the_same_tables(trained: Result) -> Non
     lost = ["width=16,seed=1", "step=20,layer=last-1", "models,width=32"]
     for key in lost:
         (trained.folder / "units" / f"{key}.safetensors").unlink()
-    again = run(study.STUDY, "smoke", trained.folder, "grammar", settings=TINY)
+    again = run(study.STUDY, preset="smoke", folder=trained.folder, data="grammar", settings=TINY)
     assert again.resumed == len(list((trained.folder / "units").iterdir())) - len(lost)
     assert {name: table.to_csv() for name, table in again.tables.items()} == before
 

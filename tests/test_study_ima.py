@@ -267,7 +267,7 @@ def test_the_figure_has_four_panels():
 @pytest.mark.slow
 def test_smoke(tmp_path: Path):
     pytest.importorskip("torch")
-    result = run("reizinger-ima", "smoke", tmp_path / "out")
+    result = run("reizinger-ima", preset="smoke", folder=tmp_path / "out")
     assert set(result.findings) == set(CHECKS)
     assert result.findings["linear"].verdict == REPRODUCED
     fits, gap = result.tables["fits"], result.tables["gap"]

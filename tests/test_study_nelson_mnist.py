@@ -231,7 +231,12 @@ def test_a_law_that_does_not_vary_predicts_nothing(rng: np.random.Generator) -> 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return run("nelson-mnist", "smoke", tmp_path_factory.mktemp("study") / "out", settings=TINY)
+    return run(
+        "nelson-mnist",
+        preset="smoke",
+        folder=tmp_path_factory.mktemp("study") / "out",
+        settings=TINY,
+    )
 
 
 @pytest.mark.slow
@@ -260,7 +265,7 @@ def test_a_resumed_run_equals_a_whole_one(small: Result) -> None:
     units = small.folder / "units"
     for name in ("models,digits,alpha=1.0", "pairs,digits,alpha=1.0"):
         (units / f"{name}.safetensors").unlink()
-    again = run("nelson-mnist", "smoke", small.folder, settings=TINY)
+    again = run("nelson-mnist", preset="smoke", folder=small.folder, settings=TINY)
     assert again.resumed == 2
     for name in ("models", "pairs", "summary"):
         numbers = [result.tables[name].select_dtypes("number") for result in (small, again)]
@@ -284,7 +289,7 @@ def test_mnist_comes_before_the_digits(
     save_mnist(tmp_path / "mnist.npz", rng)
     monkeypatch.setenv("IDENTIKIT_DATA", str(tmp_path))
     few = {"seeds": 2, "alphas": [0.5, 1.0], "steps": 10, "widths": [16, 8, 4], "needs_mnist": True}
-    result = run("nelson-mnist", "smoke", tmp_path / "out", settings=few)
+    result = run("nelson-mnist", preset="smoke", folder=tmp_path / "out", settings=few)
     units = sorted(path.name.split(",")[1] for path in (tmp_path / "out" / "units").iterdir())
     assert units == ["mnist"] * 4
     assert {found.verdict for found in result.findings.values()} <= {INCONCLUSIVE, REPRODUCED, NOT}
@@ -304,11 +309,11 @@ def test_mnist_comes_before_the_digits(
 )
 def test_settings_that_will_not_do(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=words):
-        run("nelson-mnist", "smoke", tmp_path / "out", settings=settings)
+        run("nelson-mnist", preset="smoke", folder=tmp_path / "out", settings=settings)
 
 
 @pytest.mark.slow
 def test_the_smoke_preset(tmp_path: Path) -> None:
-    found = run("nelson-mnist", "smoke", tmp_path / "out").findings
+    found = run("nelson-mnist", preset="smoke", folder=tmp_path / "out").findings
     for key in ("falls", "bound", "isometry", "training"):
         assert found[key].verdict == REPRODUCED, key

@@ -206,7 +206,12 @@ def test_two_seeds_conclude_nothing(rng: np.random.Generator) -> None:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return run("nelson-pairs", "smoke", tmp_path_factory.mktemp("study") / "out", settings=TINY)
+    return run(
+        "nelson-pairs",
+        preset="smoke",
+        folder=tmp_path_factory.mktemp("study") / "out",
+        settings=TINY,
+    )
 
 
 @pytest.mark.slow
@@ -232,7 +237,7 @@ def test_a_resumed_run_equals_a_whole_one(small: Result) -> None:
     gone = ["autoencoder,digits,seed=1", "pairs,digits,autoencoder,trained,0-1"]
     for name in gone:
         (units / f"{name}.safetensors").unlink()
-    again = run("nelson-pairs", "smoke", small.folder, settings=TINY)
+    again = run("nelson-pairs", preset="smoke", folder=small.folder, settings=TINY)
     assert again.resumed == small.document["units"]["count"] - len(gone)
     for name in ("raw", "whitened", "pairs"):
         numbers = [
@@ -265,7 +270,10 @@ def test_two_extracted_folders_are_compared_at_their_common_layers(
     for folder in folders:
         with_file(folder, "groups.npy", np.repeat(np.arange(100), 6))
     result = run(
-        "nelson-pairs", "smoke", tmp_path / "out", settings=dict(zip("ab", map(str, folders)))
+        "nelson-pairs",
+        preset="smoke",
+        folder=tmp_path / "out",
+        settings=dict(zip("ab", map(str, folders))),
     )
     assert list(result.tables["raw"]["model"]) == ["layer=shared"]
     found = result.findings
@@ -282,7 +290,10 @@ def test_folders_of_different_widths_have_errors_and_no_efficiency(tmp_path: Pat
         model = torch.nn.Sequential(torch.nn.Identity())
         extract.module(model, [torch.randn(200, 4)[:, :width]], ["0"], folder)
     result = run(
-        "nelson-pairs", "smoke", tmp_path / "out", settings=dict(zip("ab", map(str, names)))
+        "nelson-pairs",
+        preset="smoke",
+        folder=tmp_path / "out",
+        settings=dict(zip("ab", map(str, names))),
     )
     row = result.tables["raw"].iloc[0]
     assert np.isfinite([row["rigid"], row["linear"], row["ica"]]).all()
@@ -306,7 +317,12 @@ def test_folders_of_other_inputs_are_refused(
     for number, folder in enumerate(folders):
         with_file(folder, name, np.arange(600) // (2 + number))
     with pytest.raises(InputError, match=f"{name} differs"):
-        run("nelson-pairs", "smoke", tmp_path / "out", settings=dict(zip("ab", map(str, folders))))
+        run(
+            "nelson-pairs",
+            preset="smoke",
+            folder=tmp_path / "out",
+            settings=dict(zip("ab", map(str, folders))),
+        )
 
 
 def test_folders_without_a_common_layer_are_refused(tmp_path: Path) -> None:
@@ -316,7 +332,12 @@ def test_folders_without_a_common_layer_are_refused(tmp_path: Path) -> None:
         model.add_module(layer, torch.nn.Identity())
         extract.module(model, [torch.randn(50, 3)], [layer], folder)
     with pytest.raises(InputError, match="no layer in common: left and right"):
-        run("nelson-pairs", "smoke", tmp_path / "out", settings=dict(zip("ab", map(str, names))))
+        run(
+            "nelson-pairs",
+            preset="smoke",
+            folder=tmp_path / "out",
+            settings=dict(zip("ab", map(str, names))),
+        )
 
 
 @pytest.mark.parametrize(
@@ -330,11 +351,11 @@ def test_folders_without_a_common_layer_are_refused(tmp_path: Path) -> None:
 )
 def test_settings_that_will_not_do(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=words):
-        run("nelson-pairs", "smoke", tmp_path / "out", settings=settings)
+        run("nelson-pairs", preset="smoke", folder=tmp_path / "out", settings=settings)
 
 
 @pytest.mark.slow
 def test_the_smoke_preset(tmp_path: Path) -> None:
-    found = run("nelson-pairs", "smoke", tmp_path / "out").findings
+    found = run("nelson-pairs", preset="smoke", folder=tmp_path / "out").findings
     assert found["linear-autoencoder"].verdict == REPRODUCED
     assert found["folders"].verdict == UNMEASURED

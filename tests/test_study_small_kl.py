@@ -89,7 +89,9 @@ def test_the_loss_is_that_of_the_worse_model(seed):
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    result = run("nielsen-small-kl", "smoke", tmp_path_factory.mktemp("study") / "out")
+    result = run(
+        "nielsen-small-kl", preset="smoke", folder=tmp_path_factory.mktemp("study") / "out"
+    )
     assert {key: found.verdict for key, found in result.findings.items()} == dict.fromkeys(
         CHECKS, REPRODUCED
     )

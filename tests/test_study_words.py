@@ -197,13 +197,13 @@ def test_settings_that_make_no_study_are_refused(
     tmp_path: Path, changes: dict[str, object], words: str
 ) -> None:
     with pytest.raises(InputError, match=words):
-        run(STUDY, "smoke", tmp_path / "out", "grammar", settings=changes)
+        run(STUDY, preset="smoke", folder=tmp_path / "out", data="grammar", settings=changes)
 
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     folder = tmp_path_factory.mktemp("words") / "out"
-    return run(STUDY, "smoke", folder, "grammar", settings=TINY)
+    return run(STUDY, preset="smoke", folder=folder, data="grammar", settings=TINY)
 
 
 @pytest.mark.slow
@@ -240,7 +240,7 @@ def test_a_run_that_lost_units_ends_with_the_same_tables(result: Result) -> None
     units = sorted((result.folder / "units").iterdir())
     for unit in [units[0], units[-1]]:
         unit.unlink()
-    again = run(STUDY, "smoke", result.folder, "grammar", settings=TINY)
+    again = run(STUDY, preset="smoke", folder=result.folder, data="grammar", settings=TINY)
     assert again.resumed == len(units) - 2
     assert again.tables.keys() == result.tables.keys()
     for name, table in again.tables.items():

@@ -23,7 +23,9 @@ LEFT_OUT = {"check_array_api_input": "for arrays of other libraries, if SCIPY_AR
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("estimator", [ICA(), VarianceICA(), AlignmentMap(), AlignmentMap("rigid")])
+@pytest.mark.parametrize(
+    "estimator", [ICA(), VarianceICA(), AlignmentMap(), AlignmentMap(group="rigid")]
+)
 def test_scikit_learns_checks(estimator):
     done = check_estimator(estimator, on_skip=None)
     assert {c["check_name"] for c in done if c["status"] != "passed"} == set(LEFT_OUT)
@@ -151,6 +153,6 @@ def test_every_group_is_a_transformer(rng):
     X = rng.normal(size=(60, 3))
     for group in GROUPS:
         assert (
-            AlignmentMap(group).fit(X, X).set_output(transform="default").transform(X).shape
+            AlignmentMap(group=group).fit(X, X).set_output(transform="default").transform(X).shape
             == X.shape
         )

@@ -126,6 +126,6 @@ def test_a_reference_that_is_not_there(rng):
 
 def test_moments_of_several_views_are_refused(rng):
     X = rng.normal(size=(9, 2))
-    assert variability(ik.accumulate([X], 1)).rank == 2
+    assert variability(ik.accumulate([X], folds=1)).rank == 2
     with pytest.raises(InputError, match="moments of 2 views"):
-        variability(ik.accumulate([X, X], 1))
+        variability(ik.accumulate([X, X], folds=1))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from identikit._version import __version__
 
 if TYPE_CHECKING:
-    from identikit import disentangle as disentangle
     from identikit import extract as extract
+    from identikit import factors as factors
     from identikit import learn as learn
     from identikit import recover as recover
     from identikit import studies as studies
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from identikit.components import Components, match_components, stability_figure
     from identikit.errors import InputError, MissingExtraError
+    from identikit.factors import Disentanglement, disentangle
     from identikit.family import SoftmaxModel, distances, diversity, gauge, normal_form
     from identikit.inference import cca_chance, cca_chance_square, held_out_cca
     from identikit.moments import Moments, accumulate
@@ -76,6 +77,7 @@ _HOME = {
     ),
     "components": ("Components", "match_components", "stability_figure"),
     "errors": ("InputError", "MissingExtraError"),
+    "factors": ("Disentanglement", "disentangle"),
     "family": ("SoftmaxModel", "distances", "diversity", "gauge", "normal_form"),
     "inference": ("cca_chance", "cca_chance_square", "held_out_cca"),
     "moments": ("Moments", "accumulate"),
@@ -94,7 +96,7 @@ _HOME = {
     ),
 }
 # Parts with names of their own; not in __all__, since two of them need an extra.
-_PARTS = ("disentangle", "extract", "learn", "recover", "studies", "worlds")
+_PARTS = ("extract", "factors", "learn", "recover", "studies", "worlds")
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
@@ -103,6 +105,7 @@ __all__ = [
     "Audit",
     "BatchAudit",
     "Components",
+    "Disentanglement",
     "InputError",
     "Layers",
     "MissingExtraError",
@@ -119,6 +122,7 @@ __all__ = [
     "cca_chance",
     "cca_chance_square",
     "cka",
+    "disentangle",
     "distances",
     "diversity",
     "gauge",

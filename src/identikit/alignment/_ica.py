@@ -97,8 +97,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
 
     def __init__(
         self,
-        n_components: float | None = None,
         *,
+        n_components: float | None = None,
         restarts: int = 2,
         tol: float = 1e-6,
         max_iter: int = 500,
@@ -131,7 +131,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         try:
             few = source.rows <= self.max_rows
             sample = 0 if few else self.max_rows
-            moments = accumulate([X], 1, names=names, seed=search.seed, sample=sample)
+            moments = accumulate([X], folds=1, names=names, seed=search.seed, sample=sample)
             rows = np.asarray(source.read(0, source.rows)) if few else None
         finally:
             source.close()

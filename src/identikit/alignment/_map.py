@@ -73,7 +73,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     pairing_: str
 
     def __init__(
-        self, group: str = "affine", folds: int = 5, ridge: float | str | None = "auto"
+        self, *, group: str = "affine", folds: int = 5, ridge: float | str | None = "auto"
     ) -> None:
         self.group = group
         self.folds = folds
@@ -235,7 +235,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 def made_map(group: str, weights: Array, shift: Array, source: str, target: str) -> AlignmentMap:
     """A map whose error nobody has measured."""
-    made = AlignmentMap(group)
+    made = AlignmentMap(group=group)
     made.weights_, made.shift_ = weights, shift
     made.error_ = made.interval_ = made.held_out_ = made.strength_ = None
     made.source_, made.target_ = source, target
@@ -247,8 +247,8 @@ def made_map(group: str, weights: Array, shift: Array, source: str, target: str)
 def align(
     X: object,
     Y: object,
-    group: str = "affine",
     *,
+    group: str = "affine",
     folds: int = 5,
     groups: ArrayLike | None = None,
     ridge: float | str | None = "auto",
@@ -293,8 +293,8 @@ def align(
     with paired([X, Y], ids, names) as (views, named, matched):
         if matched is not None and groups is not None and not isinstance(groups, str):
             groups = matched.pick(read_labels(groups))
-        moments = accumulate(views, folds, groups, names=named, sample=0, **options)
-    fitted = AlignmentMap(group, folds, ridge).fit_moments(moments)
+        moments = accumulate(views, folds=folds, groups=groups, names=named, sample=0, **options)
+    fitted = AlignmentMap(group=group, folds=folds, ridge=ridge).fit_moments(moments)
     fitted.pairing_ = BY_POSITION if matched is None else str(matched)
     fitted.remember(column_names(X), column_names(Y))
     return fitted

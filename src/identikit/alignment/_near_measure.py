@@ -162,7 +162,7 @@ class Views:
 
     def _moments(self, side: int, parts: Parts) -> Moments:
         rows = self.rows[side][parts.split.fit[side]]
-        return as_they_are(accumulate([rows], 1, names=[self.names[side]], sample=0))
+        return as_they_are(accumulate([rows], folds=1, names=[self.names[side]], sample=0))
 
     def _axes(self, count: int | None, seed: int) -> Axes:
         moments = [self._moments(side, self.parts) for side in (0, 1)]

@@ -45,12 +45,12 @@ FOLDS = 5
 
 def audit(
     views: Sequence[object] | Mapping[str, object] | Moments | str | os.PathLike[str],
+    *,
     names: Sequence[str] | None = None,
     folds: int = FOLDS,
     groups: ArrayLike | str | None = None,
     tolerance: float = 0.1,
     seed: int = 0,
-    *,
     ids: str | Sequence[object] | None = None,
     ica: bool = False,
     drop_nonfinite: bool = False,

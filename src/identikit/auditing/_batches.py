@@ -205,7 +205,7 @@ def _remains(
     before, others_before, noises, sides = [], [], [], []
     for x, y in ((a, b), (b, a)):
         source, target = x.means[x.places(shared)], y.means[y.places(shared)]
-        fitted, centre = align(source, target, group), target.mean(axis=0)
+        fitted, centre = align(source, target, group=group), target.mean(axis=0)
         before.append(_error(_missed(source, target), _missed(centre, target)))
         source, target = x.means[x.places(tried)], y.means[y.places(tried)]
         total = _missed(centre, target)

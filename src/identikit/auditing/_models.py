@@ -35,10 +35,10 @@ LARGEST_LOGIT = 400
 
 def audit_models(
     models: Sequence[SoftmaxModel],
+    *,
     tolerance: float = 0.1,
     seed: int = 0,
     progress: Progress | None = None,
-    *,
     groups: ArrayLike | None = None,
     slices: ArrayLike | None = None,
 ) -> ModelsAudit:
@@ -84,11 +84,16 @@ def audit_models(
     _check(models, tolerance)
     parts = None if slices is None else read_slices(slices, models[0].n)
     models = [_balanced(model) for model in models]
-    found = [diversity(model, seed) for model in models]
+    found = [diversity(model, seed=seed) for model in models]
     affine = any(model.bias is not None for model in models)
     views = [_projected(model, affine=affine) for model in models]
     moments = accumulate(
-        views, FOLDS, groups, names=[model.name for model in models], seed=seed, sample=SAMPLE
+        views,
+        folds=FOLDS,
+        groups=groups,
+        names=[model.name for model in models],
+        seed=seed,
+        sample=SAMPLE,
     )
     if parts is not None and isinstance(groups, str):
         groups = duplicate_groups(open_sources(views))
@@ -167,7 +172,7 @@ def _balanced(model: SoftmaxModel) -> SoftmaxModel:
     step = (sizes[0] - sizes[1]) // 2
     f = Stored(np.ldexp(model.f.astype(np.float64), -step), model.eps_f)
     g = Stored(np.ldexp(model.g.astype(np.float64), step), model.eps_g)
-    return SoftmaxModel(f, g, model.bias, model.candidates, model.name)
+    return SoftmaxModel(f, g, model.bias, candidates=model.candidates, name=model.name)
 
 
 def _projected(model: SoftmaxModel, *, affine: bool) -> Array:

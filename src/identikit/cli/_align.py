@@ -55,7 +55,7 @@ def command(
         fitted = align(
             source,
             target,
-            group,
+            group=group,
             folds=folds,
             groups=options.read_groups(groups),
             ridge=_ridge(ridge),

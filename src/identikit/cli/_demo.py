@@ -60,7 +60,7 @@ def command(
     with threadpool_limits(1), progress_bar(quiet) as progress:
         data = demo_views(seeds, progress)
         views = data.trained | {CONTROL: data.views[CONTROL]}
-        result = audit(list(views.values()), list(views), progress=progress)
+        result = audit(list(views.values()), names=list(views), progress=progress)
         raw = [_from_pixels(data, name) for name in data.accuracy]
     told = story(result, data, raw)
     if json:

@@ -18,7 +18,7 @@ def _list(asked: bool) -> None:
     """Print every metric's name and question, and stop."""
     if not asked:
         return
-    from identikit.disentangle import listed
+    from identikit.factors import listed
 
     for each in listed():
         typer.echo(f"{each.name:17} {each.question}{' Only by name.' if each.by_name else ''}")
@@ -80,7 +80,7 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Score codes against known factors by every metric, each with its chance level."""
-    from identikit.disentangle import disentangle
+    from identikit.factors import disentangle
     from identikit.report._disentangle_table import print_disentanglement
 
     options.check_targets(output, report, [codes, factors])
@@ -93,7 +93,7 @@ def command(
         result = disentangle(
             codes,
             factors,
-            _names(factor_names) or None,
+            names=_names(factor_names) or None,
             kinds=kinds,
             metrics=_names(metrics) or None,
             seed=seed,

@@ -121,7 +121,14 @@ def run(
         try:
             who = "single" if engine == "single" else ready
             result = studies.run(
-                name, preset, folder, data, seeds, _pairs(changes or []), progress, who
+                name,
+                preset=preset,
+                folder=folder,
+                data=data,
+                seeds=seeds,
+                settings=_pairs(changes or []),
+                progress=progress,
+                engine=who,
             )
         except KeyboardInterrupt:
             if not quiet:

@@ -47,7 +47,7 @@ class Diversity:
     reasons: tuple[str, ...]
 
 
-def diversity(model: SoftmaxModel, seed: int = 0) -> Diversity:
+def diversity(model: SoftmaxModel, *, seed: int = 0) -> Diversity:
     """Whether labels and inputs are diverse enough for the embeddings to be identified.
 
     Pivots are chosen by column-pivoted QR on whitened g: deterministic, rank revealing, and far

@@ -116,8 +116,8 @@ def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
     fa, fb = (_in_basis(m.f.astype(np.float64), each.to_f) for m, each in zip((a, b), seen))
     ga, gb = (_in_basis(pair.label_map(m)[:, : m.M], each.to_g) for m, each in zip((a, b), seen))
     xa = fa - fa.mean(axis=0) if pair.affine else fa
-    inputs = accumulate([fa, fb], FOLDS, sample=0)
-    labels = accumulate([ga, gb], min(FOLDS, pair.K), sample=0)
+    inputs = accumulate([fa, fb], folds=FOLDS, sample=0)
+    labels = accumulate([ga, gb], folds=min(FOLDS, pair.K), sample=0)
     group = "affine" if pair.affine else "linear"
     gap_norm, spread, _ = pair.logit_norms
     with one_thread(max(a.M, b.M)):

@@ -51,6 +51,7 @@ class SoftmaxModel:
         f: ArrayLike | Stored,
         g: ArrayLike | Stored,
         bias: ArrayLike | None = None,
+        *,
         candidates: ArrayLike | None = None,
         name: str = "model",
     ) -> None:
@@ -170,8 +171,8 @@ class SoftmaxModel:
             arrays["f"],
             arrays["g"],
             None if bias is None else bias.array.ravel(),
-            None if candidates is None else candidates.array,
-            name,
+            candidates=None if candidates is None else candidates.array,
+            name=name,
         )
 
     def __repr__(self) -> str:

@@ -20,9 +20,9 @@ from identikit.sources import open_sources, unpack
 
 def accumulate(
     views: Sequence[object] | Mapping[str, object],
+    *,
     folds: int = 5,
     groups: ArrayLike | str | None = None,
-    *,
     names: Sequence[str] | None = None,
     seed: int = 0,
     sample: int = 1000,

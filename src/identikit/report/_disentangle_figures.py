@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.disentangle import METRICS, Disentanglement
+from identikit.factors import METRICS, Disentanglement
 from identikit.report._drawing import beside, sheet
 from identikit.report._numbers import number
 from identikit.report._style import PALETTE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from identikit.disentangle import METRICS, Disentanglement
+from identikit.factors import METRICS, Disentanglement
 from identikit.report._disentangle_figures import MOST_CODES, MOST_FACTORS, matrices_figure
 from identikit.report._disentangle_words import TONES, chance, headline, lead, messages, spread
 from identikit.report._page import render

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from identikit.disentangle import METRICS, Disentanglement
+from identikit.factors import METRICS, Disentanglement
 from identikit.report._disentangle_words import chance, lead, messages, spread
 from identikit.report._numbers import number
 from identikit.report._terminal import print_result

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from identikit.disentangle import Chance, Disentanglement, Part
-from identikit.disentangle._result import Interval
+from identikit.factors import Chance, Disentanglement, Part
+from identikit.factors._result import Interval
 from identikit.report._numbers import decimals, number
 
 #: What the axes may be found to be, and the page's tone for it.

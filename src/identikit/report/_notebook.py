@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from identikit.auditing._models_result import ModelPair, ModelsAudit
     from identikit.auditing._result import Audit, Interval, Pair
     from identikit.components import Components
-    from identikit.disentangle import Disentanglement
+    from identikit.factors import Disentanglement
     from identikit.worlds import Score
 
 FIGURE_LABEL = "A figure of this result; its numbers are in the table beside it."

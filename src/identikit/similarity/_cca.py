@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.moments import Moments
-from identikit.similarity._registry import measure
+from identikit.similarity._registry import View, Views, measure, pair_of
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,16 @@ class CCA:
 
 
 @measure(invariant_to="affine", reference="Hotelling 1936; Roeder, Metz and Kingma 2021")
-def cca(moments: Moments, i: int | str = 0, j: int | str = 1) -> CCA:
+def cca(moments: Views, i: View = 0, j: View = 1) -> CCA:
     """Canonical correlations of two views: r = svd(U_iᵀ U_j), with X = U S Vᵀ of numerical rank.
 
     Exact and in sample. Directions that are rounding of the stored type do not count.
 
     Parameters
     ----------
-    moments : Moments
-    i, j : int or str
-        The two views, by number or name.
+    moments : Moments or array (rows, d)
+    i, j : int, str or array (rows, d)
+        Two views, by number or name; or, after a first table, the second one.
 
     Examples
     --------
@@ -70,7 +69,7 @@ def cca(moments: Moments, i: int | str = 0, j: int | str = 1) -> CCA:
     >>> round(cca(accumulate([X, X @ [[1, 2, 0], [0, 1, 0], [3, 0, 1]]])).mean, 6)
     1.0
     """
-    i, j = moments.resolve(i), moments.resolve(j)
+    moments, i, j = pair_of(moments, i, j)
     r = moments.canonical_correlations(i, j)
     ranks = moments.whiten(i).rank, moments.whiten(j).rank
     return CCA(np.clip(r, 0.0, 1.0), ranks, moments.rows)

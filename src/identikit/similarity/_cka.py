@@ -8,7 +8,7 @@ import numpy as np
 
 from identikit.inference import Null
 from identikit.moments import Moments
-from identikit.similarity._registry import measure
+from identikit.similarity._registry import View, Views, measure, pair_of
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def cka_null(moments: Moments, i: int, j: int) -> Null | None:
 @measure(
     invariant_to="similarity", reference="Kornblith et al. 2019; Song et al. 2007", null=cka_null
 )
-def cka(moments: Moments, i: int | str = 0, j: int | str = 1, debiased: bool = False) -> CKA:
+def cka(moments: Views, i: View = 0, j: View = 1, *, debiased: bool = False) -> CKA:
     """Linear CKA: ‖XᵀY‖²_F / (‖XᵀX‖_F ‖YᵀY‖_F), or the unbiased HSIC in each norm's place.
 
     The unbiased HSIC of centred X, Y with a = row norms² of X, b of Y:
@@ -72,13 +72,13 @@ def cka(moments: Moments, i: int | str = 0, j: int | str = 1, debiased: bool = F
 
     Parameters
     ----------
-    moments : Moments
-    i, j : int or str
-        The two views.
+    moments : Moments or array (rows, d)
+    i, j : int, str or array (rows, d)
+        Two views; or, after a first table, the second one.
     debiased : bool
         Use the unbiased estimator (needs at least 4 rows).
     """
-    i, j = moments.resolve(i), moments.resolve(j)
+    moments, i, j = pair_of(moments, i, j)
     n = moments.rows
     traces = {view: float(np.trace(moments.block(view, view))) for view in (i, j)}
     if not (moments.varies(i) and moments.varies(j)):

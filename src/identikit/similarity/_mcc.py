@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.moments import Moments
-from identikit.similarity._registry import measure
+from identikit.similarity._registry import View, Views, measure, pair_of
 
 Mask = NDArray[np.bool_]
 
@@ -28,7 +27,7 @@ class MCC:
 
 
 @measure(invariant_to="monomial", reference="Hyvärinen and Morioka 2016")
-def mcc(moments: Moments, i: int | str = 0, j: int | str = 1) -> MCC:
+def mcc(moments: Views, i: View = 0, j: View = 1) -> MCC:
     """Mean absolute Pearson correlation of axes, matched one to one so that it is largest.
 
     MCC = (1/k) max over injective π of Σ_a |corr(x_a, y_π(a))|, with k the smaller number of axes
@@ -36,11 +35,11 @@ def mcc(moments: Moments, i: int | str = 0, j: int | str = 1) -> MCC:
 
     Parameters
     ----------
-    moments : Moments
-    i, j : int or str
-        The two views.
+    moments : Moments or array (rows, d)
+    i, j : int, str or array (rows, d)
+        Two views; or, after a first table, the second one.
     """
-    i, j = moments.resolve(i), moments.resolve(j)
+    moments, i, j = pair_of(moments, i, j)
     return match(moments.correlations(i, j), moments.scales(i) > 0, moments.scales(j) > 0)
 
 

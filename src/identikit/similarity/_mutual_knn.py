@@ -12,7 +12,7 @@ from identikit.errors import InputError
 from identikit.inference import Null
 from identikit.moments import Moments
 from identikit.moments._sample import RowSample
-from identikit.similarity._registry import measure
+from identikit.similarity._registry import View, Views, measure, pair_of
 
 
 @dataclass(frozen=True)
@@ -48,22 +48,20 @@ def mutual_knn_null(moments: Moments, i: int, j: int) -> Null:
 
 
 @measure(invariant_to="similarity", reference="Huh et al. 2024", rows=True, null=mutual_knn_null)
-def mutual_knn(
-    moments: Moments, i: int | str = 0, j: int | str = 1, k: int = NEIGHBOURS
-) -> MutualKNN:
+def mutual_knn(moments: Views, i: View = 0, j: View = 1, *, k: int = NEIGHBOURS) -> MutualKNN:
     """Mutual k-nearest-neighbour overlap, Euclidean, on the stored row sample.
 
     Parameters
     ----------
-    moments : Moments
-    i, j : int or str
-        The two views.
+    moments : Moments or array (rows, d)
+    i, j : int, str or array (rows, d)
+        Two views; or, after a first table, the second one.
     k : int
         Number of neighbours; None is returned as the value if the sample has no more than k rows.
     """
     if k < 1:
         raise InputError(f"mutual_knn looks at k = {k} neighbours; give k of at least 1")
-    i, j = moments.resolve(i), moments.resolve(j)
+    moments, i, j = pair_of(moments, i, j)
     rows = len(moments.sample.keys)
     if rows <= k + 1 or not (moments.varies(i) and moments.varies(j)):
         return MutualKNN(None, None, k, rows)

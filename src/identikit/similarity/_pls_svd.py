@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array, singular_values
-from identikit.moments import Moments
-from identikit.similarity._registry import measure
+from identikit.similarity._registry import View, Views, measure, pair_of
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class PLSSVD:
 
 
 @measure(invariant_to="monomial", reference="Nielsen et al. 2025, Definition 4.5")
-def pls_svd(moments: Moments, i: int | str = 0, j: int | str = 1) -> PLSSVD:
+def pls_svd(moments: Views, i: View = 0, j: View = 1) -> PLSSVD:
     """Mean singular value of the correlation matrix between standardised coordinates.
 
     m_SVD = (1/M) Σ_c σ_c(E[x̃ ỹᵀ]) with every coordinate at mean 0 and variance 1 (constant ones
@@ -36,11 +35,11 @@ def pls_svd(moments: Moments, i: int | str = 0, j: int | str = 1) -> PLSSVD:
 
     Parameters
     ----------
-    moments : Moments
-    i, j : int or str
-        The two views.
+    moments : Moments or array (rows, d)
+    i, j : int, str or array (rows, d)
+        Two views; or, after a first table, the second one.
     """
-    i, j = moments.resolve(i), moments.resolve(j)
+    moments, i, j = pair_of(moments, i, j)
     correlations: Array = moments.correlations(i, j)
     p, q = (int(np.count_nonzero(moments.scales(view))) for view in (i, j))
     return PLSSVD(singular_values(correlations), (p, q))

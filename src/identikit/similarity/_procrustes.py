@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import singular_values
-from identikit.moments import Moments
-from identikit.similarity._registry import measure
+from identikit.similarity._registry import View, Views, measure, pair_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Procrustes:
 
 
 @measure(invariant_to="similarity", reference="Schönemann 1966; Ding, Denain and Steinhardt 2021")
-def procrustes(moments: Moments, i: int | str = 0, j: int | str = 1) -> Procrustes:
+def procrustes(moments: Views, i: View = 0, j: View = 1) -> Procrustes:
     """Orthogonal Procrustes similarity: the nuclear norm of XᵀY over the norms of X and Y.
 
     min over orthogonal R of ‖XR − Y‖² = ‖X‖² + ‖Y‖² − 2‖XᵀY‖_*, at unit norms 2 − 2 × similarity.
@@ -41,11 +40,11 @@ def procrustes(moments: Moments, i: int | str = 0, j: int | str = 1) -> Procrust
 
     Parameters
     ----------
-    moments : Moments
-    i, j : int or str
-        The two views.
+    moments : Moments or array (rows, d)
+    i, j : int, str or array (rows, d)
+        Two views; or, after a first table, the second one.
     """
-    i, j = moments.resolve(i), moments.resolve(j)
+    moments, i, j = pair_of(moments, i, j)
     if not (moments.varies(i) and moments.varies(j)):
         return Procrustes(None)
     sizes = [np.sqrt(np.trace(moments.block(view, view))) for view in (i, j)]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.moments import Moments
-from identikit.similarity._registry import measure
+from identikit.similarity._registry import View, Views, measure, pair_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class PWCCA:
 
 
 @measure(invariant_to="permutation", reference="Morcos, Raghu and Bengio 2018")
-def pwcca(moments: Moments, i: int | str = 0, j: int | str = 1) -> PWCCA:
+def pwcca(moments: Views, i: View = 0, j: View = 1) -> PWCCA:
     """Mean canonical correlation, weighted by what each direction holds of the first view.
 
     α_c = Σ_u |⟨h_c, x_u⟩| over the units u of view i, with h_c the unit-norm canonical variates;
@@ -41,7 +40,7 @@ def pwcca(moments: Moments, i: int | str = 0, j: int | str = 1) -> PWCCA:
     i, j : int or str
         The view whose units weigh, and the other.
     """
-    i, j = moments.resolve(i), moments.resolve(j)
+    moments, i, j = pair_of(moments, i, j)
     left, r, _ = moments.canonical(i, j)
     weights = np.abs(left.T @ moments.loadings(i)).sum(axis=1)
     ranks = moments.whiten(i).rank, moments.whiten(j).rank

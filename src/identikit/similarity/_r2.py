@@ -8,7 +8,7 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit.moments import Moments
-from identikit.similarity._registry import measure
+from identikit.similarity._registry import View, Views, measure, pair_of
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,16 @@ class R2:
 
 
 @measure(invariant_to="similarity", reference="Kornblith et al. 2019")
-def r2(moments: Moments, i: int | str = 0, j: int | str = 1) -> R2:
+def r2(moments: Views, i: View = 0, j: View = 1) -> R2:
     """In-sample R² of linear regression, both ways: ‖U_iᵀ Y_j‖²_F / ‖Y_j‖²_F and the reverse.
 
     Parameters
     ----------
-    moments : Moments
-    i, j : int or str
-        The two views.
+    moments : Moments or array (rows, d)
+    i, j : int, str or array (rows, d)
+        Two views; or, after a first table, the second one.
     """
-    i, j = moments.resolve(i), moments.resolve(j)
+    moments, i, j = pair_of(moments, i, j)
     coherence = moments.coherence(i, j)
     return R2(_explained(moments, i, j, coherence), _explained(moments, j, i, coherence.T))
 

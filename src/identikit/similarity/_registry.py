@@ -8,11 +8,20 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from identikit.errors import InputError
 from identikit.inference import Null
-from identikit.moments import Moments
+from identikit.moments import Moments, accumulate
 
 #: The groups that speak of single axes; what no looser group leaves alone depends on the columns.
 OF_AXES = ("identity", "permutation", "monomial")
+
+#: What a measure is called with: moments, or the first of two tables of the same rows; and then a
+#: view by number or name, or the second table.
+Views = Moments | ArrayLike
+View = int | str | ArrayLike
 
 
 class Similarity(Protocol):
@@ -59,6 +68,26 @@ class Measure:
     def __call__(self, moments: Moments, i: int | str = 0, j: int | str = 1) -> float | None:
         """The value for two views."""
         return self.function(moments, i, j).value
+
+
+def pair_of(moments: Views, i: View, j: View) -> tuple[Moments, int, int]:
+    """What a measure is of: ``measure(moments, i, j)``, or ``measure(X, Y)`` of two tables.
+
+    Parameters
+    ----------
+    moments : Moments or array (rows, d)
+        Or whatever else `accumulate` takes for a view.
+    i, j : int, str or array (rows, d)
+        Two views by number or name; or the second table, and nothing.
+    """
+    if isinstance(moments, Moments):
+        return moments, *(moments.resolve(view) for view in (i, j))  # type: ignore[return-value, arg-type]
+    if isinstance(i, int | np.integer) or not (isinstance(j, int) and j == 1):
+        raise InputError(
+            "a measure is given two tables of the same rows, as in cka(X, Y), or moments and two "
+            "views, as in cka(moments, 0, 1)"
+        )
+    return accumulate([moments, i], folds=1), 0, 1
 
 
 MEASURES: dict[str, Measure] = {}

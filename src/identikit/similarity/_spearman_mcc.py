@@ -8,7 +8,7 @@ from identikit._linalg import Array, inverse_or_zero
 from identikit.inference import Null, number_of_draws
 from identikit.moments import Moments
 from identikit.similarity._mcc import MCC, match
-from identikit.similarity._registry import measure
+from identikit.similarity._registry import View, Views, measure, pair_of
 
 
 def spearman_mcc_null(moments: Moments, i: int, j: int) -> Null:
@@ -26,18 +26,19 @@ def spearman_mcc_null(moments: Moments, i: int, j: int) -> Null:
 @measure(
     invariant_to="monomial", reference="Khemakhem et al. 2020", rows=True, null=spearman_mcc_null
 )
-def spearman_mcc(moments: Moments, i: int | str = 0, j: int | str = 1) -> MCC:
+def spearman_mcc(moments: Views, i: View = 0, j: View = 1) -> MCC:
     """MCC with Spearman's rank correlation (ties get their mean rank), on the stored row sample.
 
     Also invariant to any increasing or decreasing function of each axis.
 
     Parameters
     ----------
-    moments : Moments
-    i, j : int or str
-        The two views.
+    moments : Moments or array (rows, d)
+    i, j : int, str or array (rows, d)
+        Two views; or, after a first table, the second one.
     """
-    left, right = (_ranks(moments, moments.resolve(view)) for view in (i, j))
+    moments, i, j = pair_of(moments, i, j)
+    left, right = (_ranks(moments, view) for view in (i, j))
     return match(left.T @ right, (left != 0).any(axis=0), (right != 0).any(axis=0))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from identikit._linalg import Array, inverse_or_zero, singular_values
 from identikit.errors import InputError
 from identikit.moments import Moments
-from identikit.similarity._registry import measure
+from identikit.similarity._registry import View, Views, measure, pair_of
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,10 @@ class SVCCA:
 
 @measure(invariant_to="similarity", reference="Raghu et al. 2017")
 def svcca(
-    moments: Moments,
-    i: int | str = 0,
-    j: int | str = 1,
+    moments: Views,
+    i: View = 0,
+    j: View = 1,
+    *,
     k: int | None = None,
     variance: float = 0.99,
 ) -> SVCCA:
@@ -43,15 +44,15 @@ def svcca(
 
     Parameters
     ----------
-    moments : Moments
-    i, j : int or str
-        The two views.
+    moments : Moments or array (rows, d)
+    i, j : int, str or array (rows, d)
+        Two views; or, after a first table, the second one.
     k : int, optional
         Number of components of each view (its rank at most). Goes before `variance`.
     variance : float
         Otherwise: as many components as hold this share of each view's variance.
     """
-    i, j = moments.resolve(i), moments.resolve(j)
+    moments, i, j = pair_of(moments, i, j)
     if k is not None and k < 1:
         raise InputError(f"svcca keeps k = {k} components; give k of at least 1")
     if not 0 < variance <= 1:

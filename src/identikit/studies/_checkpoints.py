@@ -101,5 +101,5 @@ def compare_checkpoints(
                 "states are compared token by token; copy one tokenizer into both folders"
             )
     groups = np.load(folder / "groups.npy")
-    moments = accumulate(files, FOLDS, groups, names=list(folders), sample=0)
+    moments = accumulate(files, folds=FOLDS, groups=groups, names=list(folders), sample=0)
     return Record(*measure(moments, settings.ks))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from identikit.disentangle import r2
+from identikit.factors import r2
 from identikit.family import (
     SoftmaxModel,
     diet_floor,

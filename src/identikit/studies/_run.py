@@ -128,6 +128,7 @@ def names() -> list[str]:
 
 def run(
     study: str | Study,
+    *,
     preset: str = "smoke",
     folder: str | os.PathLike[str] | None = None,
     data: str | os.PathLike[str] | None = None,

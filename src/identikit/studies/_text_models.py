@@ -218,7 +218,7 @@ def compare_trained(
     views = [states(restored(run, vocabulary, settings), step, back, test) for run in runs]
     names = [f"{width}, seed {seed}" for width, seed, _ in runs]
     groups = np.repeat(np.arange(len(test)), test.shape[1])
-    moments = accumulate(views, FOLDS, groups, names=names, sample=0)
+    moments = accumulate(views, folds=FOLDS, groups=groups, names=names, sample=0)
     return Record(*measure(moments, settings.trained_ks))
 
 

@@ -32,8 +32,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from identikit._linalg import Array
 from identikit.alignment import ICA
-from identikit.disentangle import disentangle, infomec, prepare
 from identikit.errors import InputError
+from identikit.factors import disentangle, infomec, prepare
 from identikit.report._drawing import BELOW, sheet
 from identikit.report._style import PALETTE
 from identikit.studies import _vaes
@@ -211,7 +211,7 @@ def score(
     codes, about = codes_of(method, fit, test, seed)
     count = settings.permutations
     known, numbers = truth(classes)
-    data = prepare(codes, known, None, dict.fromkeys(FACTORS, "discrete"), seed)
+    data = prepare(codes, known, names=None, kinds=dict.fromkeys(FACTORS, "discrete"), seed=seed)
     by_class = [name for name in settings.metrics if name not in NUMERIC]
     by_number = [name for name in settings.metrics if name in NUMERIC]
     kinds = ["continuous"] * numbers.shape[1]

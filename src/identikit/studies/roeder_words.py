@@ -252,7 +252,7 @@ def compare(objective: str, width: int, models: list[dict[str, Array]], groups: 
         row |= fit(*(model["g"] for model in pair))
         # A fold takes every fifth word, frequent and rare alike; of windows, whole sentences.
         for side, own in (("g", np.arange(len(pair[0]["g"]))), ("f", groups)):
-            moments = accumulate([model[side] for model in pair], FOLDS, own, sample=0)
+            moments = accumulate([model[side] for model in pair], folds=FOLDS, groups=own, sample=0)
             before = accumulate([model[f"{side}_before"] for model in pair], sample=0)
             found, held_out = cca(moments), held_out_cca(moments)
             row |= {f"cca_{side}": found.mean, f"cca_{side}_untrained": cca(before).mean}
@@ -279,7 +279,7 @@ def fit(first: Array, second: Array) -> dict[str, float]:
         `r2` of the second from the first, `r2_back` of the first from the second, and
         `r2_notebook` of the notebook's slip: fit X₁W ≈ X₂, of z-scores, and take X₂W for X₁.
     """
-    moments = accumulate([first, second], FOLDS, np.arange(len(first)), sample=0)
+    moments = accumulate([first, second], folds=FOLDS, groups=np.arange(len(first)), sample=0)
     forward, backward = ladder(moments, 0, 1, ("affine",))["affine"]
     x, y = ((g - g.mean(axis=0)) / g.std(axis=0) for g in (first, second))
     W = np.linalg.lstsq(x, y, rcond=None)[0]

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from identikit._result import Result
 from identikit.auditing import Pair, audit
-from identikit.disentangle import RotationLevel, mcc, r2, rotation_level
-from identikit.disentangle import Score as Metric
 from identikit.errors import InputError
+from identikit.factors import RotationLevel, mcc, r2, rotation_level
+from identikit.factors import Score as Metric
 from identikit.worlds._mixing import as_rows
 
 #: Of the latents' rows, for what codes that know nothing would score.

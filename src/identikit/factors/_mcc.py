@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.disentangle import _linear as linear
-from identikit.disentangle._data import prepare
-from identikit.disentangle._factor import Kinds
-from identikit.disentangle._linear import Sums, correlations, gathered
-from identikit.disentangle._permute import check_held_out, is_reference, pooled, ratio
-from identikit.disentangle._rdc import dependence
-from identikit.disentangle._registry import metric
-from identikit.disentangle._result import (
+from identikit.errors import InputError
+from identikit.factors import _linear as linear
+from identikit.factors._data import prepare
+from identikit.factors._factor import Kinds
+from identikit.factors._linear import Sums, correlations, gathered
+from identikit.factors._permute import check_held_out, is_reference, pooled, ratio
+from identikit.factors._rdc import dependence
+from identikit.factors._registry import metric
+from identikit.factors._result import (
     HELD_OUT,
     IN_SAMPLE,
     Part,
@@ -24,7 +25,6 @@ from identikit.disentangle._result import (
     method,
     named,
 )
-from identikit.errors import InputError
 
 Blocks = Sequence[tuple[list[int], Sums]]
 
@@ -106,7 +106,7 @@ def mcc(
         )
     if correlation == "rdc" and not reference:
         raise InputError("correlation='rdc' has no sign to hold out; use preset='reference'")
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     scored, excluded = data.numeric("MCC")
     if not reference:
         check_held_out(data.rows, "MCC")

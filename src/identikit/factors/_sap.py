@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array, inverse_or_zero
-from identikit.disentangle import _linear as linear
-from identikit.disentangle._data import Data, prepare
-from identikit.disentangle._factor import DISCRETE, Factor, Kinds
-from identikit.disentangle._permute import (
+from identikit.factors import _linear as linear
+from identikit.factors._data import Data, prepare
+from identikit.factors._factor import DISCRETE, Factor, Kinds
+from identikit.factors._permute import (
     FOLDS,
     check_held_out,
     check_noise,
@@ -22,10 +22,10 @@ from identikit.disentangle._permute import (
     ratio,
     split,
 )
-from identikit.disentangle._probe import fitted
-from identikit.disentangle._registry import metric
-from identikit.disentangle._result import HELD_OUT, ONE_SPLIT, Score, mean_part, method
-from identikit.disentangle._tables import Counts, default_bins, tables
+from identikit.factors._probe import fitted
+from identikit.factors._registry import metric
+from identikit.factors._result import HELD_OUT, ONE_SPLIT, Score, mean_part, method
+from identikit.factors._tables import Counts, default_bins, tables
 
 PERMUTATIONS, REFERENCE_PERMUTATIONS = 50, 5
 
@@ -80,7 +80,7 @@ def sap(
     count = permutations
     if count is None:
         count = REFERENCE_PERMUTATIONS if reference else PERMUTATIONS
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     check_held_out(data.rows, "SAP")
     titles = tuple(factor.name for factor in data.factors)
     if reference:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit.disentangle._bins import Labels
-from identikit.disentangle._data import Data
-from identikit.disentangle._factor import Factor
-from identikit.disentangle._permute import FOLDS, Rows, folds, orders
-from identikit.disentangle._result import Excluded
 from identikit.errors import InputError
+from identikit.factors._bins import Labels
+from identikit.factors._data import Data
+from identikit.factors._factor import Factor
+from identikit.factors._permute import FOLDS, Rows, folds, orders
+from identikit.factors._result import Excluded
 
 #: Classes that a continuous factor is cut into.
 CLASSES = 20

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from identikit._linalg import Array, svd
-from identikit.disentangle._bins import ranks
-from identikit.disentangle._data import Data
-from identikit.disentangle._factor import Factor
-from identikit.disentangle._permute import FOLDS, folds, inside, orders
+from identikit.factors._bins import ranks
+from identikit.factors._data import Data
+from identikit.factors._factor import Factor
+from identikit.factors._permute import FOLDS, folds, inside, orders
 
 #: icebeem's: projections a variable, and their scale.
 PROJECTIONS, SCALE = 20, 0.5

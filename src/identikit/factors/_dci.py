@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.disentangle._data import prepare
-from identikit.disentangle._factor import Kinds
-from identikit.disentangle._importance import SETTINGS, Importances
-from identikit.disentangle._lasso import importances_of_lasso
-from identikit.disentangle._permute import check_held_out, is_reference, ratio
-from identikit.disentangle._registry import metric
-from identikit.disentangle._result import (
+from identikit.errors import InputError
+from identikit.factors._data import prepare
+from identikit.factors._factor import Kinds
+from identikit.factors._importance import SETTINGS, Importances
+from identikit.factors._lasso import importances_of_lasso
+from identikit.factors._permute import check_held_out, is_reference, ratio
+from identikit.factors._registry import metric
+from identikit.factors._result import (
     Part,
     Score,
     chance_of,
@@ -22,8 +23,7 @@ from identikit.disentangle._result import (
     method,
     named,
 )
-from identikit.disentangle._trees import importances_of_trees
-from identikit.errors import InputError
+from identikit.factors._trees import importances_of_trees
 
 QUESTION = "Does each code serve one factor, each factor have one code, and is it predictable?"
 PAPER = "Eastwood and Williams 2018"
@@ -98,7 +98,7 @@ def dci(
         raise InputError(f"probe is {probe!r}; expected one of {PROBES}")
     settings = SETTINGS[probe, reference]
     count = settings.permutations if permutations is None else permutations
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     scored, excluded = list(data.factors), data.excluded
     if probe == "lasso":
         scored, excluded = data.numeric("the lasso")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from identikit._linalg import Array
-from identikit.disentangle._result import HELD_OUT, IN_SAMPLE, ONE_SPLIT
+from identikit.factors._result import HELD_OUT, IN_SAMPLE, ONE_SPLIT
 
 
 @dataclass(frozen=True)

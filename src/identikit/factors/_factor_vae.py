@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.disentangle._batches import BATCH, Pool, eligible, in_chunks, pools, share
-from identikit.disentangle._data import prepare
-from identikit.disentangle._factor import Kinds
-from identikit.disentangle._permute import FOLDS, check_held_out, is_reference
-from identikit.disentangle._registry import metric
-from identikit.disentangle._result import (
+from identikit.errors import InputError
+from identikit.factors._batches import BATCH, Pool, eligible, in_chunks, pools, share
+from identikit.factors._data import prepare
+from identikit.factors._factor import Kinds
+from identikit.factors._permute import FOLDS, check_held_out, is_reference
+from identikit.factors._registry import metric
+from identikit.factors._result import (
     HELD_OUT,
     IN_SAMPLE,
     Excluded,
@@ -21,7 +22,6 @@ from identikit.disentangle._result import (
     mean_part,
     method,
 )
-from identikit.errors import InputError
 
 VOTES = 5_000
 TRAIN, TEST = 10_000, 5_000
@@ -65,7 +65,7 @@ def factor_vae(
         For the chance level.
     """
     reference = is_reference(preset)
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     check_held_out(data.rows, "the FactorVAE score")
     scored, excluded = eligible(data, "the FactorVAE score")
     K = len(scored)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.disentangle._bins import Labels
-from identikit.disentangle._data import Data, prepare
-from identikit.disentangle._factor import Kinds
-from identikit.disentangle._permute import (
+from identikit.factors._bins import Labels
+from identikit.factors._data import Data, prepare
+from identikit.factors._factor import Kinds
+from identikit.factors._permute import (
     FOLDS,
     TEST,
     TRAIN,
@@ -21,9 +21,9 @@ from identikit.disentangle._permute import (
     pooled,
     split,
 )
-from identikit.disentangle._probe import CLASSES, PROBED, ROWS, area, logistic, probed
-from identikit.disentangle._registry import metric
-from identikit.disentangle._result import HELD_OUT, ONE_SPLIT, Score, mean_part, method
+from identikit.factors._probe import CLASSES, PROBED, ROWS, area, logistic, probed
+from identikit.factors._registry import metric
+from identikit.factors._result import HELD_OUT, ONE_SPLIT, Score, mean_part, method
 
 PERMUTATIONS, REFERENCE_PERMUTATIONS = PROBED, 5
 
@@ -64,7 +64,7 @@ def explicitness(
     count = permutations
     if count is None:
         count = REFERENCE_PERMUTATIONS if reference else PERMUTATIONS
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     check_held_out(data.rows, "explicitness")
     if reference:
         values, without, n = _reference(data, count)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.disentangle._data import Data, prepare
-from identikit.disentangle._factor import Kinds
-from identikit.disentangle._nmi import (
+from identikit.errors import InputError
+from identikit.factors._data import Data, prepare
+from identikit.factors._factor import Kinds
+from identikit.factors._nmi import (
     CLASSES,
     Mask,
     compactness_of,
@@ -17,15 +18,15 @@ from identikit.disentangle._nmi import (
     modularity_of,
     normalised_information,
 )
-from identikit.disentangle._permute import (
+from identikit.factors._permute import (
     check_held_out,
     check_noise,
     check_permuted,
     is_reference,
 )
-from identikit.disentangle._probe import held_out_explicitness, in_sample_explicitness
-from identikit.disentangle._registry import metric
-from identikit.disentangle._result import (
+from identikit.factors._probe import held_out_explicitness, in_sample_explicitness
+from identikit.factors._registry import metric
+from identikit.factors._result import (
     HELD_OUT,
     IN_SAMPLE,
     Excluded,
@@ -34,7 +35,6 @@ from identikit.disentangle._result import (
     mean_part,
     method,
 )
-from identikit.errors import InputError
 
 QUESTION = "Does a code know of one factor, is a factor in one code, and can it be read off?"
 ROWS = 10_000
@@ -120,7 +120,7 @@ def infomec(
     count = permutations
     if count is None:
         count = REFERENCE_PERMUTATIONS if reference else PERMUTATIONS
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     if len(data.factors) < 2:
         raise InputError("InfoMEC compares factors, and needs at least two of them")
     if neighbours < 1:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from identikit._linalg import Array, rank_tolerance, whitening
-from identikit.disentangle._bins import ranks
-from identikit.disentangle._data import Data
-from identikit.disentangle._factor import Factor
-from identikit.disentangle._permute import FOLDS, folds, permuted_columns, ratio
+from identikit.factors._bins import ranks
+from identikit.factors._data import Data
+from identikit.factors._factor import Factor
+from identikit.factors._permute import FOLDS, folds, permuted_columns, ratio
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.disentangle._factor import (
+from identikit.errors import InputError
+from identikit.factors._factor import (
     Factor,
     Kinds,
     check_scale,
@@ -19,9 +20,8 @@ from identikit.disentangle._factor import (
     kinds_by_name,
     read_factor,
 )
-from identikit.disentangle._read import read_factors
-from identikit.disentangle._result import Excluded
-from identikit.errors import InputError
+from identikit.factors._read import read_factors
+from identikit.factors._result import Excluded
 from identikit.sources import open_source
 from identikit.sources._whole import read_whole
 
@@ -88,6 +88,7 @@ class Data:
 def prepare(
     codes: object,
     factors: object = None,
+    *,
     names: Sequence[str] | None = None,
     kinds: Kinds = None,
     seed: int = 0,

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.disentangle._bins import Labels, equal_width, ranks, to_bins
-from identikit.disentangle._permute import FOLDS
-from identikit.disentangle._result import Excluded
 from identikit.errors import InputError
+from identikit.factors._bins import Labels, equal_width, ranks, to_bins
+from identikit.factors._permute import FOLDS
+from identikit.factors._result import Excluded
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.disentangle._data import Data
-from identikit.disentangle._factor import Factor
-from identikit.disentangle._importance import Importances, Settings
-from identikit.disentangle._permute import FOLDS, Mask, folds, inside, orders, ratio
-from identikit.disentangle._probe import fitted
+from identikit.factors._data import Data
+from identikit.factors._factor import Factor
+from identikit.factors._importance import Importances, Settings
+from identikit.factors._permute import FOLDS, Mask, folds, inside, orders, ratio
+from identikit.factors._probe import fitted
 
 #: Numbers in codes that are worth several threads.
 ROOM = 50_000

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from identikit._linalg import Array
-from identikit.disentangle import _linear as linear
-from identikit.disentangle._data import prepare
-from identikit.disentangle._factor import Kinds
-from identikit.disentangle._kernel import held_out_kernel
-from identikit.disentangle._linear import Sums, gathered, gathered_each
-from identikit.disentangle._permute import check_held_out, is_reference, pooled, ratio
-from identikit.disentangle._registry import metric
-from identikit.disentangle._result import HELD_OUT, IN_SAMPLE, Score, mean_part, method
 from identikit.errors import InputError
+from identikit.factors import _linear as linear
+from identikit.factors._data import prepare
+from identikit.factors._factor import Kinds
+from identikit.factors._kernel import held_out_kernel
+from identikit.factors._linear import Sums, gathered, gathered_each
+from identikit.factors._permute import check_held_out, is_reference, pooled, ratio
+from identikit.factors._registry import metric
+from identikit.factors._result import HELD_OUT, IN_SAMPLE, Score, mean_part, method
 
 Blocks = Sequence[tuple[list[int], Sums]]
 
@@ -75,7 +75,7 @@ def r2(
     reference = is_reference(preset)
     if model not in MODELS:
         raise InputError(f"model is {model!r}; expected one of {MODELS}")
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     scored, excluded = data.numeric("R²")
     width = len(scored)
     if not (reference and model == "linear"):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.disentangle._bins import Labels
+from identikit.factors._bins import Labels
 
 Places = NDArray[np.intp]
 

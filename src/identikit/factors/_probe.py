@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array, one_thread
-from identikit.disentangle import _linear as linear
-from identikit.disentangle._bins import Labels, ranks
-from identikit.disentangle._data import Data
-from identikit.disentangle._factor import DISCRETE
-from identikit.disentangle._linear import standardised, whitened
-from identikit.disentangle._permute import FOLDS, folds, orders, pooled
+from identikit.factors import _linear as linear
+from identikit.factors._bins import Labels, ranks
+from identikit.factors._data import Data
+from identikit.factors._factor import DISCRETE
+from identikit.factors._linear import standardised, whitened
+from identikit.factors._permute import FOLDS, folds, orders, pooled
 
 #: Rows used, and classes that a continuous factor is cut into.
 ROWS = 10_000

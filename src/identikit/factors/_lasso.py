@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.disentangle._data import Data
-from identikit.disentangle._factor import Factor
-from identikit.disentangle._importance import Importances, Settings
-from identikit.disentangle._linear import Sums, explained, gathered_each, labelled_sums
-from identikit.disentangle._permute import FOLDS, folds, inside, orders, pooled
-from identikit.disentangle._probe import fitted
-from identikit.disentangle._result import IN_SAMPLE
+from identikit.factors._data import Data
+from identikit.factors._factor import Factor
+from identikit.factors._importance import Importances, Settings
+from identikit.factors._linear import Sums, explained, gathered_each, labelled_sums
+from identikit.factors._permute import FOLDS, folds, inside, orders, pooled
+from identikit.factors._probe import fitted
+from identikit.factors._result import IN_SAMPLE
 
 #: Those of Carbonneau et al. 2022, largest first, so that each starts from the last.
 PENALTIES = (1.0, 0.8, 0.4, 0.2, 0.1, 0.01, 0.001, 0.0001)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeVar
 
-from identikit.disentangle._result import Score
+from identikit.factors._result import Score
 
 
 @dataclass(frozen=True)

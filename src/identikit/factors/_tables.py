@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.disentangle._bins import Labels, equal_width, ranks, to_bins
-from identikit.disentangle._data import Data
-from identikit.disentangle._factor import Factor
-from identikit.disentangle._neighbours import jittered
-from identikit.disentangle._permute import FOLDS, folds, orders
+from identikit.factors._bins import Labels, equal_width, ranks, to_bins
+from identikit.factors._data import Data
+from identikit.factors._factor import Factor
+from identikit.factors._neighbours import jittered
+from identikit.factors._permute import FOLDS, folds, orders
 
 Counts = NDArray[np.int64]
 

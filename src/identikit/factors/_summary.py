@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from identikit._result import Result
 from identikit._version import __version__
-from identikit.disentangle._data import Data, prepare
-from identikit.disentangle._factor import Kinds
-from identikit.disentangle._permute import is_reference
-from identikit.disentangle._registry import METRICS, listed
-from identikit.disentangle._result import Excluded, Score
-from identikit.disentangle._rotation import Level, RotationLevel, rotation_level
 from identikit.errors import InputError
+from identikit.factors._data import Data, prepare
+from identikit.factors._factor import Kinds
+from identikit.factors._permute import is_reference
+from identikit.factors._registry import METRICS, listed
+from identikit.factors._result import Excluded, Score
+from identikit.factors._rotation import Level, RotationLevel, rotation_level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,8 +123,8 @@ def _level(level: Level | None) -> dict[str, Any] | None:
 def disentangle(
     codes: object,
     factors: object = None,
-    names: Sequence[str] | None = None,
     *,
+    names: Sequence[str] | None = None,
     kinds: Kinds = None,
     metrics: Sequence[str] | None = None,
     seed: int = 0,
@@ -163,7 +163,7 @@ def disentangle(
     """
     is_reference(preset)
     chosen = _chosen(metrics)
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     scores, absent = {}, {}
     for done, name in enumerate(chosen):
         if progress is not None:

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.disentangle._data import prepare
-from identikit.disentangle._factor import Kinds
-from identikit.disentangle._permute import (
+from identikit.errors import InputError
+from identikit.factors._data import prepare
+from identikit.factors._factor import Kinds
+from identikit.factors._permute import (
     check_held_out,
     check_noise,
     is_reference,
     pooled,
 )
-from identikit.disentangle._registry import metric
-from identikit.disentangle._result import (
+from identikit.factors._registry import metric
+from identikit.factors._result import (
     HELD_OUT,
     IN_SAMPLE,
     Part,
@@ -26,8 +27,7 @@ from identikit.disentangle._result import (
     method,
     named,
 )
-from identikit.disentangle._tables import default_bins, information
-from identikit.errors import InputError
+from identikit.factors._tables import default_bins, information
 
 PERMUTATIONS = 50
 BINS = 20
@@ -71,7 +71,7 @@ def modularity(
     """
     reference = is_reference(preset)
     check_noise(noise)
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     if len(data.factors) < 2:
         raise InputError("modularity compares factors, and needs at least two of them")
     if not reference:

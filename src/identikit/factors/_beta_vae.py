@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.disentangle._batches import BATCH, Pool, eligible, in_chunks, pools, share
-from identikit.disentangle._bins import Labels
-from identikit.disentangle._data import prepare
-from identikit.disentangle._factor import Kinds
-from identikit.disentangle._permute import FOLDS, check_held_out, is_reference
-from identikit.disentangle._probe import logistic
-from identikit.disentangle._registry import metric
-from identikit.disentangle._result import HELD_OUT, IN_SAMPLE, Score, mean_part, method
+from identikit.factors._batches import BATCH, Pool, eligible, in_chunks, pools, share
+from identikit.factors._bins import Labels
+from identikit.factors._data import prepare
+from identikit.factors._factor import Kinds
+from identikit.factors._permute import FOLDS, check_held_out, is_reference
+from identikit.factors._probe import logistic
+from identikit.factors._registry import metric
+from identikit.factors._result import HELD_OUT, IN_SAMPLE, Score, mean_part, method
 
 BATCHES = 4_000
 TRAIN, TEST = 10_000, 5_000
@@ -59,7 +59,7 @@ def beta_vae(
     count = permutations
     if count is None:
         count = REFERENCE_PERMUTATIONS if reference else PERMUTATIONS
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     check_held_out(data.rows, "the β-VAE score")
     scored, excluded = eligible(data, "the β-VAE score")
     K = len(scored)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from identikit._linalg import Array, eigh
-from identikit.disentangle._data import Data
-from identikit.disentangle._factor import Factor
-from identikit.disentangle._linear import (
+from identikit.factors._data import Data
+from identikit.factors._factor import Factor
+from identikit.factors._linear import (
     Sums,
     column_sums,
     explained,
@@ -17,7 +17,7 @@ from identikit.disentangle._linear import (
     standardised,
     whitened,
 )
-from identikit.disentangle._permute import FOLDS
+from identikit.factors._permute import FOLDS
 
 LANDMARKS = 300
 #: Permutations are products with every landmark, for every ridge.

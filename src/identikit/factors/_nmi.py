@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.disentangle._bins import Labels
-from identikit.disentangle._data import Data
-from identikit.disentangle._neighbours import SortedCodes, jittered, neighbour_information
-from identikit.disentangle._permute import FOLDS, folds, orders, ratio
-from identikit.disentangle._result import Part, chance_of, interval_of, mean_part
-from identikit.disentangle._tables import entropy, mutual_information
+from identikit.factors._bins import Labels
+from identikit.factors._data import Data
+from identikit.factors._neighbours import SortedCodes, jittered, neighbour_information
+from identikit.factors._permute import FOLDS, folds, orders, ratio
+from identikit.factors._result import Part, chance_of, interval_of, mean_part
+from identikit.factors._tables import entropy, mutual_information
 
 Mask = NDArray[np.bool_]
 

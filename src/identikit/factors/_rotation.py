@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import inverse_or_zero
-from identikit.disentangle import _linear as linear
-from identikit.disentangle._data import prepare
-from identikit.disentangle._factor import Kinds
-from identikit.disentangle._linear import Sums, fold_sums, standardised, whitened
-from identikit.disentangle._mcc import signed
-from identikit.disentangle._permute import FOLDS, check_held_out, is_reference
-from identikit.disentangle._result import Interval
+from identikit.factors import _linear as linear
+from identikit.factors._data import prepare
+from identikit.factors._factor import Kinds
+from identikit.factors._linear import Sums, fold_sums, standardised, whitened
+from identikit.factors._mcc import signed
+from identikit.factors._permute import FOLDS, check_held_out, is_reference
+from identikit.factors._result import Interval
 
 ROTATIONS = 200
 
@@ -72,7 +72,7 @@ def rotation_level(
     0.7
     """
     reference = is_reference(preset)
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     scored, _ = data.numeric("MCC")
     known = np.ones(data.rows, dtype=bool)
     for factor in scored:

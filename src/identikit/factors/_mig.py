@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.disentangle._data import prepare
-from identikit.disentangle._factor import Kinds
-from identikit.disentangle._permute import (
+from identikit.factors._data import prepare
+from identikit.factors._factor import Kinds
+from identikit.factors._permute import (
     check_held_out,
     check_noise,
     is_reference,
     pooled,
 )
-from identikit.disentangle._registry import metric
-from identikit.disentangle._result import HELD_OUT, IN_SAMPLE, Score, mean_part, method
-from identikit.disentangle._tables import default_bins, information
+from identikit.factors._registry import metric
+from identikit.factors._result import HELD_OUT, IN_SAMPLE, Score, mean_part, method
+from identikit.factors._tables import default_bins, information
 
 PERMUTATIONS = 50
 BINS = 20
@@ -76,7 +76,7 @@ def mig(
     """
     reference = is_reference(preset)
     check_noise(noise)
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     if not reference:
         check_held_out(data.rows, "MIG")
     bins = bins or (BINS if reference else default_bins(data.rows))

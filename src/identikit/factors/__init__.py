@@ -1,0 +1,58 @@
+"""Codes against known factors: each metric with its chance level and its interval.
+
+A file dropped into this folder with a function under ``@metric`` is found by itself: it is then
+``identikit.factors.<name>`` and part of every `disentangle`.
+"""
+
+from typing import Any
+
+from identikit.factors._beta_vae import beta_vae
+from identikit.factors._data import Data, prepare
+from identikit.factors._dci import dci
+from identikit.factors._explicitness import explicitness
+from identikit.factors._factor_vae import factor_vae
+from identikit.factors._infomec import infomec
+from identikit.factors._mcc import mcc
+from identikit.factors._mig import mig
+from identikit.factors._modularity import modularity
+from identikit.factors._r2 import r2
+from identikit.factors._registry import METRICS, Metric, discover, listed, metric
+from identikit.factors._result import Chance, Excluded, Part, Score
+from identikit.factors._rotation import RotationLevel, rotation_level
+from identikit.factors._sap import sap
+from identikit.factors._summary import Disentanglement, disentangle
+
+__all__ = [
+    "METRICS",
+    "Chance",
+    "Data",
+    "Disentanglement",
+    "Excluded",
+    "Metric",
+    "Part",
+    "RotationLevel",
+    "Score",
+    "beta_vae",
+    "dci",
+    "disentangle",
+    "explicitness",
+    "factor_vae",
+    "infomec",
+    "listed",
+    "mcc",
+    "metric",
+    "mig",
+    "modularity",
+    "prepare",
+    "r2",
+    "rotation_level",
+    "sap",
+]
+
+discover(__name__, __path__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in METRICS:
+        return METRICS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
