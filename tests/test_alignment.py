@@ -148,7 +148,7 @@ def test_looser_groups_fit_better_in_sample(group: str, seed: int) -> None:
     """RMS errors nest wherever one group contains another."""
     X, Y = pair(seed)
     own = sse(Y - ik.align(X, Y, group=group).transform(X))
-    for looser in GROUPS[group].inside:
+    for looser in GROUPS[group].looser:
         assert own > sse(Y - ik.align(X, Y, group=looser).transform(X))
 
 
@@ -313,12 +313,12 @@ def test_save_and_load(group: str, tmp_path: Path) -> None:
 
 def test_save_overwrites_unless_told_not_to(tmp_path: Path) -> None:
     path = tmp_path / "map.safetensors"
-    ik.align(*planted("rigid"), "rigid").save(path)
-    ik.align(*planted("affine"), "affine").save(str(path))
+    ik.align(*planted("rigid"), group="rigid").save(path)
+    ik.align(*planted("affine"), group="affine").save(str(path))
     before = path.read_bytes()
     assert load_map(path).group == "affine"
     with pytest.raises(InputError, match="exists already"):
-        ik.align(*planted("rigid"), "rigid").save(path, overwrite=False)
+        ik.align(*planted("rigid"), group="rigid").save(path, overwrite=False)
     assert path.read_bytes() == before
 
 
@@ -361,7 +361,7 @@ def test_composed_maps_belong_to_the_group_they_claim(first: str, second: str) -
 
 
 def test_composed_map_is_saved_without_an_error(tmp_path: Path) -> None:
-    t = ik.align(*planted("rigid"), "rigid")
+    t = ik.align(*planted("rigid"), group="rigid")
     t.compose(t).save(tmp_path / "twice")
     assert load_map(tmp_path / "twice").error is None
 
@@ -382,7 +382,7 @@ def test_wrong_width_is_refused() -> None:
 
 
 def test_unfitted_maps_say_so(tmp_path: Path) -> None:
-    empty, fitted = AlignmentMap(group="rigid"), ik.align(*planted("rigid"), "rigid")
+    empty, fitted = AlignmentMap(group="rigid"), ik.align(*planted("rigid"), group="rigid")
     calls = (
         lambda: empty.transform(np.zeros((1, 3))),
         lambda: empty.inverse_transform(np.zeros((1, 3))),
@@ -409,7 +409,7 @@ def test_equal_width_groups_refuse_unequal_widths(group: str) -> None:
 
 def test_unknown_group_is_refused() -> None:
     with pytest.raises(InputError, match="there is no group 'unitary'; the groups are identity"):
-        ik.align(*pair(), "unitary")
+        ik.align(*pair(), group="unitary")
 
 
 def test_files_that_are_no_maps_are_refused(tmp_path: Path) -> None:
@@ -422,7 +422,7 @@ def test_files_that_are_no_maps_are_refused(tmp_path: Path) -> None:
         path.write_bytes(garbage)
         with pytest.raises(InputError, match="not a readable safetensors file"):
             load_map(path)
-    ik.align(*planted("rigid"), "rigid").save(path)
+    ik.align(*planted("rigid"), group="rigid").save(path)
     whole = path.read_bytes()
     for length in (4, 40, len(whole) - 1):
         path.write_bytes(whole[:length])

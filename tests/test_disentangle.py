@@ -474,11 +474,11 @@ from identikit.factors import Part, Score, metric, prepare
 @metric("width", "How many codes are there?", invariant_to="all", reference="nobody")
 def width(codes, factors=None, *, names=None, kinds=None, seed=0, preset=None):
     """Number of codes."""
-    data = prepare(codes, factors, names, kinds, seed)
+    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     part = Part("width", float(data.codes.shape[1]), None, None)
     return Score("width", (part,), data.rows, data.code_names, (), (), "Counted.")
 '''
-    (tmp_path / "identikit" / "disentangle" / "_width.py").write_text(source, encoding="utf-8")
+    (tmp_path / "identikit" / "factors" / "_width.py").write_text(source, encoding="utf-8")
     code = (
         "import numpy as np, identikit.factors as d\\n"
         "X = np.random.default_rng(0).normal(size=(100, 3))\\n"

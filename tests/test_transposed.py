@@ -10,15 +10,17 @@ import pytest
 from typer.testing import CliRunner
 
 import identikit as ik
-from identikit.alignment import ladder
+from identikit.alignment import axis_free, ladder
 from identikit.auditing import _audit
-from identikit.auditing._plan import AXIS_FREE, plan
+from identikit.auditing._plan import plan
 from identikit.cli import app
 from identikit.errors import InputError
 from identikit.moments import assign_folds
 from identikit.moments._span import level, row_span
 from identikit.similarity import MEASURES
 from identikit.sources import open_source
+
+AXIS_FREE = axis_free()
 
 QUESTION = r"fewer rows \({}\) than columns \({}\): are the views transposed"
 

@@ -17,8 +17,8 @@ from numpy.lib.format import open_memmap
 
 import identikit as ik
 from conftest import close
-from identikit.alignment import GROUPS
-from identikit.auditing._plan import AXIS_FREE, plan, reduce_views
+from identikit.alignment import GROUPS, axis_free
+from identikit.auditing._plan import plan, reduce_views
 from identikit.auditing._result import View
 from identikit.errors import InputError
 from identikit.moments import assign_folds
@@ -31,6 +31,8 @@ from identikit.report._words import reductions
 from identikit.similarity import MEASURES
 from identikit.sources import open_source, open_sources
 from identikit.sources._projected import Projected
+
+AXIS_FREE = axis_free()
 
 pytestmark = pytest.mark.long
 

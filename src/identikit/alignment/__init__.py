@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from identikit.alignment._groups import GROUPS, Group, counts_as
+from identikit.alignment._groups import GROUPS, Group, axis_free, counts_as
 from identikit.alignment._ladder import HeldOut, ladder
 from identikit.alignment._noise import Denoised
 
@@ -36,6 +36,7 @@ __all__ = [
     "HeldOut",
     "NearIdentifiability",
     "align",
+    "axis_free",
     "counts_as",
     "ica_rung",
     "ladder",

@@ -19,20 +19,24 @@ Fit = Callable[[PairStats], tuple[Array, Array]]
 
 @dataclass(frozen=True)
 class Group:
-    """A group of maps: how the best one is fitted, and which views it makes sense for.
+    """A rung: a group of maps, how the best one is fitted, and what to call it.
 
     Parameters
     ----------
     name : str
     fit : callable
         From a PairStats to (W, b).
-    means : str
-        What the maps are, in words.
-    inside : tuple of str
-        The looser groups that contain this one. (The ladder is ordered by strictness, not by
-        inclusion: a scale per axis is no rotation, and a linear map has no shift.)
-    equal_widths : bool
-        Whether the group has no maps between views of different widths.
+    up_to, meaning : str
+        "The views are the same ⟨up to …⟩", and a sentence of what that means.
+    inside, contains : tuple of str
+        Looser rungs whose maps include these, and stricter ones whose maps are among these; the
+        nearest will do. (The ladder is ordered by strictness, not by inclusion: a scale per axis is
+        no rotation, and a linear map has no shift.)
+    of_axes : bool
+        Whether its maps take single axes to single axes: there are none between views of different
+        widths, nor of views that were reduced and have no axes of their own.
+    keeps_scale : bool
+        Whether its maps leave distances as they are, so that the inverse is the transpose.
     whitened : bool
         Whether `fit` wants the source in whitened coordinates; few rows then ask for a ridge.
     shift : bool
@@ -41,11 +45,27 @@ class Group:
 
     name: str
     fit: Fit
-    means: str
-    inside: tuple[str, ...]
-    equal_widths: bool = False
+    up_to: str
+    meaning: str
+    inside: tuple[str, ...] = ()
+    contains: tuple[str, ...] = ()
+    of_axes: bool = False
+    keeps_scale: bool = False
     whitened: bool = False
     shift: bool = True
+
+    @property
+    def looser(self) -> tuple[str, ...]:
+        """Every rung that contains this one, from the strictest on."""
+        found = {self.name}
+        while more := {
+            name
+            for name, other in GROUPS.items()
+            if name not in found
+            and (found & set(other.contains) or any(name in GROUPS[each].inside for each in found))
+        }:
+            found |= more
+        return tuple(name for name in GROUPS if name in found and name != self.name)
 
 
 #: From the strictest to the loosest.
@@ -53,26 +73,36 @@ GROUPS: dict[str, Group] = {}
 
 
 def group(
-    means: str,
-    inside: str = "",
-    *,
-    equal_widths: bool = False,
-    whitened: bool = False,
-    shift: bool = True,
+    up_to: str, meaning: str, *, inside: str = "", contains: str = "", **properties: bool
 ) -> Callable[[Fit], Fit]:
-    """Add a fit to the ladder, above those before it."""
+    """Add a fit to the ladder, above those before it (see `Group`).
+
+    Parameters
+    ----------
+    up_to, meaning : str
+    inside, contains : str
+        Names of rungs, with spaces between them.
+    **properties
+        Those of `Group` that are true or false.
+    """
 
     def register(fit: Fit) -> Fit:
-        name, looser = fit.__name__, tuple(inside.split())
-        GROUPS[name] = Group(name, fit, means, looser, equal_widths, whitened, shift)
+        name = fit.__name__
+        above, below = tuple(inside.split()), tuple(contains.split())
+        GROUPS[name] = Group(name, fit, up_to, meaning, above, below, **properties)
         return fit
 
     return register
 
 
+def axis_free() -> tuple[str, ...]:
+    """The rungs that do not speak of single axes."""
+    return tuple(name for name, each in GROUPS.items() if not each.of_axes)
+
+
 def join(first: str, second: str) -> str:
     """The strictest group that contains two groups, and so the products of their maps."""
-    both = [{name, *GROUPS[name].inside} for name in (first, second)]
+    both = [{name, *GROUPS[name].looser} for name in (first, second)]
     return next(name for name in GROUPS if name in both[0] & both[1])
 
 
@@ -84,7 +114,7 @@ def counts_as(name: str, required: str) -> bool:
     """
     if name not in GROUPS:
         return False
-    return required in (name, *GROUPS[name].inside) or (required == "linear" and name != "affine")
+    return required in (name, *GROUPS[name].looser) or (required == "linear" and name != "affine")
 
 
 def matching(cross: Array) -> Array:
@@ -98,9 +128,11 @@ def matching(cross: Array) -> Array:
 
 
 @group(
-    "no change at all",
-    "permutation monomial rigid similarity linear affine",
-    equal_widths=True,
+    "coordinate by coordinate",
+    "No map is needed: every coordinate of one view equals that coordinate of the other.",
+    inside="permutation linear",
+    of_axes=True,
+    keeps_scale=True,
     shift=False,
 )
 def identity(s: PairStats) -> tuple[Array, Array]:
@@ -109,7 +141,11 @@ def identity(s: PairStats) -> tuple[Array, Array]:
 
 
 @group(
-    "axes reordered and flipped, and a shift", "monomial rigid similarity affine", equal_widths=True
+    "up to the order and the signs of their axes",
+    "The axes are the same, but may be listed in another order, flipped, and shifted.",
+    inside="monomial rigid",
+    of_axes=True,
+    keeps_scale=True,
 )
 def permutation(s: PairStats) -> tuple[Array, Array]:
     """Signed permutation and shift: the assignment with the largest Σ |S_xy|."""
@@ -117,7 +153,12 @@ def permutation(s: PairStats) -> tuple[Array, Array]:
     return weights, s.y_mean - s.x_mean @ weights
 
 
-@group("axes reordered, flipped and each rescaled, and a shift", "affine", equal_widths=True)
+@group(
+    "up to the order, the signs and the scales of their axes",
+    "As permutation, and every axis may have its own unit of measurement.",
+    inside="affine",
+    of_axes=True,
+)
 def monomial(s: PairStats) -> tuple[Array, Array]:
     """One source axis and one factor a target axis: the assignment of largest Σ S_xy²/S_xx."""
     from scipy.optimize import linear_sum_assignment
@@ -129,7 +170,12 @@ def monomial(s: PairStats) -> tuple[Array, Array]:
     return weights, s.y_mean - s.x_mean @ weights
 
 
-@group("a rotation or reflection, and a shift", "similarity affine")
+@group(
+    "up to a rotation or reflection",
+    "The shape of the point cloud is the same: distances and angles agree, axes need not.",
+    inside="similarity",
+    keeps_scale=True,
+)
 def rigid(s: PairStats) -> tuple[Array, Array]:
     """Orthogonal Procrustes: W = UVᵀ of S_xy = UΣVᵀ (Schönemann 1966).
 
@@ -139,7 +185,11 @@ def rigid(s: PairStats) -> tuple[Array, Array]:
     return s.polar, s.y_mean - s.x_mean @ s.polar
 
 
-@group("a rotation or reflection, one common scale, and a shift", "affine")
+@group(
+    "up to a rotation or reflection and one overall scale",
+    "As rigid, and one view may be a magnified copy: ratios of distances agree.",
+    inside="affine",
+)
 def similarity(s: PairStats) -> tuple[Array, Array]:
     """Procrustes with one scale: tr WᵀS_xy / tr WᵀS_xxW times the rotation W."""
     size = float(np.vdot(s.polar, s.sxx @ s.polar))
@@ -147,7 +197,14 @@ def similarity(s: PairStats) -> tuple[Array, Array]:
     return weights, s.y_mean - s.x_mean @ weights
 
 
-@group("an invertible linear map", "affine", whitened=True, shift=False)
+@group(
+    "up to an invertible linear map",
+    "The same information, linearly readable, but mixed and stretched: distances and angles may "
+    "differ. The origin stays where it is.",
+    inside="affine",
+    whitened=True,
+    shift=False,
+)
 def linear(s: PairStats) -> tuple[Array, Array]:
     """Least squares without a shift.
 
@@ -161,7 +218,11 @@ def linear(s: PairStats) -> tuple[Array, Array]:
     return s.sxy + gain, np.zeros(len(s.y_mean))
 
 
-@group("an invertible linear map, and a shift", whitened=True)
+@group(
+    "up to an invertible linear map and a shift",
+    "As linear, and the origin may move.",
+    whitened=True,
+)
 def affine(s: PairStats) -> tuple[Array, Array]:
     """Least squares with a shift."""
     return s.sxy, s.y_mean - s.x_mean @ s.sxy

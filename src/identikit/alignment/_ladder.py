@@ -127,7 +127,7 @@ def applicable(p: int, q: int, names: tuple[str, ...] | None = None) -> list[Gro
     return [
         rung
         for rung in GROUPS.values()
-        if (p == q or not rung.equal_widths) and (names is None or rung.name in names)
+        if (p == q or not rung.of_axes) and (names is None or rung.name in names)
     ]
 
 

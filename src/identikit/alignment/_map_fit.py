@@ -65,7 +65,7 @@ def in_own_units(
 ) -> tuple[Array, Array]:
     """A map between the views themselves, from one in the units of the moments."""
     source, target = moments.units[i], moments.units[j]
-    if source != target and rung.name in ("identity", "permutation", "rigid"):
+    if source != target and rung.keeps_scale:
         raise InputError(
             f"views {moments.names[i]!r} and {moments.names[j]!r} differ in size by more than "
             f"1e100, and a map of the group {rung.name!r} keeps the scale; rescale one of them, or "

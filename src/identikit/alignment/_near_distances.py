@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment._groups import Group, matching
+from identikit.alignment._groups import GROUPS, Group, matching
 from identikit.alignment._ladder import applicable
 from identikit.alignment._map_fit import best_map
 from identikit.alignment._near_split import Split
@@ -19,7 +19,7 @@ from identikit.moments import Moments, accumulate
 BothWays = tuple[Array, Array]
 
 #: The groups that the paper compares; its H_σ is the ladder's permutation.
-NEAR_GROUPS = ("permutation", "rigid", "similarity", "linear", "affine")
+NEAR_GROUPS = tuple(name for name in GROUPS if name not in ("identity", "monomial"))
 
 
 @dataclass(frozen=True, eq=False)

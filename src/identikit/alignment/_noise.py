@@ -135,7 +135,7 @@ class _Rows:
         means = (s.y_mean, s.x_mean) if rung.shift else (s.x_mean, s.y_mean)
         sides: tuple[list[Side], list[Side]] = [], []
         for there, back in self._maps(rung):
-            for weights in self._shrunk(there, back, axes=rung.equal_widths):
+            for weights in self._shrunk(there, back, axes=rung.of_axes):
                 for side, stats, mean, w in zip(sides, (s, self.back), means, weights):
                     side.append((w, mean - stats.x_mean @ w))
         return sides
@@ -152,7 +152,7 @@ class _Rows:
             return
         middle = np.sign(there) * np.sqrt(np.abs(there * other))
         yield middle, _inverse(middle)
-        if rung.equal_widths:
+        if rung.of_axes:
             by_x, by_y = _from_others(self.stats, there), _from_others(self.back, back)
             for map_ in (by_x, _inverse(by_y)):
                 map_ = _between(map_, there, other)

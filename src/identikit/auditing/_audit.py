@@ -18,6 +18,7 @@ from identikit.auditing._result import Audit
 from identikit.auditing._transposed import ask_if_transposed
 from identikit.auditing._wide import Wide, look_at_columns
 from identikit.auditing._windows import read_windows
+from identikit.auditing.checks import checked_thresholds
 from identikit.errors import InputError
 from identikit.moments import (
     DUPLICATES,
@@ -59,6 +60,7 @@ def audit(
     save_moments: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    checks: Mapping[str, float] | None = None,
 ) -> Audit:
     """Compare every pair of views and say what they are the same up to.
 
@@ -110,6 +112,9 @@ def audit(
         Go on from what was kept there.
     progress : callable, optional
         Called with (what is being done, done, of how many).
+    checks : mapping of str to float, optional
+        Thresholds of checks in place of their own, as in ``{"outlier_rows": 0.05}``; their names
+        are those of the files in `identikit.auditing.checks`.
 
     Returns
     -------
@@ -124,12 +129,13 @@ def audit(
     """
     if not 0 <= tolerance < float("inf"):
         raise InputError(f"the tolerance is {tolerance}; give a finite number, 0 or larger")
+    thresholds = checked_thresholds(checks)
     moments = _moments_of(views)
     if moments is not None:
         of_rows: dict[str, object] = {"names": names, "groups": groups, "ids": ids}
         of_rows |= {"drop_nonfinite": drop_nonfinite, "engine": engine}
         of_rows |= {"save_moments": save_moments, "resume": resume}
-        return _of_moments(moments, tolerance, of_rows, ica=ica, progress=progress)
+        return _of_moments(moments, tolerance, of_rows, thresholds, ica=ica, progress=progress)
     _check_folds(folds, f"not {folds}", grouped=groups is not None)
     if resume and save_moments is None:
         raise InputError("to resume, say where the moments are kept: save_moments (--save-moments)")
@@ -155,7 +161,8 @@ def audit(
         pairs = sum(len(tile.pairs) for tile in chosen.tiles)
 
         def judged(views: Sequence[Source]) -> Found:
-            found = Found(tolerance, dealt.grouped, pairs, AxesOfViews() if ica else None, progress)
+            axes = AxesOfViews() if ica else None
+            found = Found(tolerance, dealt.grouped, pairs, axes, progress, thresholds)
             run = _Run(views, dealt, chosen, seed, sample, drop_nonfinite, workers, progress)
             if save_moments is None:
                 run.into(found)
@@ -183,6 +190,7 @@ def _of_moments(
     moments: Moments,
     tolerance: float,
     of_rows: dict[str, object],
+    thresholds: Mapping[str, float],
     *,
     ica: bool,
     progress: Progress | None,
@@ -200,7 +208,7 @@ def _of_moments(
     _check_folds(moments.folds, has, grouped=bool(moments.grouped))
     pairs = tuple((a, b) for a in views for b in views[a + 1 :])
     axes = AxesOfViews() if ica else None
-    found = Found(tolerance, bool(moments.grouped), len(pairs), axes, progress)
+    found = Found(tolerance, bool(moments.grouped), len(pairs), axes, progress, thresholds)
     found.add(moments, Tile(tuple(views), pairs))
     shards = f" of {len(moments.shards)} shards" if moments.shards else ""
     reading = f"No rows were read: the statistics{shards} were given."

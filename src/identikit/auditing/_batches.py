@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from identikit._linalg import Array
-from identikit.alignment import GROUPS
+from identikit.alignment import GROUPS, axis_free
 from identikit.auditing._audit import FOLDS, audit
 from identikit.auditing._batches_result import BatchAudit, Remains, Skipped
 from identikit.auditing._found import Found, Progress
@@ -31,9 +31,6 @@ from identikit.sources._tags import view_and_tags
 
 #: More batches than this are not compared with each other.
 MOST_BATCHES = 12
-
-#: Rungs whose maps mix columns, and so need more controls than there are columns.
-MIXING = ("rigid", "similarity", "linear", "affine")
 
 
 def audit_batches(
@@ -231,7 +228,8 @@ def _remains(
         error,
         interval,
         max(noises, default=None),
-        few=group in MIXING and len(shared) <= a.means.shape[1] + 1,
+        # Maps that mix columns need more controls than there are columns.
+        few=group in axis_free() and len(shared) <= a.means.shape[1] + 1,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
+from identikit.alignment import axis_free
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._influence import decided_by
-from identikit.auditing._plan import AXIS_FREE, OF_COLUMNS
 from identikit.auditing._result import CCASummary, CKASummary, Pair, SharedAxes, View
 from identikit.auditing._verdict import RELATED, UNRELATED, judge, related_by
 from identikit.auditing._wide import Wide
@@ -56,6 +56,7 @@ def compare(
     ica: SharedAxes | str | None = None,
     wide: Wide | None = None,
     rows: Callable[[int], NDArray[Any]] | None = None,
+    thresholds: Mapping[str, float] | None = None,
 ) -> Pair:
     """All that an audit says of two views.
 
@@ -79,9 +80,11 @@ def compare(
         If these views are the span of the rows of views with more columns: what those say.
     rows : callable, optional
         Reads all rows of a view of these moments.
+    thresholds : mapping, optional
+        Of checks, by name, in place of their own.
     """
     measures = score_measures(moments, i, j, axes=axes)
-    groups = None if axes else AXIS_FREE
+    groups = None if axes else axis_free()
     judged = judge(moments, i, j, groups, {} if wide is None else wide.residuals)
     rungs, group, chosen, candidates = judged.rungs, judged.group, judged.rung, judged.candidates
     influence = decided_by(moments, i, j, judged, groups)
@@ -115,6 +118,7 @@ def compare(
         order_only=order_only,
         wide=wide,
         rows=rows,
+        axes=axes,
     )
     pair = Pair(
         a=moments.names[i],
@@ -135,9 +139,7 @@ def compare(
         ),
         cka=CKASummary(biased.value, cka(moments, i, j, debiased=True).value, biased.chance),
         measures=measures,
-        checks=tuple(
-            check for check in run_checks(evidence) if axes or check.name not in OF_COLUMNS
-        ),
+        checks=run_checks(evidence, thresholds or {}),
         correlations=spectrum.correlations,
         chance_edge=cca_chance_edge(n, p, q),
         points=_canonical_variates(moments, i, j),

@@ -24,7 +24,8 @@ class Evidence:
     why there are none, if that was asked for; `influence` the few rows that decide, if some do.
     `error` is that of the verdict's rung, and `order_only` whether all that a map explains may come
     from the order of the rows; `wide` what there is of the views' own columns, if the moments are
-    of the span of their rows; `rows` reads all rows of a view, if there are few.
+    of the span of their rows; `rows` reads all rows of a view, if there are few. Without `axes` the
+    views were reduced, and have no columns of their own to ask about.
     """
 
     moments: Moments
@@ -42,6 +43,7 @@ class Evidence:
     order_only: bool = False
     wide: Wide | None = None
     rows: Callable[[int], NDArray[Any]] | None = None
+    axes: bool = True
 
     @property
     def order(self) -> Order | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -36,6 +36,7 @@ class Found:
     total: int
     axes: AxesOfViews | None
     progress: Progress | None
+    thresholds: Mapping[str, float] = field(default_factory=dict)
     views: dict[int, View] = field(default_factory=dict)
     pairs: dict[tuple[int, int], Pair] = field(default_factory=dict)
     last: dict[str, Any] = field(default_factory=dict)
@@ -78,6 +79,7 @@ class Found:
                     ica=ica,
                     wide=wide(a, b),
                     rows=(lambda v: sources[v].read(0, sources[v].rows)) if sources else None,
+                    thresholds=self.thresholds,
                 )
             if not self.grouped and depends(windows, i, j):
                 dependent.append((a, b))

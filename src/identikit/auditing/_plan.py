@@ -27,12 +27,6 @@ from identikit.sources._projected import CHUNK, Projected, ProjectedSource
 
 Progress = Callable[[str, int, int], None]
 
-#: The groups that do not speak of single axes: reduced views have none of their own.
-AXIS_FREE = ("rigid", "similarity", "linear", "affine")
-
-#: The checks that ask about single columns, or how many there are.
-OF_COLUMNS = ("dominant column", "rank", "widths")
-
 
 @dataclass(frozen=True)
 class Plan:

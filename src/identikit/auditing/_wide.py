@@ -62,8 +62,9 @@ def look_at_columns(a: Source, b: Source, folds: Folds) -> Wide:
         residuals["identity"] = _differences(a, b, labels)
         if a.width <= MOST_COLUMNS:
             x, y = (source.read(0, source.rows).astype(np.float64) for source in (a, b))
-            for name in ("permutation", "monomial"):
-                residuals[name] = _held_out(name, x, y, labels)
+            for name, rung in GROUPS.items():
+                if rung.of_axes and name not in residuals:
+                    residuals[name] = _held_out(name, x, y, labels)
     return Wide(columns, residuals)
 
 
@@ -90,7 +91,7 @@ def _held_out(name: str, x: Array, y: Array, labels: Labels) -> Array:
         stats = PairStats(len(left), *means, scatters[0], left.T @ right, scatters[1])
         weights = GROUPS[name].fit(stats)[0]
         # An assignment takes most of the time, and without scales it is the same both ways.
-        back = weights.T if name == "permutation" else GROUPS[name].fit(stats.reversed())[0]
+        back = weights.T if GROUPS[name].keeps_scale else GROUPS[name].fit(stats.reversed())[0]
         left, right = x[test] - means[0], y[test] - means[1]
         sums.append([_squares(right - left @ weights), _squares(left - right @ back)])
     return np.array(sums).T

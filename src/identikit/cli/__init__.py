@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import io
 import os
-import pkgutil
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from identikit._plugins import modules
 from identikit._text import plain
 from identikit._version import __version__
 from identikit.errors import InputError, MissingExtraError
@@ -110,9 +109,8 @@ def _identikit(
 
 
 def _add_verbs() -> None:
-    for module in pkgutil.iter_modules(__path__):
-        verb = import_module(f"{__name__}.{module.name}")
-        name = module.name.removeprefix("_")
+    for module, verb in modules(__name__).items():
+        name = module.removeprefix("_")
         if hasattr(verb, "command"):
             app.command(name, epilog=f"Example: {verb.EXAMPLE}")(verb.command)
         elif hasattr(verb, "app"):

@@ -6,6 +6,7 @@ A file dropped into this folder with a function under ``@metric`` is found by it
 
 from typing import Any
 
+from identikit._plugins import modules
 from identikit.factors._beta_vae import beta_vae
 from identikit.factors._data import Data, prepare
 from identikit.factors._dci import dci
@@ -16,7 +17,7 @@ from identikit.factors._mcc import mcc
 from identikit.factors._mig import mig
 from identikit.factors._modularity import modularity
 from identikit.factors._r2 import r2
-from identikit.factors._registry import METRICS, Metric, discover, listed, metric
+from identikit.factors._registry import METRICS, Metric, listed, metric
 from identikit.factors._result import Chance, Excluded, Part, Score
 from identikit.factors._rotation import RotationLevel, rotation_level
 from identikit.factors._sap import sap
@@ -49,7 +50,7 @@ __all__ = [
     "sap",
 ]
 
-discover(__name__, __path__)
+modules(__name__)
 
 
 def __getattr__(name: str) -> Any:

@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.errors import InputError, require
+from identikit.errors import InputError
 from identikit.sources._array import as_array
-from identikit.sources._csv import read_frame
 from identikit.sources._npz import array_names
 from identikit.sources._open import split_member
-from identikit.sources._registry import kind_of
+from identikit.sources._registry import frame_readers, kind_of
 from identikit.sources._rows import open_binary
 from identikit.sources._whole import read_array
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
 def read_factors(factors: object, names: Sequence[str] | None) -> pd.DataFrame:
@@ -32,7 +29,7 @@ def read_factors(factors: object, names: Sequence[str] | None) -> pd.DataFrame:
     ----------
     factors : array, data frame, mapping or path
         n × K; or the values of each factor by its name; or a file: .npy, .npz (`path::name`, or
-        one vector a factor), .csv, .tsv, .parquet.
+        one vector a factor), or any table, such as .csv, .parquet or .jsonl.
     names : sequence of str, optional
         The names of a matrix's columns; of a table's columns, those to use, in this order.
     """
@@ -65,15 +62,12 @@ def read_factors(factors: object, names: Sequence[str] | None) -> pd.DataFrame:
 
 
 def _from_path(path: str | os.PathLike[str]) -> object:
-    import pandas as pd
-
     file, member = split_member(path)
-    label, suffix = f"the factors ({file})", kind_of(file)
+    label, suffix, tables = f"the factors ({file})", kind_of(file), frame_readers()
     open_binary(file, label).close()  # says what is wrong with a path
-    if suffix not in SUFFIXES:
-        raise InputError(
-            f"{label} has the suffix {file.suffix!r}; expected one of {', '.join(SUFFIXES)}"
-        )
+    if suffix not in (".npy", ".npz", *tables):
+        known = ", ".join([".npy", ".npz", *tables])
+        raise InputError(f"{label} has the suffix {file.suffix!r}; expected one of {known}")
     if suffix == ".npy":
         return read_array(file, member, label)
     if suffix == ".npz":
@@ -81,10 +75,7 @@ def _from_path(path: str | os.PathLike[str]) -> object:
     if member is not None:
         raise InputError(f"{label}: a {suffix} file has no arrays by name; leave out '::{member}'")
     try:
-        if suffix == ".parquet":
-            require("pyarrow", "io", "reading Parquet tables")
-            return pd.read_parquet(file)
-        return read_frame(file, label)
+        return tables[suffix](file, label)
     except InputError:
         raise
     except (OSError, ValueError, EOFError) as error:  # pandas' own errors are ValueErrors

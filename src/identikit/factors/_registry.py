@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, TypeVar
 
 from identikit.factors._result import Score
@@ -88,10 +86,3 @@ def metric(
 def listed() -> list[Metric]:
     """All metrics, in the order of tables."""
     return sorted(METRICS.values(), key=lambda each: (each.place, each.name))
-
-
-def discover(package: str, path: Any) -> None:
-    """Import every private module of the package, so that a new file is a new metric."""
-    for module in pkgutil.iter_modules(path):
-        if module.name.startswith("_"):
-            import_module(f"{package}.{module.name}")

@@ -90,9 +90,11 @@ class Run:
         net = self.net(seed, step)
         bias = net.bias if net.bias is None or y is None else net.bias[y]
         return SoftmaxModel(
-            rows(net.f, x), _unembed(net, y), None if bias is None else bias.numpy(), candidates=None,
+            rows(net.f, x),
+            _unembed(net, y),
+            None if bias is None else bias.numpy(),
             name=f"seed {seed}",
-        )  # fmt: skip
+        )
 
 
 @torch.no_grad()

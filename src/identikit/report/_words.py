@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from identikit.alignment import GROUPS as RUNGS
 from identikit.auditing._result import Interval, Pair, Verdict, View
 from identikit.report._numbers import SMALLEST, shortened, with_interval
 
@@ -19,36 +20,7 @@ class Words(NamedTuple):
     meaning: str
 
 
-GROUPS = {
-    "identity": Words(
-        "coordinate by coordinate",
-        "No map is needed: every coordinate of one view equals that coordinate of the other.",
-    ),
-    "permutation": Words(
-        "up to the order and the signs of their axes",
-        "The axes are the same, but may be listed in another order, flipped, and shifted.",
-    ),
-    "monomial": Words(
-        "up to the order, the signs and the scales of their axes",
-        "As permutation, and every axis may have its own unit of measurement.",
-    ),
-    "rigid": Words(
-        "up to a rotation or reflection",
-        "The shape of the point cloud is the same: distances and angles agree, axes need not.",
-    ),
-    "similarity": Words(
-        "up to a rotation or reflection and one overall scale",
-        "As rigid, and one view may be a magnified copy: ratios of distances agree.",
-    ),
-    "linear": Words(
-        "up to an invertible linear map",
-        "The same information, linearly readable, but mixed and stretched: distances and "
-        "angles may differ. The origin stays where it is.",
-    ),
-    "affine": Words(
-        "up to an invertible linear map and a shift",
-        "As linear, and the origin may move.",
-    ),
+GROUPS = {name: Words(rung.up_to, rung.meaning) for name, rung in RUNGS.items()} | {
     RELATED: Words(
         "by their neighbours or kernels alone",
         "The views have something in common, but no map that these rows can fit shows it.",

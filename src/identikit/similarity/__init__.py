@@ -6,6 +6,7 @@ A file dropped into this folder with a function under ``@measure`` is found by i
 
 from typing import Any
 
+from identikit._plugins import modules
 from identikit.similarity._cca import CCA, cca
 from identikit.similarity._cka import CKA, cka
 from identikit.similarity._mcc import MCC, mcc
@@ -14,7 +15,7 @@ from identikit.similarity._pls_svd import PLSSVD, pls_svd
 from identikit.similarity._procrustes import Procrustes, procrustes
 from identikit.similarity._pwcca import PWCCA, pwcca
 from identikit.similarity._r2 import R2, r2
-from identikit.similarity._registry import MEASURES, Measure, discover, measure
+from identikit.similarity._registry import MEASURES, Measure, measure
 from identikit.similarity._scored import Scored, calibrate, score_measures, scores_and_laws
 from identikit.similarity._spearman_mcc import spearman_mcc
 from identikit.similarity._svcca import SVCCA, svcca
@@ -48,7 +49,7 @@ __all__ = [
     "svcca",
 ]
 
-discover(__name__, __path__)
+modules(__name__)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -110,10 +108,3 @@ def measure(
         return function
 
     return register
-
-
-def discover(package: str, path: Any) -> None:
-    """Import every private module of the package, so that a new file is a new measure."""
-    for module in pkgutil.iter_modules(path):
-        if module.name.startswith("_"):
-            import_module(f"{package}.{module.name}")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -21,9 +21,12 @@ from identikit.errors import InputError, require
 from identikit.sources._checks import choose
 from identikit.sources._columns import choose_columns, id_blocks
 from identikit.sources._groups import GroupedRows, explained
-from identikit.sources._registry import register, register_ids
+from identikit.sources._registry import register, register_frame, register_ids
 from identikit.sources._rows import file_label, open_binary, size_of
 from identikit.sources._unpacking import check_unpacked
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MAGIC = b"ARROW1"
 _FEATHER_1 = b"FEA1"
@@ -31,9 +34,7 @@ _CONTINUES = 0xFFFFFFFF
 _KINDS = _SCHEMA, _DICTIONARY, _RECORD_BATCH = 1, 2, 3
 
 
-@register(".arrow")
-@register(".feather")
-@register(".ipc")
+@register(".arrow", ".feather", ".ipc")
 def open_arrow(path: Path, member: str | None, name: str) -> GroupedRows:
     """Open the columns of an Arrow file that are a view; which, `sources._columns` says."""
     label = file_label(name, path)
@@ -56,9 +57,7 @@ def open_arrow(path: Path, member: str | None, name: str) -> GroupedRows:
         return GroupedRows(counts, width, columns.dtype, pieces, name, label, stack)
 
 
-@register_ids(".arrow")
-@register_ids(".feather")
-@register_ids(".ipc")
+@register_ids(".arrow", ".feather", ".ipc")
 def read_arrow_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """The ids of all rows, from a column of integers or strings."""
     with open_binary(path, label) as stream, _explained(label):
@@ -235,6 +234,16 @@ class _File:
                 raise InputError(f"{self._label} became shorter while it was read")
             done += got
         return found
+
+
+@register_frame(".arrow", ".feather", ".ipc")
+def read_arrow_frame(path: Path, label: str) -> pd.DataFrame:
+    """All columns, as pandas reads them."""
+    with ExitStack() as stack, _explained(label):
+        schema, batches = arrow_batches(path, None, label, stack)
+        arrow = require("pyarrow", "io", "reading Arrow files")
+        frame: pd.DataFrame = arrow.Table.from_batches(batches, schema).to_pandas()
+    return frame
 
 
 def _explained(label: str) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from identikit.sources._arrow import arrow_batches
-from identikit.sources._choice import TEXT, choose_fields
+from identikit.sources._choice import choose_fields
 from identikit.sources._columns import choose_columns
 from identikit.sources._csv import read_structure
 from identikit.sources._jsonl import JsonLines
@@ -72,7 +72,7 @@ def _of_file(path: Path, member: str | None, label: str) -> Beside | None:
     kind = kind_of(path).removesuffix(".gz")
     if kind in (".csv", ".tsv"):
         return _of_csv(path, member, label)
-    if kind in TEXT:
+    if kind in (".jsonl", ".ndjson"):
         return _of_json(path, member, label)
     if kind in (".parquet", ".pq"):
         return _of_arrow(parquet_batches, path, member, label)

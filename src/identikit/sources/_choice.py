@@ -18,10 +18,6 @@ from fnmatch import fnmatchcase
 from identikit.errors import InputError
 from identikit.sources._checks import choose
 
-#: Files that are tables, which may be packed with gzip if they are text.
-TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
-TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc", *TEXT, *(f"{s}.gz" for s in TEXT))
-
 #: What stands before the name of a column that is not the view's.
 NOT = "!"
 

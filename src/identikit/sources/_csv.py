@@ -26,7 +26,7 @@ from identikit.sources._checks import FLOAT64_EPS, choose
 from identikit.sources._choice import Field, choose_fields
 from identikit.sources._groups import GroupedRows, explained
 from identikit.sources._lines import Lines, Span, blank, inside_quotes, text_eps
-from identikit.sources._registry import register, register_ids
+from identikit.sources._registry import register, register_frame, register_ids
 from identikit.sources._rows import file_label
 
 if TYPE_CHECKING:
@@ -40,10 +40,7 @@ _WHOLE = re.compile(r"[+-]?\d+")
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 
 
-@register(".csv")
-@register(".tsv")
-@register(".csv.gz")
-@register(".tsv.gz")
+@register(".csv", ".tsv", ".csv.gz", ".tsv.gz")
 def open_csv(path: Path, member: str | None, name: str) -> GroupedRows:
     """Open the columns of a table in text that are a view; which, `sources._choice` says."""
     table = read_structure(path, file_label(name, path))
@@ -64,10 +61,7 @@ def open_csv(path: Path, member: str | None, name: str) -> GroupedRows:
     return source
 
 
-@register_ids(".csv")
-@register_ids(".tsv")
-@register_ids(".csv.gz")
-@register_ids(".tsv.gz")
+@register_ids(".csv", ".tsv", ".csv.gz", ".tsv.gz")
 def read_csv_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """The ids of all rows: integers if every cell of the column is one, else text."""
     table = read_structure(path, label)
@@ -77,6 +71,7 @@ def read_csv_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
         yield np.array(cells, dtype=np.int64 if whole else str)
 
 
+@register_frame(".csv", ".tsv", ".csv.gz", ".tsv.gz")
 def read_frame(path: Path, label: str) -> pd.DataFrame:
     """All columns as pandas reads and names them: numbers, text, true or false.
 

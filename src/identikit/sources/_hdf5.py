@@ -24,8 +24,7 @@ _MOST_LINKS = 16
 _CHECKSUM_BYTES = 4
 
 
-@register(".h5")
-@register(".hdf5")
+@register(".h5", ".hdf5")
 def open_hdf5(path: Path, member: str | None, name: str) -> GroupedRows:
     """Open a dataset of an HDF5 file: `file.h5::group/dataset`."""
     label = file_label(name, path)
@@ -57,8 +56,7 @@ def dense_rows(dataset: Any, name: str, label: str, stack: ExitStack) -> Grouped
     return chunked_rows(read, dataset, name, label, stack)
 
 
-@register_ids(".h5")
-@register_ids(".hdf5")
+@register_ids(".h5", ".hdf5")
 def read_hdf5_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """The ids of all rows, from a 1-D dataset of integers or strings."""
     with ExitStack() as stack, explained_hdf5(label):

@@ -16,10 +16,10 @@ import numpy as np
 from identikit.errors import InputError
 from identikit.sources._anndata import is_anndata, obs_columns
 from identikit.sources._checks import choose
-from identikit.sources._choice import NOT, TABLES, is_pattern
+from identikit.sources._choice import NOT, is_pattern
 from identikit.sources._ids import BETWEEN, Block, Ids, cut, plain_ids, read_ids
 from identikit.sources._open import split_member
-from identikit.sources._registry import FOLDER, kind_of
+from identikit.sources._registry import FOLDER, frame_readers, kind_of
 
 
 def named_columns(text: str, views: int) -> list[tuple[str, ...]]:
@@ -54,7 +54,7 @@ def without_columns(view: Any, columns: Sequence[str]) -> object:
     if isinstance(view, str | os.PathLike):
         path, member = split_member(view)
         inside = path.iterdir() if path.is_dir() and kind_of(path) == FOLDER else [path]
-        if not any(kind_of(each) in TABLES for each in inside):
+        if not any(kind_of(each) in frame_readers() for each in inside):
             return view
         if member is not None and not is_pattern(member):
             return view

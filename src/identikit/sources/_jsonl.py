@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,18 @@ from identikit.sources._checks import FLOAT64_EPS
 from identikit.sources._choice import Field, choose_fields, listed
 from identikit.sources._groups import GroupedRows
 from identikit.sources._lines import Lines, Span, text_eps
-from identikit.sources._registry import register, register_ids
+from identikit.sources._registry import register, register_frame, register_ids
 from identikit.sources._rows import file_label
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SNIFFED = 100
 # What a row is called that is no object but a list.
 _ROW = ""
 
 
-@register(".jsonl")
-@register(".ndjson")
-@register(".jsonl.gz")
-@register(".ndjson.gz")
+@register(".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 def open_jsonl(path: Path, member: str | None, name: str) -> GroupedRows:
     """Open the fields of JSON lines that are a view; which, `sources._choice` says."""
     table = JsonLines(path, file_label(name, path))
@@ -48,10 +48,7 @@ def open_jsonl(path: Path, member: str | None, name: str) -> GroupedRows:
     return source
 
 
-@register_ids(".jsonl")
-@register_ids(".ndjson")
-@register_ids(".jsonl.gz")
-@register_ids(".ndjson.gz")
+@register_ids(".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 def read_jsonl_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """The ids of all rows, from a field of integers or strings."""
     table = JsonLines(path, label)
@@ -66,6 +63,15 @@ def read_jsonl_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]
                 "expected integers only or strings only, with none missing"
             )
         yield np.array(ids)
+
+
+@register_frame(".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+def read_jsonl_frame(path: Path, label: str) -> pd.DataFrame:
+    """All fields, one column each."""
+    import pandas as pd
+
+    table = JsonLines(path, label)
+    return pd.DataFrame.from_records([each for _, rows in table.objects(0) for each in rows])
 
 
 class JsonLines:

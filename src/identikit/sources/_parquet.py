@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -14,8 +14,11 @@ from identikit.errors import InputError, require
 from identikit.sources._checks import choose
 from identikit.sources._columns import choose_columns, id_blocks
 from identikit.sources._groups import PIECE_BYTES, GroupedRows, explained
-from identikit.sources._registry import register, register_ids
+from identikit.sources._registry import register, register_frame, register_ids
 from identikit.sources._rows import file_label, open_binary
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Of a column chunk, which would otherwise be read whole before it is decoded.
 _BUFFER_BYTES = 2**16
@@ -24,8 +27,7 @@ _ID_ROWS = 65536
 _BESIDE_ROWS = 4096
 
 
-@register(".parquet")
-@register(".pq")
+@register(".parquet", ".pq")
 def open_parquet(path: Path, member: str | None, name: str) -> GroupedRows:
     """Open the columns of a Parquet file that are a view; which, `sources._columns` says."""
     label = file_label(name, path)
@@ -50,8 +52,7 @@ def open_parquet(path: Path, member: str | None, name: str) -> GroupedRows:
         return GroupedRows(counts, width, columns.dtype, pieces, name, label, stack)
 
 
-@register_ids(".parquet")
-@register_ids(".pq")
+@register_ids(".parquet", ".pq")
 def read_parquet_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """The ids of all rows, from a column of integers or strings."""
     with ExitStack() as stack, _explained(label):
@@ -81,6 +82,14 @@ def parquet_batches(
     stack.enter_context(_explained(label))
     file = _open(path, label, stack)
     return file.schema_arrow, file.iter_batches(_BESIDE_ROWS, columns=columns, use_threads=False)
+
+
+@register_frame(".parquet", ".pq")
+def read_parquet_frame(path: Path, label: str) -> pd.DataFrame:
+    """All columns, as pandas reads them."""
+    with ExitStack() as stack, _explained(label):
+        frame: pd.DataFrame = _open(path, label, stack).read().to_pandas()
+    return frame
 
 
 def _explained(label: str) -> Any:

@@ -37,8 +37,7 @@ _ARCHIVE_ERRORS = (
 _NUMBERS = re.compile(r"/data/\d+$")
 
 
-@register(".pt")
-@register(".pth")
+@register(".pt", ".pth")
 def open_pt(path: Path, member: str | None, name: str) -> MappedTensor:
     """Open a tensor of a file that torch.save has written."""
     return MappedTensor(path, member, name)

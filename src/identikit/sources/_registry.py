@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-import pkgutil
-from collections.abc import Callable, Iterator
-from functools import cache
-from importlib import import_module
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
 
+from identikit._plugins import modules
 from identikit.sources._source import Source
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Opener = Callable[[Path, str | None, str], Source]
 IdReader = Callable[[Path, str, str], Iterator[NDArray[Any]]]
+FrameReader = Callable[[Path, str], "pd.DataFrame"]
+F = TypeVar("F")
 
 #: The kind of a folder of shards, which any suffix may have.
 FOLDER = "/"
@@ -24,44 +28,39 @@ _ZARR = ("zarr.json", ".zgroup", ".zarray")
 
 _openers: dict[str, Opener] = {}
 _id_readers: dict[str, IdReader] = {}
+_frame_readers: dict[str, FrameReader] = {}
 
 
-def register(suffix: str) -> Callable[[Opener], Opener]:
-    """Make the decorated function open files with this suffix.
+def register(*suffixes: str) -> Callable[[Opener], Opener]:
+    """Make the decorated function open files with these suffixes, in lower case, with their dots.
 
     It is called with the path, the name of the array inside (or None) and the view's name.
-
-    Parameters
-    ----------
-    suffix : str
-        In lower case, with its dot.
     """
-
-    def keep(opener: Opener) -> Opener:
-        _openers[suffix] = opener
-        return opener
-
-    return keep
+    return partial(_keep, _openers, suffixes)
 
 
-def register_ids(suffix: str) -> Callable[[IdReader], IdReader]:
-    """Make the decorated function read the ids of rows from files with this suffix.
+def register_ids(*suffixes: str) -> Callable[[IdReader], IdReader]:
+    """Make the decorated function read the ids of rows from files with these suffixes.
 
     It is called with the path, the name of the column or array that holds them, and what errors
     shall call it. It yields 1-D arrays of integers or strings (dtype kind i, u or U; b for labels
     that are true or false), those of consecutive rows from the first to the last.
-
-    Parameters
-    ----------
-    suffix : str
-        In lower case, with its dot.
     """
+    return partial(_keep, _id_readers, suffixes)
 
-    def keep(reader: IdReader) -> IdReader:
-        _id_readers[suffix] = reader
-        return reader
 
-    return keep
+def register_frame(*suffixes: str) -> Callable[[FrameReader], FrameReader]:
+    """Make the decorated function read whole tables from files with these suffixes.
+
+    It is called with the path and what errors shall call it, and returns a pandas DataFrame. Only
+    tables have one, whose columns are chosen by names and patterns.
+    """
+    return partial(_keep, _frame_readers, suffixes)
+
+
+def _keep(where: dict[str, F], suffixes: Sequence[str], function: F) -> F:
+    where.update(dict.fromkeys(suffixes, function))
+    return function
 
 
 def kind_of(path: Path) -> str:
@@ -88,9 +87,12 @@ def id_readers() -> dict[str, IdReader]:
     return dict(sorted(_id_readers.items()))
 
 
+def frame_readers() -> dict[str, FrameReader]:
+    """All readers of whole tables by kind."""
+    _load()
+    return dict(sorted(_frame_readers.items()))
+
+
 @cache
 def _load() -> None:
-    package = "identikit.sources"
-    for module in pkgutil.iter_modules(import_module(package).__path__):
-        if module.name.startswith("_"):
-            import_module(f"{package}.{module.name}")
+    modules("identikit.sources")

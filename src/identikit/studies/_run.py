@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pkgutil
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from identikit import _result
 from identikit._files import write_text
+from identikit._plugins import module_names
 from identikit._version import __version__
 from identikit.errors import InputError, naming_extras
 from identikit.moments.engines import engine_for
@@ -122,8 +122,8 @@ def find(name: str) -> Study:
 
 def names() -> list[str]:
     """The names of all studies; none is imported."""
-    modules = pkgutil.iter_modules([str(Path(__file__).parent)])
-    return [module.name.replace("_", "-") for module in modules if module.name[0] != "_"]
+    modules = module_names("identikit.studies")
+    return [name.replace("_", "-") for name in modules if not name.startswith("_")]
 
 
 def run(

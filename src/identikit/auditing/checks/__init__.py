@@ -6,19 +6,34 @@ or None where the question does not arise. A new check is a new file and nothing
 
 from __future__ import annotations
 
-import pkgutil
+from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
+from math import isfinite
 
+from identikit._plugins import module_names, modules
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._result import Check
+from identikit.errors import InputError
 
 
-def run_checks(evidence: Evidence) -> tuple[Check, ...]:
-    """Ask every question of a pair."""
+def checked_thresholds(given: Mapping[str, float] | None) -> dict[str, float]:
+    """Thresholds by the names of checks, if that is what they are."""
+    names, found = module_names(__name__), {}
+    for name, value in (given or {}).items():
+        if name not in names:
+            raise InputError(f"there is no check {name!r}; there are {', '.join(names)}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            raise InputError(f"the threshold of {name} is {value!r}; give a finite number")
+        found[name] = float(value)
+    return found
+
+
+def run_checks(evidence: Evidence, thresholds: Mapping[str, float]) -> tuple[Check, ...]:
+    """Ask every question of a pair; what has no threshold here has its own."""
     found = []
-    for module in pkgutil.iter_modules(__path__):
-        answer = import_module(f"{__name__}.{module.name}").check(evidence)
+    for name, module in modules(__name__).items():
+        own = {"threshold": thresholds[name]} if name in thresholds else {}
+        answer = module.check(evidence, **own)
         if answer is not None:
             # A message is written for the fault; where there is none, it would mislead.
             found.append(replace(answer, message="nothing to report") if answer.ok else answer)

@@ -8,6 +8,8 @@ from identikit.auditing._result import Check
 
 def check(evidence: Evidence, threshold: float = 0.5) -> Check | None:
     """Largest share of a view's variance in one column (of three or more)."""
+    if not evidence.axes:
+        return None
     m = evidence.moments
     shares = {}
     for v in evidence.views:

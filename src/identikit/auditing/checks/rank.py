@@ -4,8 +4,10 @@ from identikit.auditing._evidence import Evidence
 from identikit.auditing._result import Check
 
 
-def check(evidence: Evidence, threshold: float = 1.0) -> Check:
+def check(evidence: Evidence, threshold: float = 1.0) -> Check | None:
     """Rank over width of the two views, the smaller of the two shares."""
+    if not evidence.axes:
+        return None
     m = evidence.moments
     shares = {v: m.whiten(v).rank / m.widths[v] for v in evidence.views}
     poor = [v for v, share in shares.items() if share < threshold]
