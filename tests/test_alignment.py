@@ -28,6 +28,9 @@ Array = NDArray[np.float64]
 EQUAL_WIDTHS = ("identity", "permutation", "monomial")
 
 every_group = pytest.mark.parametrize("group", GROUPS)
+# Those whose maps are planted and fitted here once more, with SciPy.
+KNOWN = ("identity", "permutation", "monomial", "rigid", "similarity", "linear", "affine")
+every_known_group = pytest.mark.parametrize("group", KNOWN)
 
 
 def pair(seed: int = 0, n: int = 300, p: int = 4, q: int = 4) -> tuple[Array, Array]:
@@ -152,7 +155,7 @@ def test_looser_groups_fit_better_in_sample(group: str, seed: int) -> None:
         assert own > sse(Y - ik.align(X, Y, group=looser).transform(X))
 
 
-@every_group
+@every_known_group
 def test_fitted_map_is_the_one_from_rows(group: str) -> None:
     X, Y = pair(3)
     t = ik.align(X, Y, group=group)
@@ -164,7 +167,7 @@ def test_fitted_map_is_the_one_from_rows(group: str) -> None:
 # Held-out errors.
 
 
-@every_group
+@every_known_group
 @pytest.mark.parametrize("grouped", [False, True])
 def test_held_out_error_from_rows(group: str, grouped: bool) -> None:
     X, Y = pair(4, n=203)
@@ -208,7 +211,7 @@ def test_only_the_groups_asked_for() -> None:
     moments = ik.accumulate(pair(), sample=0)
     assert list(ladder(moments, groups=("affine", "rigid"))) == ["rigid", "affine"]
     with pytest.raises(
-        InputError, match="no group 'unitary'; the groups are identity, permutation"
+        InputError, match="no group 'unitary'; the groups are identity, .*permutation"
     ):
         ladder(moments, groups=("unitary",))
 
@@ -276,7 +279,7 @@ def planted(group: str, seed: int = 0) -> tuple[Array, Array]:
     return X, Y
 
 
-@every_group
+@every_known_group
 def test_transform_and_back(group: str) -> None:
     X, Y = planted(group)
     t = ik.align(X, Y, group=group, names=["old", "new"])
@@ -297,7 +300,7 @@ def test_inverse_between_unequal_widths_has_least_norm() -> None:
     assert back.shape == X.shape
 
 
-@every_group
+@every_known_group
 def test_save_and_load(group: str, tmp_path: Path) -> None:
     X, Y = planted(group)
     t = ik.align(X, Y, group=group, names=["old", "new"])
@@ -346,8 +349,8 @@ def test_join_table(first: str, second: str) -> None:
     assert join(first, second) == join(second, first) == JOINS[first, second]
 
 
-@pytest.mark.parametrize("first", GROUPS)
-@pytest.mark.parametrize("second", GROUPS)
+@pytest.mark.parametrize("first", KNOWN)
+@pytest.mark.parametrize("second", KNOWN)
 def test_composed_maps_belong_to_the_group_they_claim(first: str, second: str) -> None:
     X, Y = planted(first, 1)
     Z = planted(second, 2)[1]

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -462,32 +459,6 @@ def test_every_metric_says_what_it_is():
         assert all((each.title, each.invariant_to, each.reference))
         assert name.startswith(each.function.__name__)
         assert each.function.__doc__
-
-
-def test_a_new_metric_is_one_file(tmp_path):
-    """A file in the folder is all it takes: run in a copy of the package."""
-    root = Path(__file__).parents[1]
-    shutil.copytree(root / "src" / "identikit", tmp_path / "identikit")
-    source = '''
-from identikit.factors import Part, Score, metric, prepare
-
-@metric("width", "How many codes are there?", invariant_to="all", reference="nobody")
-def width(codes, factors=None, *, names=None, kinds=None, seed=0, preset=None):
-    """Number of codes."""
-    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
-    part = Part("width", float(data.codes.shape[1]), None, None)
-    return Score("width", (part,), data.rows, data.code_names, (), (), "Counted.")
-'''
-    (tmp_path / "identikit" / "factors" / "_width.py").write_text(source, encoding="utf-8")
-    code = (
-        "import numpy as np, identikit.factors as d\\n"
-        "X = np.random.default_rng(0).normal(size=(100, 3))\\n"
-        "print(d.width(X, X).value, list(d.disentangle(X, X, metrics=['r2', 'width']).scores))\\n"
-    ).replace("\\n", "\n")
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "3.0 ['r2', 'width']\n"
 
 
 def test_there_is_no_metric_of_another_name():
