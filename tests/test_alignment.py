@@ -211,7 +211,7 @@ def test_only_the_groups_asked_for() -> None:
     moments = ik.accumulate(pair(), sample=0)
     assert list(ladder(moments, groups=("affine", "rigid"))) == ["rigid", "affine"]
     with pytest.raises(
-        InputError, match="no group 'unitary'; the groups are identity, .*permutation"
+        InputError, match=r"no group 'unitary'; the groups are identity, .*permutation"
     ):
         ladder(moments, groups=("unitary",))
 

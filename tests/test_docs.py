@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import identikit as ik
@@ -55,6 +56,28 @@ def test_every_public_name_has_an_entry_and_a_docstring():
     for name in set(ik.__all__) - {"__version__"}:
         assert re.search(rf"`{name}\b", listed), f"docs/api.md does not list {name}"
         assert inspect.getdoc(getattr(ik, name)), f"{name} has no docstring"
+
+
+#: What may be given by position although it has a default: data, and which views.
+DATA = {"B", "bias", "factors", "i", "j"}
+
+
+@pytest.mark.parametrize("name", [n for n in ik.__all__ if n[0].islower() or n == "ICA"])
+def test_options_are_by_keyword_only(name):
+    for parameter in inspect.signature(getattr(ik, name)).parameters.values():
+        if parameter.default is not parameter.empty and parameter.name not in DATA:
+            assert parameter.kind is parameter.KEYWORD_ONLY, parameter.name
+
+
+def test_every_measure_takes_two_tables_or_moments():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(2, 80, 3))
+    moments = ik.accumulate([Y, X], folds=1)
+    for name, measure in MEASURES.items():
+        assert measure.function(X, Y).value == measure.function(moments, 1, 0).value, name
+    for wrong in [(X,), (X, 1), (X, Y, 0)]:
+        with pytest.raises(ik.InputError, match="two tables of the same rows"):
+            ik.cka(*wrong)
 
 
 def test_the_reference_page_says_what_the_code_says(tmp_path):

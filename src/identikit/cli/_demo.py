@@ -46,7 +46,7 @@ def command(
 ) -> None:
     """Train small networks from different seeds and audit what they learned."""
     from rich.text import Text
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+    from threadpoolctl import threadpool_limits
 
     from identikit.auditing import audit
     from identikit.cli._demo_data import demo_views

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 from identikit.errors import InputError
 
@@ -35,8 +37,40 @@ def check_unpacked(unpacked: int, packed: int, what: str, label: str) -> None:
 
 
 def default_memory() -> int:
-    """Half of this machine's memory, in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    """Half of the memory that this process may have, in bytes."""
+    import psutil
+
+    return min(int(psutil.virtual_memory().total), *container_limits()) // 2
+
+
+def container_limits(root: Path = Path("/")) -> list[int]:
+    """What control groups allow this process, as those of containers do; at least one number.
+
+    Every group above a process's own may set a limit, and the smallest counts.
+
+    Parameters
+    ----------
+    root : Path
+        Where the system's files are.
+    """
+    limits = [sys.maxsize]
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:  # no Linux
+        return limits
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        version_2 = not controllers
+        top = root / ("sys/fs/cgroup" if version_2 else "sys/fs/cgroup/memory")
+        name = "memory.max" if version_2 else "memory.limit_in_bytes"
+        own = top / path.strip("/")
+        for folder in (own, *own.parents):
+            if folder == top or top in folder.parents:
+                with suppress(OSError, ValueError):  # "max", or no such file
+                    limits.append(int((folder / name).read_text(encoding="utf-8")))
+    return limits
 
 
 def check_whole(numbers: int, label: str, memory: int | None = None) -> None:

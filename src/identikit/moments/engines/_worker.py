@@ -84,7 +84,7 @@ def deaf() -> Iterator[None]:
 
 def _work(connection: Connection) -> None:
     """Do what comes down the pipe until it is closed: one thread, deaf to Ctrl-C."""
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+    from threadpoolctl import threadpool_limits
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     given: queue.SimpleQueue[bytes] = queue.SimpleQueue()
