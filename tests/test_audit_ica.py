@@ -23,7 +23,8 @@ from identikit.auditing._result import OwnAxes, Rung, SharedAxes
 from identikit.auditing.checks import ica_axes, ica_variance
 from identikit.cli import app
 from identikit.moments import SAMPLE
-from identikit.report import html, ladder_figure, table
+from identikit.report import html, table
+from identikit.report.plots import plot_ladder
 
 Array = NDArray[np.float64]
 
@@ -265,13 +266,13 @@ def test_table_document_and_page(audited, tmp_path: Path):
 def test_the_figure_has_it_apart_from_the_ladder(audited):
     _, audit = audited
     (pair,) = audit.comparisons
-    (ax,) = ladder_figure(pair, 0.1).axes
+    (ax,) = plot_ladder(pair, tolerance=0.1).axes
     labels = [label.get_text() for label in ax.get_xticklabels()]
     assert labels == [*(rung.group for rung in pair.ladder), "after ICA"]
     last = ax.get_xticks()[-1]
     drawn = {float(line.get_ydata()[0]) for line in ax.lines if line.get_xdata()[0] == last}
     assert drawn == {pair.ica.rung.error, min(pair.ica.random_rotation, 1.25)}
-    (plain,) = ladder_figure(replace(pair, ica=None), 0.1).axes
+    (plain,) = plot_ladder(replace(pair, ica=None), tolerance=0.1).axes
     assert len(plain.get_xticks()) == len(pair.ladder)
 
 

@@ -19,8 +19,9 @@ from scipy.stats import beta
 from typer.testing import CliRunner, Result
 
 from conftest import close
+from identikit import stability_figure
 from identikit.cli import app
-from identikit.components import Components, match_components, stability_figure
+from identikit.components import Components, match_components
 from identikit.components._assign import Assigner
 from identikit.components._chance import (
     best_median,

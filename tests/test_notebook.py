@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from pathlib import Path
@@ -71,7 +72,7 @@ def test_a_result_has_words_a_table_and_colours_of_its_own(results: dict[str, An
     assert html.count("<table>") == 1
     assert html.count("<tr>") > 1
     assert len(html) < 60_000
-    assert ("<svg" in html) == (kind not in ("Layers", "NearIdentifiability"))
+    assert "<svg" in html
     # A notebook is a page of others: nothing is styled but what is inside.
     for selectors in re.findall(r"([^{}]*)\{", html.split("<style>")[1].split("</style>")[0]):
         for selector in selectors.strip().split(","):
@@ -85,6 +86,29 @@ def test_a_result_has_words_a_table_and_colours_of_its_own(results: dict[str, An
     assert "<script>" not in html
     assert "\x1b" not in html
     assert results[kind].summary().split()[0] in unescape(html)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_result_keeps_the_contract(results: dict[str, Any], kind: str, tmp_path: Path):
+    """A table, a document, a truth value, a sentence."""
+    result = results[kind]
+    assert len(result.table) >= 1
+    assert isinstance(bool(result), bool)
+    result.save(tmp_path / "result.json")
+    assert json.loads((tmp_path / "result.json").read_text()) == json.loads(result.to_json())
+    assert result.summary().strip().endswith((".", "reproduced"))
+
+
+def test_what_a_script_gates_on(results: dict[str, Any]):
+    assert results["Audit"] and results["Pair"]  # noqa: PT018
+    assert not results["ModelsAudit"]
+    rng = np.random.default_rng(1)
+    X, Y = rng.normal(size=(2, 300, 4))
+    assert not ik.audit([X, Y])
+    assert not ik.near_identifiability(X, Y)
+    assert ik.near_identifiability(X, X + 0.1 * Y)
+    assert not ik.disentangle(X, Y, metrics=["mcc", "r2"])
+    assert ik.disentangle(X, X, metrics=["mcc", "r2"])
 
 
 def test_other_objects_that_end_a_cell_are_short(results: dict[str, Any]):

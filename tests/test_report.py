@@ -31,16 +31,13 @@ from fake_audit import (
 from identikit.auditing._result import Audit, Check
 from identikit.report import (
     html,
-    ladder_figure,
-    pair_figure,
     print_audit,
-    scatter_figure,
     sentence,
-    spectrum_figure,
     table,
 )
 from identikit.report._style import PALETTE
 from identikit.report._svg import _font, inline
+from identikit.report.plots import plot_ladder, plot_pair, plot_scatter, plot_spectrum
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -233,7 +230,7 @@ def words(figure: Figure) -> list[str]:
 
 def test_ladder_shows_rungs_tolerance_and_the_chosen_one():
     pair = unequal_widths().comparisons[0]
-    ax = ladder_figure(pair, 0.07).axes[0]
+    ax = plot_ladder(pair, tolerance=0.07).axes[0]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["linear", "affine"]
     heights = [line.get_ydata()[0] for line in ax.lines[:2]]
     assert heights == [1, 0.07]
@@ -245,23 +242,23 @@ def test_ladder_shows_rungs_tolerance_and_the_chosen_one():
 
 def test_unrelated_has_no_chosen_rung():
     pair = make_pair("a", "b", "unrelated", 0.99)
-    assert len(ladder_figure(pair, 0.1).axes[0].lines[-1].get_xdata()) == 0
+    assert len(plot_ladder(pair, tolerance=0.1).axes[0].lines[-1].get_xdata()) == 0
 
 
 def test_ladder_writes_out_errors_beyond_its_top():
     pair = make_pair("a", "b")
     ladder = (replace(pair.ladder[0], error=5e6), replace(pair.ladder[1], error=7.25))
-    figure = ladder_figure(replace(pair, ladder=ladder + pair.ladder[2:]), 0.1)
+    figure = plot_ladder(replace(pair, ladder=ladder + pair.ladder[2:]), tolerance=0.1)
     assert {">99", "7.2"} <= set(words(figure))
     assert figure.axes[0].get_ylim()[1] < 2
 
 
 def test_spectrum_shows_the_correlations_and_thins_long_ones():
     pair = make_pair("a", "b", dims=16)
-    line = spectrum_figure(pair).axes[0].lines[1]
+    line = plot_spectrum(pair).axes[0].lines[1]
     np.testing.assert_array_equal(line.get_ydata(), pair.correlations)
     long = make_pair("a", "b", dims=5000)
-    line = spectrum_figure(long).axes[0].lines[1]
+    line = plot_spectrum(long).axes[0].lines[1]
     assert len(line.get_ydata()) == 200
     assert line.get_xdata()[-1] == 5000
     assert line.get_ydata()[-1] == long.correlations[-1]
@@ -269,7 +266,7 @@ def test_spectrum_shows_the_correlations_and_thins_long_ones():
 
 def test_scatter_puts_a_on_x_and_b_on_y():
     pair = make_pair("a", "b", rows=50)
-    ax = scatter_figure(pair).axes[0]
+    ax = plot_scatter(pair).axes[0]
     for axis, patch in enumerate(ax.patches):
         drawn = patch.get_path().vertices[::2]
         np.testing.assert_allclose(drawn, pair.points[:, :, axis])
@@ -278,14 +275,14 @@ def test_scatter_puts_a_on_x_and_b_on_y():
 
 def test_scatter_of_one_shared_axis():
     pair = make_pair("a", "b", rows=50)
-    figure = scatter_figure(replace(pair, points=pair.points[:, :, :1]))
+    figure = plot_scatter(replace(pair, points=pair.points[:, :, :1]))
     assert words(figure) == ["■ axis 1"]
 
 
 def test_scatter_dots_are_visible_in_a_raster():
     def ink(pair):
         buffer = io.BytesIO()
-        scatter_figure(pair).savefig(buffer, format="png", dpi=80)
+        plot_scatter(pair).savefig(buffer, format="png", dpi=80)
         buffer.seek(0)
         return int((mpl.image.imread(buffer)[..., :3].min(axis=2) < 0.75).sum())
 
@@ -296,14 +293,16 @@ def test_scatter_dots_are_visible_in_a_raster():
 
 def test_what_was_not_computed_is_said_in_the_figure():
     pair = few_rows().comparisons[0]
-    assert words(spectrum_figure(pair)) == ["not computed"]
-    assert words(scatter_figure(replace(pair, points=np.empty((0, 2, 2))))) == ["not computed"]
+    assert words(plot_spectrum(pair)) == ["not computed"]
+    assert words(plot_scatter(replace(pair, points=np.empty((0, 2, 2))))) == ["not computed"]
 
 
 def test_a_user_style_neither_breaks_nor_leaks():
     with mpl.rc_context({"text.usetex": True, "font.size": 40}):
-        figure = pair_figure(make_pair("a", "b"), 0.1)
-        assert inline(figure, "x", "s") == inline(pair_figure(make_pair("a", "b"), 0.1), "x", "s")
+        figure = plot_pair(make_pair("a", "b"), tolerance=0.1)
+        assert inline(figure, "x", "s") == inline(
+            plot_pair(make_pair("a", "b"), tolerance=0.1), "x", "s"
+        )
         assert mpl.rcParams["font.size"] == 40
     assert len(figure.axes) == 3
 
@@ -320,7 +319,7 @@ def test_figures_do_not_load_pyplot():
 
 def test_inline_svg_is_small_themed_and_clean():
     pair = make_pair("first<name>", "second$name$", dims=400)
-    text = inline(pair_figure(pair, 0.1), "a label", "salt")
+    text = inline(plot_pair(pair, tolerance=0.1), "a label", "salt")
     assert len(text) < 25_000
     assert text.startswith('<svg viewBox="')
     assert text.endswith("</svg>")
@@ -334,12 +333,12 @@ def test_inline_svg_is_small_themed_and_clean():
     assert ids
     assert all(f"#{mark}" in text for mark in ids)
     assert set(ids).isdisjoint(
-        re.findall(r' id="([^"]*)"', inline(pair_figure(pair, 0.1), "a label", "other"))
+        re.findall(r' id="([^"]*)"', inline(plot_pair(pair, tolerance=0.1), "a label", "other"))
     )
 
 
 def test_inline_svg_has_one_path_for_all_rows_of_an_axis():
-    text = inline(scatter_figure(make_pair("a", "b", rows=250)), "x", "s")
+    text = inline(plot_scatter(make_pair("a", "b", rows=250)), "x", "s")
     dots = [path.count("h0") for path in re.findall(r'd="([^"]*)"', text) if "h0" in path]
     assert dots == [250, 250]
 

@@ -36,13 +36,15 @@ if TYPE_CHECKING:
         audit_models,
         layers,
     )
-    from identikit.components import Components, match_components, stability_figure
+    from identikit.components import Components, match_components
     from identikit.errors import InputError, MissingExtraError
     from identikit.factors import Disentanglement, disentangle
     from identikit.family import SoftmaxModel, distances, diversity, gauge, normal_form
     from identikit.inference import cca_chance, cca_chance_square, held_out_cca
     from identikit.moments import Moments, accumulate
     from identikit.recover import ima_contrast
+    from identikit.report import plots as plots
+    from identikit.report.plots import stability_figure
     from identikit.similarity import (
         cca,
         cka,
@@ -75,13 +77,15 @@ _HOME = {
         "audit_models",
         "layers",
     ),
-    "components": ("Components", "match_components", "stability_figure"),
+    "components": ("Components", "match_components"),
     "errors": ("InputError", "MissingExtraError"),
     "factors": ("Disentanglement", "disentangle"),
     "family": ("SoftmaxModel", "distances", "diversity", "gauge", "normal_form"),
     "inference": ("cca_chance", "cca_chance_square", "held_out_cca"),
     "moments": ("Moments", "accumulate"),
     "recover": ("ima_contrast",),
+    "report": ("plots",),
+    "report.plots": ("stability_figure",),
     "similarity": (
         "cca",
         "cka",
@@ -135,6 +139,7 @@ __all__ = [
     "mutual_knn",
     "near_identifiability",
     "normal_form",
+    "plots",
     "pls_svd",
     "procrustes",
     "pwcca",

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from identikit import _files
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 class Result:
-    """The base of results. A subclass has `to_dict` and a short `__repr__`.
+    """The base of results. A subclass has a `table`, `to_dict`, a truth value, a short `__repr__`.
 
     Words and pictures are not made here: `report` knows them by the type of a result.
     """
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The result as a data frame."""
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        """Whether the answer is yes: what a script gates on."""
+        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document."""

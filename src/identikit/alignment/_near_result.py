@@ -187,6 +187,11 @@ class NearIdentifiability(Result):
 
         return summary(self)
 
+    def __bool__(self) -> bool:
+        """Whether the best map, either way, comes nearer than it does to shuffled rows."""
+        raw = [way.error("affine") for way in self.directions if way.coordinates == "raw"]
+        return all(error.mean < error.chance for error in raw)
+
     @property
     def table(self) -> pd.DataFrame:
         """One row a direction, coordinates and group."""

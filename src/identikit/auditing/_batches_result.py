@@ -98,6 +98,10 @@ class BatchAudit(Result):
         """One record a pair of batches."""
         return self.audit.comparisons
 
+    def __bool__(self) -> bool:
+        """Whether all batches are the same within the tolerance, on their controls."""
+        return bool(self.audit)
+
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row a pair of batches."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from identikit._result import Result
 from identikit.auditing._result import Interval, Pair
 from identikit.family import Distances, Divergences, Diversity, Gauge, UpTo
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What a pair may be found to be.
 SAME = "same distribution"
@@ -148,6 +151,24 @@ class ModelPair(Result):
         """Whether relative logit gap and κ are both within the tolerance."""
         return self.finding == SAME
 
+    def __bool__(self) -> bool:
+        """Whether the two are the same within the tolerance."""
+        return self.same
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row."""
+        import pandas as pd
+
+        return pd.DataFrame([self._row()])
+
+    def _row(self) -> dict[str, Any]:
+        document, pair = self.to_dict(), self.embedding
+        kept = ("a", "b", "finding", "logit_gap", "kappa", "label_error")
+        apart = {name: document["distances"][name] for name in document["distances"]["kinds"]}
+        own = {"rung": pair.group, "error": pair.error}
+        return {name: document[name] for name in kept} | apart | own
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; the matrices A are left to `gauge`."""
         found, apart = self.gauge, self.distances
@@ -210,6 +231,17 @@ class ModelsAudit(Result):
     def same(self) -> bool:
         """Whether every pair is the same within the tolerance."""
         return all(pair.same for pair in self.pairs)
+
+    def __bool__(self) -> bool:
+        """Whether all models are the same within the tolerance."""
+        return self.same
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a pair: what was found, and its numbers."""
+        import pandas as pd
+
+        return pd.DataFrame([pair._row() for pair in self.pairs])
 
     def to_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document."""

@@ -254,6 +254,17 @@ class Pair(Result):
         return all(counts_as(name, rung) for name in found)
 
     @property
+    def table(self) -> pd.DataFrame:
+        """One row a rung of the ladder."""
+        import pandas as pd
+
+        return pd.DataFrame([_plain(rung) for rung in self.ladder])
+
+    def __bool__(self) -> bool:
+        """Whether the two are the same within the tolerance."""
+        return self.within_tolerance
+
+    @property
     def warnings(self) -> list[str]:
         """The messages of the checks that did not pass."""
         return [check.message for check in self.checks if not check.ok]
@@ -337,6 +348,15 @@ class Audit(Result):
             f"{verdict.b!r}: {verdict.group}, error {verdict.error:.3g} [{low:.3g}, {high:.3g}], "
             f"{within} {self.settings.tolerance:g})"
         )
+
+    def __bool__(self) -> bool:
+        """Whether all views are the same within the tolerance."""
+        return self.verdict.within_tolerance
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The same as `pairs`."""
+        return self.pairs
 
     @cached_property
     def pairs(self) -> pd.DataFrame:

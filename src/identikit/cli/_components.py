@@ -119,10 +119,10 @@ def _check_targets(output: Path | None, figure: Path | None, runs: list[str]) ->
 
 def _draw(found: Components, path: Path) -> None:
     from identikit._files import replacing
-    from identikit.components import stability_figure
+    from identikit.report.plots import plot_stability
 
     with replacing(path) as temporary:
-        stability_figure(found).savefig(temporary, format=path.suffix.lower()[1:])
+        plot_stability(found).savefig(temporary, format=path.suffix.lower()[1:])
 
 
 def print_components(found: Components, console: Console) -> None:

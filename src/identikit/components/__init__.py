@@ -1,6 +1,5 @@
 """Components across runs: which atoms or axes come back, how well, and against what chance."""
 
-from identikit.components._figure import stability_figure
 from identikit.components._match import match_components
 from identikit.components._result import Components, RunReport
 from identikit.components._strictest import NullReport
@@ -12,5 +11,4 @@ __all__ = [
     "RunReport",
     "Subspace",
     "match_components",
-    "stability_figure",
 ]

@@ -156,6 +156,10 @@ class Components(Result):
     def __len__(self) -> int:
         return len(self.index)
 
+    def __bool__(self) -> bool:
+        """Whether some component replicates in every run."""
+        return bool(self.replicates.any())
+
     @property
     def replicates(self) -> NDArray[np.bool_]:
         """Which components have a member in every run, all of which pass."""

@@ -59,6 +59,11 @@ class Disentanglement(Result):
             f"{self.rows:,} rows; {values})"
         )
 
+    def __bool__(self) -> bool:
+        """Whether every metric is above what codes that know nothing score."""
+        chances = [(score.value, score.chance) for score in self.scores.values()]
+        return all(chance is None or value > chance.interval[1] for value, chance in chances)
+
     def __getitem__(self, name: str) -> Score:
         """The score of a metric."""
         return self.scores[name]

@@ -54,8 +54,17 @@ def shown_codes(matrix: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.sort(np.argsort(-np.abs(matrix).max(axis=1), kind="stable")[:MOST_CODES])
 
 
-def heat(ax: Axes, title: str, matrix: NDArray[np.float64], what: str) -> None:
-    """Cells, codes down and factors across; the darkest is the largest, negative ones differ."""
+def heat(
+    ax: Axes,
+    title: str,
+    matrix: NDArray[np.float64],
+    what: str,
+    sides: tuple[str, str] = ("code", "factor"),
+) -> None:
+    """Cells, the first of `sides` down and the other across; the darkest is the largest.
+
+    Negative ones have another colour.
+    """
     rows = shown_codes(matrix)
     drawn = matrix[rows, :MOST_FACTORS]
     largest = float(np.abs(drawn).max()) or 1.0
@@ -68,8 +77,8 @@ def heat(ax: Axes, title: str, matrix: NDArray[np.float64], what: str) -> None:
     ax.set_ylim(len(drawn) - 0.5, -0.5)
     _ticks(ax, "x", np.arange(drawn.shape[1]), 12)
     _ticks(ax, "y", rows, 10)
-    ax.set_xlabel("factor")
-    ax.set_ylabel("code")
+    ax.set_xlabel(sides[1])
+    ax.set_ylabel(sides[0])
     ax.tick_params(length=0)
     beside(ax, 0.95, f"largest\n{number(largest, 2)}", "muted", in_panel_parts=True)
     # A line a word: there is little room beside a panel.

@@ -12,7 +12,7 @@ from identikit.report._order import shared, worst_first
 from identikit.report._page import render
 from identikit.report._svg import inline
 from identikit.report._words import GROUPS, compose, headline, reductions, standing
-from identikit.report.plots import pair_figure
+from identikit.report.plots import plot_pair
 from identikit.similarity import Scored
 
 # Pairs that get a figure; with 20 views there are 190 pairs, and a page must stay a page.
@@ -79,7 +79,7 @@ def _matrix(audit: Audit, pairs: list[Pair], top: float) -> list[list[dict[str, 
 def _card(audit: Audit, pair: Pair, index: int) -> dict[str, Any]:
     from markupsafe import Markup
 
-    figure = pair_figure(pair, audit.settings.tolerance)
+    figure = plot_pair(pair, tolerance=audit.settings.tolerance)
     held_out = pair.cca.held_out_interval
     return {
         "pair": pair,

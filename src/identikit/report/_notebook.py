@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from identikit._text import plain
@@ -74,9 +75,10 @@ def notebook_html(found: Shown) -> str:
 
 
 def _audit(audit: Audit) -> Shown:
-    from identikit.report import ladder_figure, sentence
+    from identikit.report import sentence
     from identikit.report._order import worst_first
     from identikit.report._table import cells, titles
+    from identikit.report.plots import plot_ladder
 
     pairs, tolerance = worst_first(audit), audit.settings.tolerance
     ica = any(pair.ica is not None for pair in pairs)
@@ -91,14 +93,14 @@ def _audit(audit: Audit) -> Shown:
         ["a", "b", *titles(tolerance, ica)],
         [[show(pair.a), show(pair.b), *cells(pair, ica)] for pair in pairs],
         3,
-        lambda: ladder_figure(worst, tolerance),
+        lambda: plot_ladder(worst, tolerance=tolerance),
         note.strip(),
     )
 
 
 def _pair(pair: Pair) -> Shown:
-    from identikit.report import ladder_figure
     from identikit.report._words import GROUPS, untold
+    from identikit.report.plots import plot_ladder
 
     show = _short([pair.a, pair.b])
     up_to, error = GROUPS[pair.group].up_to, _ends(pair.error, pair.interval)
@@ -118,7 +120,7 @@ def _pair(pair: Pair) -> Shown:
         ],
         1,
         # A pair does not know which error counts as the same.
-        lambda: ladder_figure(pair),
+        lambda: plot_ladder(pair),
         _sentences(pair.warnings),
     )
 
@@ -138,8 +140,8 @@ def _batches(found: BatchAudit) -> Shown:
 
 
 def _models(audit: ModelsAudit) -> Shown:
-    from identikit.report import ladder_figure
     from identikit.report._models_table import lead, worst_first
+    from identikit.report.plots import plot_ladder
 
     show = _short(model.name for model in audit.models)
     names = show(audit.worst.a), show(audit.worst.b)
@@ -148,13 +150,13 @@ def _models(audit: ModelsAudit) -> Shown:
         lead(audit, show),
         *_model_rows(worst_first(audit), show),
         3,
-        lambda: ladder_figure(audit.worst.embedding, audit.tolerance),
+        lambda: plot_ladder(audit.worst.embedding, tolerance=audit.tolerance),
         f"The ladder is that of f, between {names[0]} and {names[1]}.",
     )
 
 
 def _model_pair(pair: ModelPair) -> Shown:
-    from identikit.report import ladder_figure
+    from identikit.report.plots import plot_ladder
 
     show = _short([pair.a, pair.b])
     return Shown(
@@ -162,7 +164,7 @@ def _model_pair(pair: ModelPair) -> Shown:
         f"{show(pair.a)} and {show(pair.b)}: {pair.sentence}",
         *_model_rows([pair], show),
         3,
-        lambda: ladder_figure(pair.embedding),
+        lambda: plot_ladder(pair.embedding),
         _sentences(pair.notes),
     )
 
@@ -178,6 +180,7 @@ def _model_rows(
 
 def _layers(found: Layers) -> Shown:
     from identikit.report._layers import TITLES, lines
+    from identikit.report.plots import plot_layers
 
     show = _short((*found.a, *found.b, ""))
     return Shown(
@@ -189,10 +192,13 @@ def _layers(found: Layers) -> Shown:
             for line in lines(found)
         ],
         2,
+        lambda: plot_layers(found),
     )
 
 
 def _near(found: NearIdentifiability) -> Shown:
+    from identikit.report.plots import plot_near
+
     show = _short(side.name for side in found.sides)
     rows = [
         [
@@ -210,19 +216,18 @@ def _near(found: NearIdentifiability) -> Shown:
     title = "How near are the views to being the same up to each group?"
     most = len(found.directions[0].errors)
     titles += ["mean by chance"]
-    return Shown(title, found.summary(), titles, rows, 3, note=note, most=most)
+    draw = partial(plot_near, found)
+    return Shown(title, found.summary(), titles, rows, 3, draw, note, most)
 
 
 def _components(found: Components) -> Shown:
-    from identikit.components import stability_figure
     from identikit.report._components_table import TITLES, rows
+    from identikit.report.plots import plot_stability
 
     show = _short(run.name for run in found.runs)
     table = [[show(run.name), *row] for run, row in zip(found.runs, rows(found))]
     title = "Which components come back?"
-    return Shown(
-        title, found.summary(), ["run", *TITLES], table, 1, lambda: stability_figure(found)
-    )
+    return Shown(title, found.summary(), ["run", *TITLES], table, 1, lambda: plot_stability(found))
 
 
 def _disentanglement(found: Disentanglement) -> Shown:

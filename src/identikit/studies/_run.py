@@ -23,11 +23,12 @@ from identikit.studies import _store as store
 from identikit.studies._data import Data
 from identikit.studies._report import html, shown, write_report
 from identikit.studies._settings import settings_of
-from identikit.studies._study import KINDS, Finding, Settings, Study, Tables
+from identikit.studies._study import KINDS, NOT, Finding, Settings, Study, Tables
 from identikit.studies._words import headline
 from identikit.studies._work import WORKING, Progress, Work
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 # What a claim of an older folder has not.
@@ -64,6 +65,17 @@ class Result(_result.Result):
     def summary(self) -> str:
         """How many claims were reproduced, and what became of the others."""
         return headline(self.document)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a claim."""
+        import pandas as pd
+
+        return pd.DataFrame(self.document["claims"])
+
+    def __bool__(self) -> bool:
+        """Whether nothing failed: no claim of the paper, no control and no check."""
+        return all(found.verdict != NOT for found in self.findings.values())
 
     def figure(self) -> Figure:
         """The study's figure, drawn anew."""

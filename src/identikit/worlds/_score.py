@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,9 @@ from identikit.errors import InputError
 from identikit.factors import RotationLevel, mcc, r2, rotation_level
 from identikit.factors import Score as Metric
 from identikit.worlds._mixing import as_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Of the latents' rows, for what codes that know nothing would score.
 PERMUTATIONS = 40
@@ -72,7 +75,13 @@ class Score(Result):
         return self.pair.ladder
 
     def __bool__(self) -> bool:
+        """Whether the error is within the tolerance."""
         return self.within_tolerance
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a rung of the ladder."""
+        return self.pair.table
 
     def __repr__(self) -> str:
         blocks = ", ".join(f"{name} {value:.3f}" for name, value in self.r2.items())

@@ -1,48 +1,32 @@
-"""The figure of matched components: how stable they are, beside what chance would give."""
+"""The panel of matched components: how stable they are, beside what chance would give."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from identikit.components._result import Components
+from identikit.components import Components
+from identikit.report._drawing import BELOW
+from identikit.report._style import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 BINS = 40
 
 
-def stability_figure(found: Components) -> Figure:
-    """Histogram of stability, those that replicate apart, beside the range of chance levels.
-
-    Parameters
-    ----------
-    found : Components
-        The result to draw.
-    """
-    # Here, because pages and figures lie above all that computes.
-    from identikit.report._drawing import sheet
-
-    return sheet([partial(_histogram, found=found)])
-
-
-def _histogram(ax: Axes, found: Components) -> None:
-    from identikit.report._drawing import BELOW
-    from identikit.report._style import PALETTE
-
-    stability, chance = found.stability, found.chance_level
-    low = min(0.0, float(stability.min()), float(chance.min()))
+def stability(ax: Axes, found: Components) -> None:
+    """Histogram of stability, those that replicate apart, beside the range of chance levels."""
+    values, chance = found.stability, found.chance_level
+    low = min(0.0, float(values.min()), float(chance.min()))
     bins = [float(edge) for edge in np.linspace(low, 1.0, BINS + 1)]
     good = found.replicates
     ax.axvspan(
         float(chance.min()), float(chance.max()), color=PALETTE["band"], lw=0, label="chance"
     )
     ax.hist(
-        [stability[good], stability[~good]],
+        [values[good], values[~good]],
         bins,
         stacked=True,
         color=[PALETTE["accent"], PALETTE["muted"]],
