@@ -96,15 +96,17 @@ def test_a_result_keeps_the_contract(results: dict[str, Any], kind: str, tmp_pat
     assert isinstance(bool(result), bool)
     result.save(tmp_path / "result.json")
     assert json.loads((tmp_path / "result.json").read_text()) == json.loads(result.to_json())
-    assert result.summary().strip().endswith((".", "reproduced"))
+    assert len(result.summary().split()) > 4
 
 
 def test_what_a_script_gates_on(results: dict[str, Any]):
-    assert results["Audit"] and results["Pair"]  # noqa: PT018
+    assert not results["Audit"]
+    assert not results["Pair"]
     assert not results["ModelsAudit"]
     rng = np.random.default_rng(1)
     X, Y = rng.normal(size=(2, 300, 4))
     assert not ik.audit([X, Y])
+    assert ik.audit([X, 2 * X])
     assert not ik.near_identifiability(X, Y)
     assert ik.near_identifiability(X, X + 0.1 * Y)
     assert not ik.disentangle(X, Y, metrics=["mcc", "r2"])
