@@ -188,9 +188,9 @@ class NearIdentifiability(Result):
         return summary(self)
 
     def __bool__(self) -> bool:
-        """Whether the best map, either way, comes nearer than it does to shuffled rows."""
+        """Whether the best map, either way, comes nearer than to shuffled rows, interval and all."""
         raw = [way.error("affine") for way in self.directions if way.coordinates == "raw"]
-        return all(error.mean < error.chance for error in raw)
+        return all(error.mean_interval[1] < error.chance for error in raw)
 
     @property
     def table(self) -> pd.DataFrame:
