@@ -188,7 +188,7 @@ class NearIdentifiability(Result):
         return summary(self)
 
     def __bool__(self) -> bool:
-        """Whether the best map, either way, comes nearer than to shuffled rows, interval and all."""
+        """Whether the best map, either way, comes nearer than to shuffled rows, for sure."""
         raw = [way.error("affine") for way in self.directions if way.coordinates == "raw"]
         return all(error.mean_interval[1] < error.chance for error in raw)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from identikit.alignment import NearIdentifiability
-from identikit.report._drawing import BELOW
+from identikit.report._drawing import beside
 from identikit.report._style import PALETTE
 
 if TYPE_CHECKING:
@@ -32,11 +32,10 @@ def distances(ax: Axes, found: NearIdentifiability, coordinates: str) -> None:
             ax.plot([at - 0.1, at + 0.1], [error.chance] * 2, color=PALETTE["muted"], lw=1.2)
             ax.vlines(at, *error.mean_interval, color=PALETTE[colour], lw=1.6)
             ax.plot(at, error.mean, "o", ms=4, color=PALETTE[colour])
-        label = "from a to b" if which == 0 else "from b to a"
-        ax.plot([], [], "o", ms=4, color=PALETTE[colour], label=label)
-    ax.plot([], [], color=PALETTE["muted"], lw=1.2, label="shuffled rows")
+        words = "a to b" if which == 0 else "b to a"
+        beside(ax, 0.95 - 0.1 * which, words, colour, in_panel_parts=True)
+    beside(ax, 0.7, "shuffled\nrows", "muted", in_panel_parts=True)
     ax.set_ylim(bottom=0)
     ax.set_title(f"How near, in {coordinates} coordinates?")
     ax.set_ylabel("mean distance over the diameter")
     ax.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor")
-    ax.legend(**BELOW | {"bbox_to_anchor": (0.5, -0.45), "ncols": 3})
