@@ -47,6 +47,7 @@ from identikit.studies import (
     Settings,
     Study,
     Work,
+    _find,
     _run,
     find,
     judge,
@@ -87,7 +88,7 @@ def computed(diary: Path) -> list[int]:
 # Every study
 
 
-@pytest.mark.parametrize("name", _run.names())
+@pytest.mark.parametrize("name", _find.names())
 def test_a_study_is_well_formed(name: str):
     study = find(name)
     assert study.name == name
@@ -1116,3 +1117,82 @@ def test_a_file_that_a_study_can_do_without_is_recorded_and_not_asked_for(
     assert Data(tmp_path).find(need) == tmp_path / "some.npz"
     assert Data(tmp_path).check([need]) == {"some.npz": "some.npz, 5 bytes"}
     assert Data("digits").check([need]) == {"some.npz": "absent"}
+
+
+# Studies of one's own
+
+OWN = '''
+"""A study in a file."""
+import numpy as np
+import pandas as pd
+from identikit.report._drawing import sheet
+from identikit.studies import Claim, Record, Study, above, dots
+
+def unit(seed):
+    return Record([{"seed": seed, "arm": "a", "mean": float(seed + 1)}])
+
+def run(work):
+    records = work.each("seed={}", unit, range(work.settings.seeds), processes=True)
+    return {"means": pd.DataFrame([row for record in records for row in record.rows])}
+
+def figure(tables, settings):
+    return sheet([lambda ax: dots(ax, tables["means"], "arm", "mean")])
+
+SMOKE = {"seeds": 3}
+claim = Claim("mean", "It is positive.", 2.0, "Table 1",
+              lambda t: above(t["means"]["mean"], -9, "Mean."))
+STUDY = Study("own", "Of one's own", "Nobody 2026", "About it.",
+              {"smoke": SMOKE, "laptop": SMOKE, "paper": SMOKE}, run, (claim,), figure)
+'''
+
+
+def test_a_study_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in processes; its page can be written again; changed code is noticed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    path = tmp_path / "a_study_in_a_file.py"
+    path.write_text(OWN, encoding="utf-8")
+    command = [sys.executable, "-m", "identikit", "study", "run", f"./{path.name}", "-o", "out"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "1 of 1 claims reproduced" in done.stdout
+    result = load("out")
+    assert result.document["command"].startswith("identikit study run ./a_study_in_a_file.py ")
+    assert result.document["units"]["of_other_code"] == 0
+    result.report("again.html")
+    assert "own" in (tmp_path / "again.html").read_text(encoding="utf-8")
+    path.write_text(OWN.replace("seed + 1", "seed + 2"), encoding="utf-8")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "computed by other code of this study" in done.stderr
+    assert load("out").document["units"]["of_other_code"] == 3
+
+
+def test_files_that_are_no_studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(InputError, match="there is no such file"):
+        find(str(tmp_path / "missing.py"))
+    (tmp_path / "not_a_study_at_all.py").write_text("STUDY = 1\n")
+    with pytest.raises(InputError, match="has no line STUDY = Study"):
+        find(str(tmp_path / "not_a_study_at_all.py"))
+    (tmp_path / "json.py").write_text("STUDY = 1\n")
+    with pytest.raises(InputError, match="there is another module called 'json'"):
+        find(str(tmp_path / "json.py"))
+
+
+def test_studies_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import EntryPoint
+
+    from identikit.studies import _find
+
+    brought = EntryPoint("theirs", "study_units:THEIRS", "identikit.studies")
+    monkeypatch.setattr(_find, "entry_points", lambda **_: [brought])
+    monkeypatch.setattr("study_units.THEIRS", toy(), raising=False)
+    assert "theirs" in _find.names()
+    assert find("theirs") is not None
+
+
+def test_the_code_of_a_study_is_its_files() -> None:
+    from identikit.studies import _find
+
+    files = {path.name for path in _find._files_of("identikit.studies.reizinger_ima")}
+    assert {"reizinger_ima.py", "_ima_fits.py", "_sprites.py", "_checks.py"} <= files
+    assert len(_find.code_digest(find("reizinger-ima"))) == 16

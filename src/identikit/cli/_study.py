@@ -68,7 +68,12 @@ def _fields(study: Study) -> dict[str, Any]:
 
 @app.command(epilog="Example: identikit study run nielsen-small-kl --preset laptop -o small-kl")
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As in identikit study list.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="As in identikit study list, or a file of your own: ./my_study.py."
+        ),
+    ],
     preset: Annotated[
         str,
         typer.Option(

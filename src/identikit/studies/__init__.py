@@ -19,7 +19,8 @@ from identikit.studies._checks import (
 )
 from identikit.studies._data import CIFAR10, CORPORA, STAND_INS, Data, Images, Need
 from identikit.studies._figures import curve, dots, heat_map, scatter_after_map
-from identikit.studies._run import Result, find, load, run, studies
+from identikit.studies._find import find, studies
+from identikit.studies._run import Result, load, run
 from identikit.studies._store import Record
 from identikit.studies._study import (
     INCONCLUSIVE,

@@ -8,19 +8,18 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from identikit import _result
 from identikit._files import write_text
-from identikit._plugins import module_names
 from identikit._version import __version__
 from identikit.errors import InputError, naming_extras
 from identikit.moments.engines import engine_for
 from identikit.report._notebook import notebook_html
 from identikit.studies import _store as store
 from identikit.studies._data import Data
+from identikit.studies._find import code_digest, find
 from identikit.studies._report import html, shown, write_report
 from identikit.studies._settings import settings_of
 from identikit.studies._study import KINDS, NOT, Finding, Settings, Study, Tables
@@ -79,7 +78,8 @@ class Result(_result.Result):
 
     def figure(self) -> Figure:
         """The study's figure, drawn anew."""
-        return find(self.document["study"]).figure(self.tables, Settings(self.document["settings"]))
+        study = find(self.document.get("from", self.document["study"]))
+        return study.figure(self.tables, Settings(self.document["settings"]))
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write the page once more, atomically."""
@@ -112,32 +112,6 @@ def finding_of(claim: Mapping[str, Any]) -> Finding:
     )
 
 
-def studies() -> dict[str, Study]:
-    """Every study by name."""
-    return {name: find(name) for name in names()}
-
-
-def find(name: str) -> Study:
-    """A study by name; no other is imported.
-
-    Parameters
-    ----------
-    name : str
-        Such as "nielsen-small-kl".
-    """
-    if name not in names():
-        raise InputError(f"there is no study {name!r}; there are {', '.join(names())}")
-    with naming_extras("This study"):
-        found: Study = import_module(f"identikit.studies.{name.replace('-', '_')}").STUDY
-    return found
-
-
-def names() -> list[str]:
-    """The names of all studies; none is imported."""
-    modules = module_names("identikit.studies")
-    return [name.replace("_", "-") for name in modules if not name.startswith("_")]
-
-
 def run(
     study: str | Study,
     *,
@@ -154,7 +128,7 @@ def run(
     Parameters
     ----------
     study : str or Study
-        Its name.
+        Its name, or the path of a file of one's own, as in "./my_study.py".
     preset : str
         "smoke" (under a minute), "laptop" (under 20) or "paper" (the paper's settings).
     folder : path, optional
@@ -174,6 +148,7 @@ def run(
         and read the data: elsewhere than on this machine, both must be visible to them, under the
         same paths.
     """
+    named = study if isinstance(study, str) else study.name
     study = find(study) if isinstance(study, str) else study
     chosen = settings_of(study, preset, seeds, settings)
     if data is not None and not study.needs:
@@ -192,14 +167,16 @@ def run(
         "title": study.title,
         "paper": study.paper,
         "about": study.about,
-        "command": _command(study, preset, chosen, data, target),
+        "from": named,
+        "command": _command(study, named, preset, chosen, data, target),
     }
     store.open_folder(target, header)
     with (
         naming_extras("This study"),
         engine_for("pool" if engine is None else engine) as workers,
     ):
-        work = Work(target, chosen, source, header["digest"], progress, workers)
+        code = code_digest(study)
+        work = Work(target, chosen, source, header["digest"], progress, workers, code)
         tables = study.run(work)
     shutil.rmtree(target / WORKING, ignore_errors=True)
     work.progress("writing", 1, 1)
@@ -216,7 +193,11 @@ def run(
         for claim in study.claims
     ]
     document = header | {
-        "units": {"count": len(work.seconds), "seconds": round(sum(work.seconds.values()), 1)},
+        "units": {
+            "count": len(work.seconds),
+            "seconds": round(sum(work.seconds.values()), 1),
+            "of_other_code": len(work.stale),
+        },
         "claims": claims,
     }
     result = Result(target, store.finite(document), tables, work.resumed)
@@ -259,13 +240,14 @@ def load(folder: str | os.PathLike[str]) -> Result:
 
 def _command(
     study: Study,
+    named: str,
     preset: str,
     chosen: Settings,
     data: str | os.PathLike[str] | None,
     folder: Path,
 ) -> str:
     """The command line that runs this again."""
-    words = ["identikit", "study", "run", study.name, "--preset", preset]
+    words = ["identikit", "study", "run", named, "--preset", preset]
     for key, value in chosen.items():
         if value != study.presets[preset][key]:
             text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

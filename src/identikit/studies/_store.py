@@ -148,12 +148,13 @@ def unit_path(folder: Path, key: str) -> Path:
     return folder / UNITS / f"{key}.safetensors"
 
 
-def write_unit(path: Path, record: Record, digest: str, seconds: float) -> None:
+def write_unit(path: Path, record: Record, digest: str, seconds: float, code: str = "") -> None:
     """Write a unit's file, atomically."""
     from safetensors.numpy import save
 
     metadata = {
         "digest": digest,
+        "code": code,
         "seconds": round(seconds, 3),
         "rows": [finite(row) for row in record.rows],
     }
@@ -166,15 +167,15 @@ def write_unit(path: Path, record: Record, digest: str, seconds: float) -> None:
         temporary.write_bytes(save(arrays, {"identikit": json.dumps(metadata)}))
 
 
-def read_unit(path: Path, digest: str) -> tuple[Record, float] | None:
-    """A unit's record and seconds; None, with a warning if there is a file that will not do."""
+def read_unit(path: Path, digest: str) -> tuple[Record, float, str] | None:
+    """A unit's record, seconds and code; None, with a warning if a file will not do."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, "numpy") as file:
             metadata = json.loads(file.metadata()["identikit"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        found = metadata["digest"]
+        found, code = metadata["digest"], str(metadata.get("code", ""))
         record, seconds = Record(metadata["rows"], arrays), float(metadata["seconds"])
     except FileNotFoundError:
         return None
@@ -184,7 +185,7 @@ def read_unit(path: Path, digest: str) -> tuple[Record, float] | None:
     if found != digest:
         _warn(path, "is of other settings or of another version")
         return None
-    return record, seconds
+    return record, seconds, code
 
 
 def _warn(path: Path, why: str) -> None:

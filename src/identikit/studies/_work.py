@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ class _Call(NamedTuple):
     key: str
     path: Path
     digest: str
+    code: str
     function: Callable[..., Record]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -61,6 +63,8 @@ class Work:
         What each unit took, by key.
     resumed : int
         How many units were there from before.
+    stale : list of str
+        The keys of those that other code of the study has computed.
     """
 
     def __init__(
@@ -71,12 +75,15 @@ class Work:
         digest: str,
         progress: Progress | None = None,
         engine: str | Engine | None = "pool",
+        code: str = "",
     ) -> None:
         self.folder, self.settings, self.data = folder, settings, data
         self.progress: Progress = progress or (lambda _what, _done, _of: None)
         self.seconds: dict[str, float] = {}
         self.resumed = 0
-        self._digest, self._engine = digest, engine
+        self.stale: list[str] = []
+        self._said = False
+        self._digest, self._engine, self._code = digest, engine, code
 
     def unit(self, key: str, function: Callable[..., Record], *args: Any, **kwargs: Any) -> Record:
         """The Record of `function(*args, **kwargs)`: computed now, or kept from before.
@@ -147,10 +154,12 @@ class Work:
         if _checked(key) in self.seconds:
             raise InputError(f"two units have the key {key!r}; each needs its own")
         self.seconds[key] = 0.0
-        return _Call(key, unit_path(self.folder, key), self._digest, function, args, kwargs)
+        path = unit_path(self.folder, key)
+        return _Call(key, path, self._digest, self._code, function, args, kwargs)
 
     def _all(self, calls: list[_Call], processes: bool) -> list[Record]:
         records = {call.key: kept for call in calls if (kept := self._kept(call)) is not None}
+        self._say_stale()
         missing = [call for call in calls if call.key not in records]
         self.resumed += len(records)
         if processes:
@@ -173,9 +182,21 @@ class Work:
         kept = read_unit(call.path, call.digest)
         if kept is None:
             return None
-        record, self.seconds[call.key] = kept
+        record, self.seconds[call.key], code = kept
+        if code != call.code:
+            self.stale.append(call.key)
         shutil.rmtree(self.folder / WORKING / call.key, ignore_errors=True)
         return record
+
+    def _say_stale(self) -> None:
+        if self.stale and not self._said:
+            self._said = True
+            warnings.warn(
+                f"units in {self.folder} were computed by other code of this study, "
+                f"{self.stale[0]} the first; they are used as they are: delete the folder to "
+                "compute them anew",
+                stacklevel=5,
+            )
 
     def _here(self, missing: list[_Call], total: int) -> None:
         for place, call in enumerate(missing, total - len(missing)):
@@ -228,7 +249,7 @@ def _compute(call: _Call) -> _Failure | None:
             record = call.function(*call.args, **call.kwargs)
         if not isinstance(record, Record):
             raise InputError(f"it returned a {type(record).__name__}; expected a Record")
-        write_unit(call.path, record, call.digest, time.perf_counter() - start)
+        write_unit(call.path, record, call.digest, time.perf_counter() - start, call.code)
     except MissingExtraError as error:
         return _Failure(MissingExtraError, str(error), traceback.format_exc())
     except Exception as error:

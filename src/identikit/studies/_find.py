@@ -1,0 +1,116 @@
+"""Where studies come from: this package, other packages, and files of one's own."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from identikit._plugins import module_names
+from identikit.errors import InputError, naming_extras
+from identikit.studies._study import Study
+
+PACKAGE = "identikit.studies"
+
+
+def names() -> list[str]:
+    """The names of all studies, also of other packages; none is imported."""
+    own = [name.replace("_", "-") for name in module_names(PACKAGE) if not name.startswith("_")]
+    return [*own, *sorted(set(_brought()) - set(own))]
+
+
+def studies() -> dict[str, Study]:
+    """Every study by name."""
+    return {name: find(name) for name in names()}
+
+
+def find(name: str) -> Study:
+    """A study by name, or from a file; no other is imported.
+
+    Parameters
+    ----------
+    name : str
+        Such as "nielsen-small-kl", or the path of a Python file with a line ``STUDY = Study(...)``.
+        Another package brings its own by entry points of the group "identikit.studies", each a
+        name and a ``module:STUDY``.
+    """
+    with naming_extras("This study"):
+        if name.endswith(".py"):
+            return _checked(_from_file(Path(name)), name)
+        if name not in names():
+            raise InputError(
+                f"there is no study {name!r}; there are {', '.join(names())}, or give the path of "
+                "a file, as in ./my_study.py"
+            )
+        module = name.replace("-", "_")
+        if module in module_names(PACKAGE):
+            return _checked(import_module(f"{PACKAGE}.{module}"), name)
+        return _checked(_brought()[name].load(), name)
+
+
+def _brought() -> dict[str, EntryPoint]:
+    return {each.name: each for each in entry_points(group=PACKAGE)}
+
+
+def _from_file(path: Path) -> object:
+    """The module of a file; by its name, so that worker processes can import it too."""
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file; check the path of the study")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    module = import_module(path.stem)
+    if Path(str(module.__file__)).resolve() != path.resolve():
+        raise InputError(f"there is another module called {path.stem!r}; rename {path}")
+    return module
+
+
+def _checked(found: object, name: str) -> Study:
+    study = getattr(found, "STUDY", found)
+    if not isinstance(study, Study):
+        raise InputError(f"{name} has no line STUDY = Study(...), so it is no study")
+    return study
+
+
+def code_digest(study: Study) -> str:
+    """A short hash of a study's code: its own file, and the private ones of studies it imports.
+
+    Parameters
+    ----------
+    study : Study
+        Its `run` tells where it is.
+    """
+    hashed = hashlib.sha256()
+    for path in sorted(_files_of(study.run.__module__)):
+        hashed.update(path.read_bytes())
+    return hashed.hexdigest()[:16]
+
+
+def _files_of(module: str) -> set[Path]:
+    found: set[Path] = set()
+    waiting = [module]
+    while waiting:
+        try:
+            spec = find_spec(waiting.pop())
+        except ValueError:  # a script or a notebook
+            continue
+        path = Path(spec.origin) if spec is not None and spec.origin is not None else None
+        if path is None or path in found or not path.is_file():
+            continue
+        found.add(path)
+        waiting += _imports(path)
+    return found
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """The private modules of studies that a file imports, wherever it does."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == PACKAGE:
+            yield from (f"{PACKAGE}.{each.name}" for each in node.names if each.name[0] == "_")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{PACKAGE}._"):
+            yield str(node.module)
