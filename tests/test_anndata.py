@@ -184,6 +184,7 @@ def fuzz_h5ad() -> None:
                 raise AssertionError(error) from error
 
 
+@pytest.mark.long
 @pytest.mark.extra("io")
 def test_damaged_h5ad_files(tmp_path: Path):
     pytest.importorskip("h5py")

@@ -246,6 +246,7 @@ def test_the_engine_of_the_command_line(files):
     close(json.loads(text)["verdict"]["error"], audit(files).verdict.error, 1e-10)
 
 
+@pytest.mark.long
 def test_dask_on_the_command_line(files):
     pytest.importorskip("distributed")
     code, text, error = run("audit", *files, "--engine", "dask", "--workers", 1, "--json")

@@ -222,6 +222,7 @@ def test_zeros_are_read_once_and_stay(rng):
     assert moments.whiten(0).rank == 2
 
 
+@pytest.mark.long
 def test_views_reduced_to_few_directions(rng):
     """More columns than rows, and little memory: both look at rows before the moments do."""
     X = rng.normal(size=(40, 100))

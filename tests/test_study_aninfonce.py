@@ -112,6 +112,7 @@ def test_one_temperature_costs_the_truth_and_the_best_one_costs_least():
     close(truth(6, 3.0).g.values.tolist(), np.full(6, 3.0), 1e-5)
 
 
+@pytest.mark.slow
 def test_concentrations_fitted_to_the_truth_and_two_rotations_of_it():
     pytest.importorskip("torch")
     rows = pd.DataFrame(fit_at_truth(1000, SMOKE).rows)

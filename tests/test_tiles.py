@@ -17,6 +17,8 @@ from identikit.errors import InputError
 from identikit.moments import default_memory, scatter_bytes, tiles
 from identikit.moments._memory import audit_bytes
 
+pytestmark = pytest.mark.long
+
 FOLDS, ROWS = 5, 400
 
 

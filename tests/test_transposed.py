@@ -22,6 +22,8 @@ from identikit.sources import open_source
 
 AXIS_FREE = axis_free()
 
+pytestmark = pytest.mark.long
+
 QUESTION = r"fewer rows \({}\) than columns \({}\): are the views transposed"
 
 

@@ -198,9 +198,8 @@ def test_planted_noise_is_the_error() -> None:
 @pytest.mark.parametrize(
     ("d", "seeds"),
     [
-        (2, 4),
-        (8, 4),
-        (64, 1),
+        (8, 1),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in ((2, 4), (8, 4), (64, 1))),
         *(pytest.param(d, 20, marks=pytest.mark.slow) for d in (2, 8, 64)),
     ],
 )
