@@ -463,6 +463,13 @@ def test_a_system_obeys_its_equations_and_the_order_of_its_draws():
         close(getattr(world, name), getattr(drawn, name), 1e-12)
     world, drawn = LinearSystem(3, 4, 5, variability="maximum"), Fixture(3, 4, 5, 0, maximum=True)
     close(world.variances, drawn.variances, 0)
+    table = np.array([[1.0, 1.0, 1.0], [1.0, 2.0, 4.0]])
+    chosen = LinearSystem(3, 2, 5, 5, variability=table, mean="random")
+    close(chosen.variances, table, 0)
+    assert chosen.identified[0].rung == "monomial"
+    # Whatever the variances are, the rest of the world is that of its seed.
+    close(chosen.A, LinearSystem(3, 2, 5, 5, mean="random").A, 0)
+    close(chosen.means, LinearSystem(3, 2, 5, 5, mean="random").means, 0)
 
 
 def test_controls_have_the_moments_they_say():
@@ -531,6 +538,8 @@ def test_states_that_no_control_reaches_are_counted():
         (lambda: LinearSystem(2, 2, 10, radius=1.0), "A is unstable"),
         (lambda: LinearSystem(2, 2, 10, noise=-1), "give a variance"),
         (lambda: LinearSystem(2, 2, 10, variability="some"), "choose one of random, maximum"),
+        (lambda: LinearSystem(2, 3, 10, variability=np.ones((2, 3))), r"\(2, 3\); give variances"),
+        (lambda: LinearSystem(2, 1, 10, variability=[[1.0, 0.0]]), "give variances above 0"),
         (lambda: LinearSystem(2, 2, 10, input="none"), "the input matrix is 'none'"),
         (lambda: LinearSystem(2, 2, 10, output="none"), "the output matrix is 'none'"),
         (lambda: LinearSystem(2, 2, 10, mean="none"), "a finite number, or 'random'"),
