@@ -282,8 +282,9 @@ def test_markov_parameters_state_space_and_transfer_function_agree():
         true = system.C @ np.linalg.inv(point * np.eye(3) - system.A) @ system.B
         close(value[:, order] / scale, true, 0.2, np.abs(true).max())
     assert found.state_space(order=2).A.shape == (2, 2)
-    with pytest.raises(InputError, match="order is 4; the Hankel matrix has rank 3"):
-        found.state_space(order=4)
+    for order in (4, 0, "all"):
+        with pytest.raises(InputError, match=f"order is {order}; the Hankel matrix has rank 3"):
+            found.state_space(order=order)
     with pytest.raises(InputError, match="finite z other than 0"):
         found.transfer_function([1.0, 0.0])
 
@@ -403,6 +404,29 @@ def test_equal_variances_are_named(rng):
     close(found.transition_, world.C @ world.A @ np.linalg.inv(world.C), 0.05)
 
 
+def test_heavy_tails_of_controls_make_ratios_uncertain(rng):
+    """Variances of such controls vary by far more than 2/n: taken as normal, they look apart."""
+    wrong = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(60):
+            y = rng.laplace(size=(1800, 2)) ** 3
+            wrong += LTI().fit(y, np.repeat(np.arange(6), 300)).identified_.any()
+    assert wrong <= 12
+
+
+def test_an_environment_in_which_nothing_moves_adds_nothing():
+    system = Fixture(3, 4, 1000, 6)
+    found = LTI().fit(system.y, system.labels)
+    still = np.vstack([system.y, np.ones((100, 3))])
+    more = LTI().fit(still, np.append(system.labels, np.full(100, 9)))
+    assert more.identified_.all()
+    assert np.isfinite(more.variability_.condition)
+    both = within_correlation(found.sources_, more.sources_[:4000], system.labels)
+    assert both.value == pytest.approx(1, abs=1e-6)
+    close(more.variances_[4], np.zeros(3), 1e-12)
+
+
 def test_unstable_systems_are_named(rng):
     y = np.zeros((2, 60, 1))
     for t in range(59):
@@ -415,13 +439,24 @@ def test_unstable_systems_are_named(rng):
     ("change", "options", "says"),
     [
         ("alternate", {}, "environment 0 begins again at row 2: each environment is one traj"),
-        ("short", {}, "environment 1 has 4 steps, and 7 are the least for 2 observed columns"),
-        ("none", {"lags": 40}, r"environment 0 has 50 steps, and \d+ are the least"),
+        (
+            "short",
+            {},
+            "environment 1 has too few rows: 4, and 7 are the least for 2 observed columns",
+        ),
+        ("none", {"lags": 40}, r"environment 0 has too few rows: 50, and \d+ are the least"),
         ("constant", {}, "column 1 of the observations is constant in every environment"),
         ("free", {}, "no control drives them"),
         ("nan", {}, "NaN or infinity in 1 rows, the first is row 3"),
         ("own", {}, "every one of the 100 rows has an environment of its own"),
+        ("one", {}, "environment 1 has too few rows: 1, and 7 are the least"),
+        ("kinds", {}, "the environments are of the kinds NoneType, str, which do not sort"),
+        ("lists", {}, "give one label a row"),
+        ("huge", {}, r"column 1 of the observations reaches 1e\+200, and its squares are beyond"),
+        ("tiny", {}, "column 1 of the observations reaches 1e-200, and its squares are beyond"),
+        ("grown", {}, "an unstable system has outgrown it"),
         ("none", {"lags": 0}, "give 1 lag or more"),
+        ("none", {"lags": True}, "lags is True"),
         ("none", {"rounds": -1}, "0 or more of the others"),
         ("none", {"noise": 0.1}, "noise 0.1"),
         ("none", {"lags": 2, "noise": True}, "noise with 2 lags"),
@@ -433,6 +468,16 @@ def test_bad_input(rng, change, options, says):
         labels = np.arange(100) % 2
     elif change == "short":
         y, labels = y[:54], labels[:54]
+    elif change == "one":
+        y, labels = y[:51], labels[:51]
+    elif change == "kinds":
+        labels = np.array([None] * 50 + ["a"] * 50, dtype=object)
+    elif change == "lists":
+        labels = [[0]] * 50 + [[0, 1]] * 50
+    elif change in ("huge", "tiny"):
+        y[:, 1] = np.append(y[:-1, 1] / 1e9, 1.0) * (1e200 if change == "huge" else 1e-200)
+    elif change == "grown":
+        y = np.tile(3.0 ** np.arange(50), 2)[:, None] + y
     elif change == "constant":
         y[:, 1] = 2.0
     elif change == "free":
