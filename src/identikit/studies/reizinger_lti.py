@@ -356,7 +356,7 @@ CLAIMS = (
         "check"),
 )  # fmt: skip
 LAPTOP: dict[str, Any] = {
-    "seeds": 30, "steps": 6000, "dimensions": list(DIMENSIONS), "d_random": 5, "d_maximum": 8,
+    "seeds": 40, "steps": 6000, "dimensions": list(DIMENSIONS), "d_random": 5, "d_maximum": 8,
     "systems": 24, "noise_dimensions": [2, 3], "noise": list(NOISE), "motor_steps": 5000,
 }  # fmt: skip
 SMOKE = LAPTOP | {
@@ -378,7 +378,8 @@ STUDY = Study(
         "it leads to is computed in closed form, on its pairs that do not overlap. The noise of "
         "Table 2 has the variances that the released code draws, the roots of those that are "
         "named. Bars, and the ratio of 8 between variances of two environments, were set after "
-        "pilots on the seeds 1000 to 1009."
+        "pilots on the seeds 1000 to 1009. Thirty seeds decided all claims of the paper and left "
+        "one control open; so ten more were run, and all forty count."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run,
