@@ -292,8 +292,8 @@ def as_claimed(seeds: int) -> Tables:
         for way in ("least squares", "instruments")
     ]
     noise += [
-        {"d": d, "nominal": 1.0, "way": "best reading", "within": 0.5, "transition": None}
-        for d in (2, 3)
+        {"d": d, "nominal": 1.0, "way": way, "within": 0.5, "pooled": 0.7, "published": 0.7}
+        for d, way in product((2, 3), ("best reading", "released"))
     ]
     systems = [
         {"d": d, "environments": k, "short": d + 1 - k, "markov": error, "realisation": error}
@@ -356,6 +356,7 @@ FAR: dict[str, list[Any]] = {
     "released-worse": [("cells", {"cell": "μ≠0 G/G", "d": 3}, {"released_within": 0.99})],
     "released-explains": [("cells", {"cell": "μ≠0 I/I"}, {"released_pooled": 0.6})],
     "collapse-explains": [("cells", {"cell": "μ=0 G/I"}, {"released_pooled": 0.9})],
+    "noise-explains": [("noise", {"way": "released", "d": 2}, {"pooled": 0.9})],
     "determinant": [("cells", {"cell": "μ=0 G/G", "d": 3}, {"gain_likelihood": 0.1})],
     "collapse": [("cells", {"cell": "μ=0 G/G", "d": 3}, {"gain": -0.1})],
     "coordinates": [("cells", {"cell": "μ=0 G/G", "d": 3}, {"within": 0.99})],
@@ -394,8 +395,7 @@ def test_tables_stand_beside_the_published_ones_and_the_figure_has_six_panels():
     assert len(first) == 45
     assert list(first)[:4] == ["cell", "d", "within", "within_sd"]
     close(first["published"], table_1()["published"], 1e-4)
-    noise = tables["noise"].assign(pooled=0.5, published=0.6)
-    drawn = study.figure(tables | {"noise": noise}, Settings(study.LAPTOP))
+    drawn = study.figure(tables, Settings(study.LAPTOP))
     assert len(drawn.axes) == 6
 
 
