@@ -7,6 +7,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -254,6 +256,30 @@ def test_units_of_the_observations_do_not_matter(rng):
     both = within_correlation(found.sources_, moved.sources_, system.labels)
     assert both.value == pytest.approx(1, abs=1e-9)
     assert both.columns.tolist() == [[0, 0], [1, 1], [2, 2]]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(2, 5))
+def test_coordinates_of_y_and_the_order_of_environments_do_not_matter(seed, d, k):
+    """y → T y turns Φ into T Φ T⁻¹ and leaves the sources, up to their signs."""
+    rng = np.random.default_rng(seed)
+    sample = LinearSystem(d, k, 150, seed).sample(seed=seed)
+    y, labels = sample.observations.reshape(k, 150, d), np.arange(k)
+    T = np.linalg.qr(rng.normal(size=(d, d)))[0] * 2.0 ** rng.integers(-3, 3, size=d)
+    order = rng.permutation(k)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = LTI().fit(y.reshape(-1, d), np.repeat(labels, 150))
+        moved = LTI().fit((y[order] @ T.T).reshape(-1, d), np.repeat(labels[order], 150))
+    close(np.linalg.solve(T, moved.transition_ @ T), found.transition_, 1e-4)
+    assert moved.environments_.tolist() == order.tolist()
+    sure = found.identified_
+    assert moved.identified_.tolist() == sure.tolist()
+    back = np.argsort(order)
+    close(moved.variances_[back][:, sure], found.variances_[:, sure], 1e-3)
+    ours = found.sources_.reshape(k, 150, d)[:, :-1, sure]
+    theirs = moved.sources_.reshape(k, 150, d)[back][:, :-1, sure]
+    signs = np.sign((ours * theirs).sum(axis=(0, 1)))
+    close(theirs * signs, ours, 1e-2, np.abs(ours).max() if sure.any() else 1.0)
 
 
 def test_markov_parameters_state_space_and_transfer_function_agree():

@@ -57,7 +57,9 @@ class LTI(BaseEstimator):  # type: ignore[misc]
     transition_ : array (d_y, d_y)
         C A C⁻¹; with several lags that of y_t, …, y_{t−lags+1} below each other.
     input_ : array (d_y, d_u)
-        C B up to order and scale of its columns: y_{t+1} = transition_ y_t + input_ u_t.
+        C B up to order and scale of its columns: y_{t+1} = transition_ y_t + input_ u_t. There are
+        as many controls as directions of y that are not determined by the past; one that varies by
+        less than a millionth of the others, in units of the columns, counts as determined.
     markov_ : array (count, d_y, d_u)
         C B, C A B, C A² B, … with the same order and scale.
     coefficients_ : array (lags, d_y, d_y)
