@@ -323,6 +323,7 @@ def test_p_values_of_the_tie_test_are_those_of_two_fixed_profiles():
         ([[["a"]]], {}, "expected real numbers"),
         ([np.eye(2)] * 3, {"rows": [5, 5]}, r"rows has the shape \(2,\); expected 1 or 3"),
         ([np.eye(2)] * 3, {"rows": 1}, "2 rows or more"),
+        ([np.eye(2)] * 3, {"rows": "many"}, "rows is 'many'; expected numbers"),
         ([np.eye(2)] * 3, {"max_sweeps": 0}, "max_sweeps is 0"),
     ],
 )
@@ -423,6 +424,7 @@ def test_dependent_columns_of_a_frame_are_left_out_by_rank(rng):
         ([0, 0, 0, 1, 1, 2], "environment 2 has 1 sample"),
         ([0, 0, 1, 1], r"shape \(4,\), and there are 6 rows"),
         ([0, 0, 0, 1, 1, np.nan], "environment of row 5 is NaN"),
+        ([0, 0, 0, 1, 1, None], "of the kinds NoneType, int, which do not sort"),
     ],
 )
 def test_bad_labels(rng, labels, says):

@@ -7,6 +7,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -256,6 +258,30 @@ def test_units_of_the_observations_do_not_matter(rng):
     assert both.columns.tolist() == [[0, 0], [1, 1], [2, 2]]
 
 
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(2, 5))
+def test_coordinates_of_y_and_the_order_of_environments_do_not_matter(seed, d, k):
+    """y → T y turns Φ into T Φ T⁻¹ and leaves the sources, up to their signs."""
+    rng = np.random.default_rng(seed)
+    sample = LinearSystem(d, k, 150, seed).sample(seed=seed)
+    y, labels = sample.observations.reshape(k, 150, d), np.arange(k)
+    T = np.linalg.qr(rng.normal(size=(d, d)))[0] * 2.0 ** rng.integers(-3, 3, size=d)
+    order = rng.permutation(k)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = LTI().fit(y.reshape(-1, d), np.repeat(labels, 150))
+        moved = LTI().fit((y[order] @ T.T).reshape(-1, d), np.repeat(labels[order], 150))
+    close(np.linalg.solve(T, moved.transition_ @ T), found.transition_, 1e-4)
+    assert moved.environments_.tolist() == order.tolist()
+    sure = found.identified_
+    assert moved.identified_.tolist() == sure.tolist()
+    back = np.argsort(order)
+    close(moved.variances_[back][:, sure], found.variances_[:, sure], 1e-3)
+    ours = found.sources_.reshape(k, 150, d)[:, :-1, sure]
+    theirs = moved.sources_.reshape(k, 150, d)[back][:, :-1, sure]
+    signs = np.sign((ours * theirs).sum(axis=(0, 1)))
+    close(theirs * signs, ours, 1e-2, np.abs(ours).max() if sure.any() else 1.0)
+
+
 def test_markov_parameters_state_space_and_transfer_function_agree():
     """G_k = C A^(k−1) B, H(z) = C (zI − A)⁻¹ B, both up to order and scale of the controls."""
     system = Fixture(3, 4, 4000, 1)
@@ -282,8 +308,9 @@ def test_markov_parameters_state_space_and_transfer_function_agree():
         true = system.C @ np.linalg.inv(point * np.eye(3) - system.A) @ system.B
         close(value[:, order] / scale, true, 0.2, np.abs(true).max())
     assert found.state_space(order=2).A.shape == (2, 2)
-    with pytest.raises(InputError, match="order is 4; the Hankel matrix has rank 3"):
-        found.state_space(order=4)
+    for order in (4, 0, "all"):
+        with pytest.raises(InputError, match=f"order is {order}; the Hankel matrix has rank 3"):
+            found.state_space(order=order)
     with pytest.raises(InputError, match="finite z other than 0"):
         found.transfer_function([1.0, 0.0])
 
@@ -403,6 +430,29 @@ def test_equal_variances_are_named(rng):
     close(found.transition_, world.C @ world.A @ np.linalg.inv(world.C), 0.05)
 
 
+def test_heavy_tails_of_controls_make_ratios_uncertain(rng):
+    """Variances of such controls vary by far more than 2/n: taken as normal, they look apart."""
+    wrong = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(60):
+            y = rng.laplace(size=(1800, 2)) ** 3
+            wrong += LTI().fit(y, np.repeat(np.arange(6), 300)).identified_.any()
+    assert wrong <= 12
+
+
+def test_an_environment_in_which_nothing_moves_adds_nothing():
+    system = Fixture(3, 4, 1000, 6)
+    found = LTI().fit(system.y, system.labels)
+    still = np.vstack([system.y, np.ones((100, 3))])
+    more = LTI().fit(still, np.append(system.labels, np.full(100, 9)))
+    assert more.identified_.all()
+    assert np.isfinite(more.variability_.condition)
+    both = within_correlation(found.sources_, more.sources_[:4000], system.labels)
+    assert both.value == pytest.approx(1, abs=1e-6)
+    close(more.variances_[4], np.zeros(3), 1e-12)
+
+
 def test_unstable_systems_are_named(rng):
     y = np.zeros((2, 60, 1))
     for t in range(59):
@@ -415,13 +465,24 @@ def test_unstable_systems_are_named(rng):
     ("change", "options", "says"),
     [
         ("alternate", {}, "environment 0 begins again at row 2: each environment is one traj"),
-        ("short", {}, "environment 1 has 4 steps, and 7 are the least for 2 observed columns"),
-        ("none", {"lags": 40}, r"environment 0 has 50 steps, and \d+ are the least"),
+        (
+            "short",
+            {},
+            "environment 1 has too few rows: 4, and 7 are the least for 2 observed columns",
+        ),
+        ("none", {"lags": 40}, r"environment 0 has too few rows: 50, and \d+ are the least"),
         ("constant", {}, "column 1 of the observations is constant in every environment"),
         ("free", {}, "no control drives them"),
         ("nan", {}, "NaN or infinity in 1 rows, the first is row 3"),
         ("own", {}, "every one of the 100 rows has an environment of its own"),
+        ("one", {}, "environment 1 has too few rows: 1, and 7 are the least"),
+        ("kinds", {}, "the environments are of the kinds NoneType, str, which do not sort"),
+        ("lists", {}, "give one label a row"),
+        ("huge", {}, r"column 1 of the observations reaches 1e\+200, and its squares are beyond"),
+        ("tiny", {}, "column 1 of the observations reaches 1e-200, and its squares are beyond"),
+        ("grown", {}, "an unstable system has outgrown it"),
         ("none", {"lags": 0}, "give 1 lag or more"),
+        ("none", {"lags": True}, "lags is True"),
         ("none", {"rounds": -1}, "0 or more of the others"),
         ("none", {"noise": 0.1}, "noise 0.1"),
         ("none", {"lags": 2, "noise": True}, "noise with 2 lags"),
@@ -433,6 +494,16 @@ def test_bad_input(rng, change, options, says):
         labels = np.arange(100) % 2
     elif change == "short":
         y, labels = y[:54], labels[:54]
+    elif change == "one":
+        y, labels = y[:51], labels[:51]
+    elif change == "kinds":
+        labels = np.array([None] * 50 + ["a"] * 50, dtype=object)
+    elif change == "lists":
+        labels = [[0]] * 50 + [[0, 1]] * 50
+    elif change in ("huge", "tiny"):
+        y[:, 1] = np.append(y[:-1, 1] / 1e9, 1.0) * (1e200 if change == "huge" else 1e-200)
+    elif change == "grown":
+        y = np.tile(3.0 ** np.arange(50), 2)[:, None] + y
     elif change == "constant":
         y[:, 1] = 2.0
     elif change == "free":
@@ -463,6 +534,13 @@ def test_a_system_obeys_its_equations_and_the_order_of_its_draws():
         close(getattr(world, name), getattr(drawn, name), 1e-12)
     world, drawn = LinearSystem(3, 4, 5, variability="maximum"), Fixture(3, 4, 5, 0, maximum=True)
     close(world.variances, drawn.variances, 0)
+    table = np.array([[1.0, 1.0, 1.0], [1.0, 2.0, 4.0]])
+    chosen = LinearSystem(3, 2, 5, 5, variability=table, mean="random")
+    close(chosen.variances, table, 0)
+    assert chosen.identified[0].rung == "monomial"
+    # Whatever the variances are, the rest of the world is that of its seed.
+    close(chosen.A, LinearSystem(3, 2, 5, 5, mean="random").A, 0)
+    close(chosen.means, LinearSystem(3, 2, 5, 5, mean="random").means, 0)
 
 
 def test_controls_have_the_moments_they_say():
@@ -531,6 +609,8 @@ def test_states_that_no_control_reaches_are_counted():
         (lambda: LinearSystem(2, 2, 10, radius=1.0), "A is unstable"),
         (lambda: LinearSystem(2, 2, 10, noise=-1), "give a variance"),
         (lambda: LinearSystem(2, 2, 10, variability="some"), "choose one of random, maximum"),
+        (lambda: LinearSystem(2, 3, 10, variability=np.ones((2, 3))), r"\(2, 3\); give variances"),
+        (lambda: LinearSystem(2, 1, 10, variability=[[1.0, 0.0]]), "give variances above 0"),
         (lambda: LinearSystem(2, 2, 10, input="none"), "the input matrix is 'none'"),
         (lambda: LinearSystem(2, 2, 10, output="none"), "the output matrix is 'none'"),
         (lambda: LinearSystem(2, 2, 10, mean="none"), "a finite number, or 'random'"),

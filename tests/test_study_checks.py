@@ -32,6 +32,7 @@ from identikit.studies import (
     ordered,
     rises,
     within,
+    worst,
 )
 
 DRAWS = st.lists(st.floats(-1e3, 1e3, width=32), min_size=2, max_size=12)
@@ -71,6 +72,16 @@ PLANTED: list[tuple[Any, tuple[Any, ...], str]] = [
     (holds, ([0.5, inf, nan], 1.0), NOT),
     (holds, ([0.5, nan], 1.0), INCONCLUSIVE),
 ]
+
+
+def test_the_worst_of_several_findings():
+    good, better = above([1.2, 1.25, 1.3], 1, "good"), above([5.0, 5.1, 5.2], 1, "better")
+    bad, worse = above([0.7, 0.75, 0.8], 1, "bad"), above([-5.0, -5.1, -5.2], 1, "worse")
+    open_, empty = above([0.9, 1.0, 1.2], 1, "open"), above([], 1, "empty")
+    assert worst([better, good]).comment == "good"
+    assert worst([good, open_]).comment == "open"
+    assert worst([bad, open_, worse, good]).comment == "worse"
+    assert worst([worse, empty]).comment == "empty"
 
 
 @pytest.mark.parametrize(("check", "given", "verdict"), PLANTED)

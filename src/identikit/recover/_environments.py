@@ -14,6 +14,9 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.family import Variability, variability
 
+#: What a variance of 0 counts as, as a share of the mean over environments.
+SILENT = 2.0**-26
+
 
 @dataclass(frozen=True, eq=False)
 class Environments:
@@ -44,7 +47,10 @@ def read_environments(labels: ArrayLike, rows: int) -> Environments:
     rows : int
         How many there must be.
     """
-    array = np.asarray(labels)
+    try:
+        array = np.asarray(labels)
+    except ValueError:
+        array = np.empty(())  # lists of different lengths
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.shape != (rows,):
@@ -55,7 +61,13 @@ def read_environments(labels: ArrayLike, rows: int) -> Environments:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(np.flatnonzero(~np.isfinite(array))[0])
         raise InputError(f"the environment of row {bad} is NaN or infinity; give it a label")
-    known, first, codes = np.unique(array, return_index=True, return_inverse=True)
+    try:
+        known, first, codes = np.unique(array, return_index=True, return_inverse=True)
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(label).__name__ for label in array}))
+        raise InputError(
+            f"the environments are of the kinds {kinds}, which do not sort; give numbers, or text"
+        ) from error
     if len(known) == rows > 1:
         raise InputError(
             f"every one of the {rows} rows has an environment of its own; labels of environments "
@@ -100,9 +112,10 @@ def estimated_variability(
     """Variability of the precisions 1/v, where profiles that are tied count as one.
 
     Otherwise sampling error would give rank to columns that are the same. A variance counts as no
-    smaller than its standard error.
+    smaller than its standard error, and one of 0 as a small share of the mean.
     """
     v = np.maximum(variances, np.sqrt(spreads)) / variances.mean(axis=0)
+    v = np.maximum(v, SILENT)
     for axes in ties:
         v[:, list(axes)] = v[:, list(axes)].mean(axis=1, keepdims=True)
     return variability(1 / v)

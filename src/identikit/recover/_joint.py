@@ -170,9 +170,11 @@ def _covariances(given: ArrayLike) -> tuple[Array, float]:
 
 
 def _rows(given: ArrayLike, environments: int) -> Array:
-    counts = np.asarray(given, dtype=np.float64)
+    counts = np.asarray(given)
+    if counts.dtype.kind not in "iuf":
+        raise InputError(f"rows is {given!r}; expected numbers")
     if counts.shape not in ((), (environments,)):
         raise InputError(f"rows has the shape {counts.shape}; expected 1 or {environments} numbers")
     if not (counts > 1).all() or not np.isfinite(counts).all():
         raise InputError(f"rows is {given!r}; a covariance is of 2 rows or more")
-    return np.broadcast_to(counts, environments).copy()
+    return np.broadcast_to(counts.astype(np.float64), environments)

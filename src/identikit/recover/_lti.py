@@ -9,14 +9,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from identikit._linalg import Array
+from identikit._linalg import Array, inverse_or_zero
 from identikit.errors import InputError
 from identikit.recover._environments import estimated_variability, warn_of_ties
 from identikit.recover._lti_fit import identify
 from identikit.recover._oblique import oblique_leakages
 from identikit.recover._state_space import StateSpace, ho_kalman, markov_parameters, transfer
-from identikit.recover._ties import groups, leakages, tied_axes
+from identikit.recover._ties import groups, leakages, tails, tied_axes
 from identikit.recover._trajectories import Trajectories, lagged, read_trajectories
+
+#: Columns that are all smaller than this, or larger than its inverse, have no sums of squares.
+SMALLEST = 1e-140
 
 
 class LTI(BaseEstimator):  # type: ignore[misc]
@@ -54,7 +57,9 @@ class LTI(BaseEstimator):  # type: ignore[misc]
     transition_ : array (d_y, d_y)
         C A C⁻¹; with several lags that of y_t, …, y_{t−lags+1} below each other.
     input_ : array (d_y, d_u)
-        C B up to order and scale of its columns: y_{t+1} = transition_ y_t + input_ u_t.
+        C B up to order and scale of its columns: y_{t+1} = transition_ y_t + input_ u_t. There are
+        as many controls as directions of y that are not determined by the past; one that varies by
+        less than a millionth of the others, in units of the columns, counts as determined.
     markov_ : array (count, d_y, d_u)
         C B, C A B, C A² B, … with the same order and scale.
     coefficients_ : array (lags, d_y, d_y)
@@ -111,18 +116,19 @@ class LTI(BaseEstimator):  # type: ignore[misc]
         found = identify(data, self.lags, int(self.noise), self.rounds)
         self.coefficients_ = found.coefficients
         self.transition_ = _companion(found.coefficients)
-        axes, spreads = found.axes, found.spreads
+        axes = found.axes
         self.unmixing_, self.input_, self.variances_ = axes.unmixing, axes.mixing, axes.variances
         self.environments_, self.n_features_in_ = data.environments.labels, data.rows.shape[1]
+        self.sources_ = self._sources(data)
+        spreads = found.spreads * self._tails(data) / 2
         tied = tied_axes(axes.variances, spreads, noise=bool(self.noise))
         self.ties_ = groups(tied)
         self.identified_ = ~tied.any(axis=1) & axes.converged
         leaks = oblique_leakages if self.noise else leakages
-        self.errors_ = leaks(axes.variances, spreads, found.weights, tied)
+        self.errors_ = leaks(axes.variances, found.spreads, found.weights, tied)
         self.variability_ = estimated_variability(axes.variances, spreads, self.ties_)
         count = 2 * len(self.transition_)
         self.markov_ = markov_parameters(found.coefficients, self.input_, count)
-        self.sources_ = self._sources(data)
         radius = float(np.abs(np.linalg.eigvals(self.transition_)).max())
         if radius > 1:
             warnings.warn(
@@ -162,7 +168,9 @@ class LTI(BaseEstimator):  # type: ignore[misc]
         return transfer(self.coefficients_, self.input_, z)
 
     def _check(self) -> None:
-        whole = [isinstance(n, int | np.integer) for n in (self.lags, self.noise, self.rounds)]
+        # True is 1 of noise, and no number of anything else.
+        counts = (self.lags, self.rounds, self.noise + 0)
+        whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in counts]
         if not all(whole) or self.lags < 1 or self.noise < 0 or self.rounds < 0:
             raise InputError(
                 f"lags is {self.lags}, noise {self.noise} and rounds {self.rounds}; give 1 lag or "
@@ -194,6 +202,16 @@ class LTI(BaseEstimator):  # type: ignore[misc]
             sources[rows] = lagged(data.rows[span], self.lags) @ answer
         return sources
 
+    def _tails(self, data: Trajectories) -> Array:
+        """Tails of the controls, as the spread of their variances depends on them."""
+        fourth, rows = np.zeros(len(self.unmixing_)), 0
+        for span, inverse in zip(data.spans, inverse_or_zero(self.variances_)):
+            s = self.sources_[span.start + self.lags - 1 : span.stop - 1]
+            squares = (s - s.mean(axis=0)) ** 2 * inverse
+            fourth += np.einsum("ij,ij->j", squares, squares)
+            rows += len(s)
+        return tails(fourth / rows)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coefficients_")
 
@@ -219,4 +237,12 @@ def _check_columns(data: Trajectories) -> None:
         raise InputError(
             f"column {columns} of the observations is constant in every environment: a series that "
             "never changes answers to no control; leave it out"
+        )
+    size = np.maximum(np.abs(least), np.abs(largest)).max(axis=0)
+    beyond = np.flatnonzero((size > 1 / SMALLEST) | (size < SMALLEST))
+    if beyond.size:
+        raise InputError(
+            f"column {beyond[0]} of the observations reaches {size[beyond[0]]:.3g}, and its "
+            "squares are beyond float64; give it in another unit, or shorter trajectories if an "
+            "unstable system has made it grow"
         )

@@ -140,7 +140,7 @@ def _whitened(mean: Array, data: Trajectories, lags: int) -> White:
     white = whitened(mean, EPS, rounding * inverse_or_zero(np.sqrt(np.diagonal(mean))))
     if not len(white.map):
         raise InputError(
-            "the observations follow from their past without error: no control drives them, and "
-            "there is none to recover"
+            "the observations follow from their past without error, as far as rounding tells: no "
+            "control drives them, or an unstable system has outgrown it; there is none to recover"
         )
     return white

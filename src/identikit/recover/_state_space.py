@@ -85,7 +85,7 @@ def ho_kalman(markov: Array, rows: int, columns: int, order: int | None = None) 
     left, values, right = svd(now)
     least = rank_tolerance(len(now), now.shape[1], 2.0**-52) * values[0]
     rank = int(np.count_nonzero(values > least))
-    if order is not None and not 1 <= order <= rank:
+    if order is not None and order not in range(1, rank + 1):
         raise InputError(
             f"order is {order}; the Hankel matrix has rank {rank}: give a number from 1 to {rank}"
         )

@@ -15,6 +15,8 @@ Pairs = NDArray[np.bool_]
 
 #: The level of the test, for all pairs of axes together (Bonferroni).
 LEVEL = 0.05
+#: The mean fourth power of a normal variable of variance 1.
+NORMAL = 3.0
 #: The root mean square of the sine of an angle of which nothing is known.
 ANY_ANGLE = 0.5**0.5
 
@@ -115,6 +117,14 @@ def total_leak(variances: Array, tied: Pairs) -> Array:
     leaks = np.where(tied, ANY_ANGLE**2, np.minimum(variances, ANY_ANGLE**2))
     np.fill_diagonal(leaks, 0.0)
     return np.asarray(np.sqrt(leaks.sum(axis=1)))
+
+
+def tails(fourth: Array) -> Array:
+    """n Var(v)/v² of the variance v of n rows, from mean fourth powers of rows in units of √v.
+
+    2 for normal rows, more for heavier tails; of lighter ones no use is made.
+    """
+    return np.maximum(fourth, NORMAL) - 1
 
 
 def groups(tied: Pairs) -> tuple[tuple[int, ...], ...]:

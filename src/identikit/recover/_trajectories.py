@@ -73,9 +73,9 @@ def read_trajectories(
     if counts.min() < steps:
         short = int(counts.argmin())
         raise InputError(
-            f"environment {known.labels[short]!s} has {counts[short]} steps, and {steps} are the "
-            f"least for {rows.shape[1]} observed columns and so many lags: give longer "
-            "trajectories, or fewer lags"
+            f"environment {known.labels[short]!s} has too few rows: {counts[short]}, and {steps} "
+            f"are the least for {rows.shape[1]} observed columns and so many lags and instruments; "
+            "give longer trajectories, or fewer of these"
         )
     return Trajectories(rows, known, tuple(map(int, starts)), eps)
 

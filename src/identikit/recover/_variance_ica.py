@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from identikit._linalg import Array
+from identikit._linalg import Array, inverse_or_zero
 from identikit.alignment._given import check_names, column_names, given_rows
 from identikit.errors import InputError
 from identikit.recover._axes import find_axes
@@ -18,10 +18,7 @@ from identikit.recover._environments import (
     read_environments,
     warn_of_ties,
 )
-from identikit.recover._ties import groups, leakages, tied_axes
-
-#: Kurtosis of a normal variable; of lighter tails the test of ties makes no use.
-NORMAL = 3.0
+from identikit.recover._ties import groups, leakages, tails, tied_axes
 
 
 class VarianceICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -104,18 +101,16 @@ class VarianceICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         weights = counts / counts.sum()
         axes = find_axes(C, weights)
         s = centred @ axes.unmixing.T
-        inverse = np.divide(1, axes.variances, out=np.zeros_like(axes.variances),
-                            where=axes.variances > 0)  # fmt: skip
-        kurtosis = (s**4 * (inverse**2)[found.codes]).mean(axis=0)
+        squares = s**2 * inverse_or_zero(axes.variances)[found.codes]
         per_row = axes.variances**2 / counts[:, None]
-        tails = np.maximum(kurtosis, NORMAL) - 1
-        tied = tied_axes(axes.variances, tails * per_row)
+        spreads = tails((squares**2).mean(axis=0)) * per_row
+        tied = tied_axes(axes.variances, spreads)
         self.components_, self.mixing_ = axes.unmixing, axes.mixing.T
         self.mean_, self.means_, self.variances_ = rows.mean(axis=0), means, axes.variances
         self.environments_, self.ties_ = found.labels, groups(tied)
         self.identified_ = ~tied.any(axis=1) & axes.converged
         self.errors_ = leakages(axes.variances, 2 * per_row, weights, tied)
-        self.variability_ = estimated_variability(axes.variances, tails * per_row, self.ties_)
+        self.variability_ = estimated_variability(axes.variances, spreads, self.ties_)
         self.off_, self.sweeps_ = axes.off, axes.sweeps
         self.n_features_in_, self._n_features_out = rows.shape[1], len(axes.unmixing)
         self.__dict__.pop("feature_names_in_", None)

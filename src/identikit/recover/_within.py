@@ -17,7 +17,7 @@ def within_correlation(true: ArrayLike, found: ArrayLike, environments: ArrayLik
     Means that differ between environments make any guess of the environment correlate with the
     sources, pooled over all; centred, only what varies inside counts. Rows with NaN, as the last
     one of a trajectory has no source, are left out. Read `value` beside that of one environment,
-    which identifies nothing: 0.90 for two sources, about 0.63 for ten.
+    which identifies nothing: 0.90 for two sources, about 0.60 for ten.
 
     Parameters
     ----------

@@ -16,6 +16,7 @@ from identikit.studies._checks import (
     ordered,
     rises,
     within,
+    worst,
 )
 from identikit.studies._data import CIFAR10, CORPORA, STAND_INS, Data, Images, Need
 from identikit.studies._figures import curve, dots, heat_map, scatter_after_map
@@ -78,4 +79,5 @@ __all__ = [
     "scatter_after_map",
     "studies",
     "within",
+    "worst",
 ]

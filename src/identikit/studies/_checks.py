@@ -113,16 +113,33 @@ def ordered(groups: Sequence[ArrayLike], comment: str) -> Finding:
     """
     if len(groups) < 2:
         raise InputError(f"an order of {len(groups)} was asked for; give at least two groups")
-    steps = [higher(a, b, comment) for a, b in pairwise(groups)]
+    return worst([higher(a, b, comment) for a, b in pairwise(groups)])
 
-    def standing(step: Finding) -> tuple[int, float]:
-        # Of steps that hold or are open, the least certain is the worst; of those that fail, the
-        # most certain.
-        p = 1.0 if step.p is None else step.p
-        place = (UNMEASURED, NOT, INCONCLUSIVE, REPRODUCED).index(step.verdict)
-        return place, p if step.verdict == NOT else -p
 
-    return min(steps, key=standing)
+def worst(findings: Sequence[Finding]) -> Finding:
+    """The one of several findings that stands worst: for claims of every cell of a table.
+
+    What was not measured is worse than what is not reproduced, then comes what is open. Of those
+    that hold or are open it is the least certain, of those that fail the most certain.
+
+    Parameters
+    ----------
+    findings : sequence of Finding
+        One or more.
+
+    Examples
+    --------
+    >>> good, bad = above([2.0, 2.1], 1, "d = 2"), above([0.2, 0.1], 1, "d = 3")
+    >>> worst([good, bad]).comment
+    'd = 3'
+    """
+
+    def standing(found: Finding) -> tuple[int, float]:
+        p = 1.0 if found.p is None else found.p
+        place = (UNMEASURED, NOT, INCONCLUSIVE, REPRODUCED).index(found.verdict)
+        return place, p if found.verdict == NOT else -p
+
+    return min(findings, key=standing)
 
 
 def equal(a: ArrayLike, b: ArrayLike, within: float, comment: str) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from identikit._linalg import Array, svd
 from identikit.errors import InputError
@@ -154,9 +155,9 @@ class LinearSystem(ControlledSystem):
         Of each trajectory, unless `sample` is told otherwise.
     seed : int
         Of A, B, C, the variances and the means, in this order.
-    variability : {"random", "maximum"}
+    variability : {"random", "maximum"} or array (environments, d)
         Variances |N(0, 1)|/2, whose precisions may be badly conditioned; or all 1e-4, but for
-        control e − 1 in environment e, which has 1: condition number 1.
+        control e − 1 in environment e, which has 1: condition number 1. Or the variances.
     input, output : {"gaussian", "identity"}
         B and C.
     mean : float or "random"
@@ -179,7 +180,7 @@ class LinearSystem(ControlledSystem):
     environments: int
     steps: int
     seed: int = 0
-    variability: str = field(default="random", kw_only=True)
+    variability: str | ArrayLike = field(default="random", kw_only=True)
     input: str = field(default="gaussian", kw_only=True)
     output: str = field(default="gaussian", kw_only=True)
     mean: float | str = field(default=0.0, kw_only=True)
@@ -194,7 +195,8 @@ class LinearSystem(ControlledSystem):
     def __post_init__(self) -> None:
         d, k = dimension(self.d), _count(self.environments, "environments")
         _count(self.steps, "steps")
-        one_of(self.variability, VARIABILITIES, "the variability")
+        if isinstance(self.variability, str):
+            one_of(self.variability, VARIABILITIES, "the variability")
         one_of(self.input, MATRICES, "the input matrix")
         one_of(self.output, MATRICES, "the output matrix")
         if not 0 <= self.noise < np.inf:
@@ -208,7 +210,9 @@ class LinearSystem(ControlledSystem):
         A, B, C = rng.standard_normal((3, d, d))
         A *= self.radius / np.abs(np.linalg.eigvals(A)).max()
         variances = np.abs(rng.standard_normal((k, d))) / 2
-        if self.variability == "maximum":
+        if not isinstance(self.variability, str):
+            variances = _table(self.variability, (k, d))
+        elif self.variability == "maximum":
             variances = np.full((k, d), QUIET)
             variances[1 : d + 1] += LOUD * np.eye(d)[: k - 1]
         given = {
@@ -281,6 +285,16 @@ def _count(value: int, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise InputError(f"{what} is {value!r}; give a whole number, 1 or more")
     return int(value)
+
+
+def _table(variances: ArrayLike, shape: tuple[int, int]) -> Array:
+    table = np.array(variances, dtype=np.float64)
+    if table.shape != shape or not ((table > 0) & (table < np.inf)).all():
+        raise InputError(
+            f"the variability has the shape {table.shape}; give variances above 0, a row for each "
+            f"of {shape[0]} environments and a column for each of {shape[1]} controls"
+        )
+    return table
 
 
 def _means(mean: float | str, shape: tuple[int, int], rng: np.random.Generator) -> Array:

@@ -1,0 +1,330 @@
+"""The units of the study of linear systems: what is recovered, and what the released code finds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from identikit._linalg import Array
+from identikit.auditing import audit
+from identikit.moments import accumulate
+from identikit.recover import LTI, variability, within_correlation
+from identikit.similarity import mcc
+from identikit.studies._store import Record
+from identikit.studies._study import Settings
+from identikit.worlds import DCMotor, LinearSystem, Sample
+
+#: B and C by the letters of the published table: I for the identity, G for a Gaussian matrix.
+LETTERS = {"I": "identity", "G": "gaussian"}
+#: What W is shrunk to, to see whether an objective likes that.
+SHRUNK = 0.5
+#: Of two environments with distinct ratios: from one control to the next.
+RATIO = 8.0
+#: Where transfer functions are compared: halfway round the unit circle.
+POINTS = np.exp(1j * np.linspace(0.05, np.pi, 24))
+#: A world and its sample with one seed would share their random numbers.
+APART = 10_000
+
+Row = dict[str, Any]
+
+
+def drawn(world: LinearSystem | DCMotor) -> Sample:
+    """The sample of a world, whose seed is its own."""
+    return world.sample(seed=world.seed + APART)
+
+
+def fitted(sample: Sample, **options: Any) -> LTI:
+    """An LTI system from a sample; what it cannot tell apart is in its attributes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return LTI(**options).fit(sample.observations, sample.environments)
+
+
+def line(d: int, seed: int, s: Settings) -> float:
+    """MCC of one environment, which identifies nothing: beside every other MCC."""
+    sample = drawn(LinearSystem(d, 1, s.steps, seed))
+    return float(correlations(sample, fitted(sample).sources_)["within"])
+
+
+def correlations(sample: Sample, sources: Array) -> Row:
+    """MCC within environments, and pooled over them."""
+    kept = np.isfinite(sources).all(axis=1)
+    both = accumulate([sample.latents[kept], sources[kept]], folds=1, sample=0)
+    within = within_correlation(sample.latents, sources, sample.environments)
+    return {"within": within.value, "pooled": mcc(both).value}
+
+
+def amari(product_: Array) -> float:
+    """0 for a scaled permutation: what of W C B is beside the largest entries of rows and columns.
+
+    The mean of Σ_j p_ij/max_j p_ij − 1 over rows and, after that, of the same over columns, divided
+    by d − 1; of absolute values.
+    """
+    P, d = np.abs(product_), len(product_)
+    P = P / P.max(axis=1, keepdims=True)
+    columns = P.sum(axis=0) / P.max(axis=0) - 1
+    return float(((P.sum(axis=1) - 1).sum() + columns.sum()) / (2 * d * (d - 1)))
+
+
+def relative(found: ArrayLike, true: ArrayLike) -> float:
+    """‖found − true‖ / ‖true‖, over all entries."""
+    size = np.linalg.norm(np.ravel(true))
+    return float(np.linalg.norm(np.ravel(found) - np.ravel(true)) / size)
+
+
+def transition(world: LinearSystem | DCMotor) -> Array:
+    """C A C⁻¹."""
+    found: Array = world.C @ world.A @ np.linalg.inv(world.C)
+    return found
+
+
+def released(world: LinearSystem, sample: Sample) -> Row:
+    """Where the released objective leads to, on its pairs (y_2k, y_2k+1) that do not overlap.
+
+    Σ_e Σ_t Σ_i (w_iᵀz_t − μ_ei)²/2v_ei with z_t = (y_{t+1}, y_t), and no log |det W|: least squares
+    of the environments' means on z, with weights, for each row of W. If all means are 0 its optimum
+    is W = 0. Gradient descent gets there by w_i ∝ exp(−H_i time) w_i(0), H_i = Σ_e S_e/v_ei with
+    the second moments S_e of z: what remains last, at any scale, is the eigenvector of H_i with the
+    smallest eigenvalue. An MCC knows no scale, and so is one of that.
+    """
+    k, steps = world.environments, world.steps // 2 * 2
+    y, u = (a.reshape(k, world.steps, -1)[:, :steps] for a in (sample.observations, sample.latents))
+    z = np.concatenate([y[:, 1::2], y[:, ::2]], axis=2)
+    S, means = np.einsum("kti,ktj->kij", z, z) / z.shape[1], z.mean(axis=1)
+    weights = 1 / world.variances
+    H = np.tensordot(weights.T, S, 1)
+    if world.means.any():
+        goal = (weights * world.means).T @ means
+        W = np.linalg.solve(H, goal[:, :, None])[:, :, 0]
+    else:
+        W = np.linalg.eigh(H)[1][:, :, 0]
+    labels = np.repeat(np.arange(k), z.shape[1])
+    taken = Sample(u[:, ::2].reshape(-1, world.d), z.reshape(-1, 2 * world.d), environments=labels)
+    scores = correlations(taken, taken.observations @ W.T)
+    return {f"released_{name}": value for name, value in scores.items()}
+
+
+def objectives(world: LinearSystem, sample: Sample, W: Array) -> tuple[float, float]:
+    """Of W: the released objective, and the log-likelihood, but for constants; means over steps."""
+    u, labels = pairs(sample) @ W.T, sample.environments
+    squares = (u - world.means[labels]) ** 2 / world.variances[labels]
+    released = -0.5 * float(np.nanmean(squares, axis=0).sum())
+    return released, released + float(np.linalg.slogdet(W[:, : world.d])[1])
+
+
+def shrunk(world: LinearSystem, sample: Sample) -> Row:
+    """What both objectives gain where the true W is halved."""
+    W = inverse_of(world)
+    before, after = (objectives(world, sample, scale * W) for scale in (1.0, SHRUNK))
+    return {"gain": after[0] - before[0], "gain_likelihood": after[1] - before[1]}
+
+
+def inverse_of(world: LinearSystem) -> Array:
+    """W with u_t = W (y_{t+1}, y_t)."""
+    first = np.linalg.inv(world.C @ world.B)
+    return np.hstack([first, -first @ transition(world)])
+
+
+def columns() -> Iterator[Row]:
+    """The columns of the published table: B/C by the means, and maximum variability."""
+    for mean, B, C in product((0.0, "random"), "IG", "IG"):
+        yield {"mean": mean, "input": LETTERS[B], "output": LETTERS[C]}
+    yield {"mean": "random", "variability": "maximum"}
+
+
+def cells(d: int, seed: int, s: Settings) -> Record:
+    """A row of the published table, d + 1 environments: by our estimator, and as released."""
+    level, rows = line(d, seed, s), []
+    for column in columns():
+        world = LinearSystem(d, d + 1, s.steps, seed, **column)
+        sample = drawn(world)
+        plain, found = fitted(sample, rounds=0), fitted(sample)
+        true = transition(world)
+        rows.append(
+            {"seed": seed, "d": d, "cell": name_of(world)}
+            | correlations(sample, found.sources_)
+            | {"line": level, "plain": correlations(sample, plain.sources_)["within"]}
+            | {"amari": amari(found.unmixing_ @ world.C @ world.B)}
+            | {"transition": relative(found.transition_, true)}
+            | {"plain_transition": relative(plain.transition_, true)}
+            | {"identified": float(found.identified_.mean())}
+            | {"condition": variability(1 / world.variances).condition}
+            | released(world, sample)
+            | (shrunk(world, sample) if world.mean == 0.0 else {})
+        )
+    return Record(rows)
+
+
+def name_of(world: LinearSystem) -> str:
+    """The name of a column of the published table, such as "μ≠0 I/G"."""
+    if world.variability == "maximum":
+        return "maximum"
+    letters = (kind[0].upper() for kind in (world.input, world.output))
+    return f"{'μ=0' if world.mean == 0.0 else 'μ≠0'} {'/'.join(letters)}"
+
+
+def numbers(seed: int, s: Settings) -> Record:
+    """Few and many environments, with variances of several kinds; the verdict of the ladder.
+
+    `found` and `mixed` are mean correlations of controls that are called identified, and of others.
+    """
+    few, many = s.d_random, s.d_maximum
+    distinct = np.stack([np.ones(few), RATIO ** np.arange(few)])
+    worlds: list[tuple[str, Any, int, int]] = [("distinct", distinct, few, 2)]
+    for kind, d in (("random", few), ("maximum", many)):
+        worlds += [(kind, kind, d, k) for k in sorted({1, 2, 3, d - 1, d, d + 1})]
+    rows = []
+    for kind, variances, d, k in worlds:
+        sample = drawn(LinearSystem(d, k, s.steps, seed, variability=variances))
+        found = fitted(sample)
+        match = within_correlation(sample.latents, found.sources_, sample.environments)
+        sure, each = found.identified_[match.columns[:, 1]], np.abs(match.correlations)
+        kept = np.isfinite(found.sources_).all(axis=1)
+        pair = audit([found.sources_[kept], sample.latents[kept]]).comparisons[0]
+        rows.append(
+            {"seed": seed, "variances": kind, "d": d, "environments": k, "short": d + 1 - k}
+            | correlations(sample, found.sources_)
+            | {"identified": float(sure.mean())}
+            | {"found": float(each[sure].mean()) if sure.any() else None}
+            | {"mixed": float(each[~sure].mean()) if not sure.all() else None}
+            | {"group": pair.group, "error": pair.error, "rank": found.variability_.rank}
+            | {"monomial": float(pair.group == "monomial")}
+            | {"linear": float(pair.group in ("linear", "affine"))}
+        )
+    return Record(rows)
+
+
+def conditions(seed: int, s: Settings) -> Record:
+    """Many systems with d + 1 environments each: Δ's condition, own error, and what is missed."""
+    rows = []
+    for place in range(s.systems):
+        world = LinearSystem(s.d_random, s.d_random + 1, s.steps, seed * s.systems + place)
+        sample = drawn(world)
+        found = fitted(sample)
+        P = found.unmixing_ @ world.C @ world.B * np.sqrt(world.variances.mean(axis=0))
+        P /= np.linalg.norm(P, axis=1, keepdims=True)
+        leak = float(np.sqrt((1 - (P**2).max(axis=1)).mean()))
+        predicted = float(np.sqrt((found.errors_**2).mean()))
+        rows.append(
+            {"seed": seed, "system": place, **correlations(sample, found.sources_)}
+            | {"condition": variability(1 / world.variances).condition}
+            | {"leak": leak, "predicted": predicted, "log_ratio": float(np.log10(leak / predicted))}
+        )
+    return Record(rows)
+
+
+def noisy(d: int, seed: int, s: Settings) -> Record:
+    """Observation noise, by five ways of reading the controls.
+
+    The released code draws noise with a standard deviation in place of the variance: what is called
+    a variance of 1e-4 is one of 1e-2. The "true system" is inverted as if there were no noise; the
+    "best reading" is the linear map of (y_{t+1}, y_t) that is nearest to the controls.
+    """
+    level, rows = line(d, seed, s), []
+    for nominal in s.noise:
+        world = LinearSystem(d, d + 1, s.steps, seed, mean="random", noise=nominal**0.5)
+        sample = drawn(world)
+        true = transition(world)
+        known = {"seed": seed, "d": d, "nominal": nominal, "variance": world.noise, "line": level}
+        for way, options in (("least squares", {}), ("instruments", {"noise": True})):
+            found = fitted(sample, **options)
+            rows.append(
+                {**known, "way": way, **correlations(sample, found.sources_)}
+                | {"amari": amari(found.unmixing_ @ world.C @ world.B)}
+                | {"transition": relative(found.transition_, true)}
+            )
+        readings = {"true system": inverse_of(world), "best reading": best_reading(sample)}
+        for way, W in readings.items():
+            rows.append({**known, "way": way, **correlations(sample, pairs(sample) @ W.T)})
+        scores = released(world, sample)
+        rows.append({**known, "way": "released"} | {k[9:]: v for k, v in scores.items()})
+    return Record(rows)
+
+
+def pairs(sample: Sample) -> Array:
+    """(y_{t+1}, y_t) of every row; NaN in the last one of an environment, which has no answer."""
+    y, labels = sample.observations, sample.environments
+    z = np.hstack([np.roll(y, -1, axis=0), y])
+    z[np.append(labels[1:] != labels[:-1], True)] = np.nan
+    return z
+
+
+def best_reading(sample: Sample) -> Array:
+    """Least squares of the controls on pairs, both centred within environments: (d, 2d)."""
+    z, kept = pairs(sample), np.isfinite(pairs(sample)).all(axis=1)
+    z, u, labels = z[kept], sample.latents[kept].copy(), sample.environments[kept]
+    for label in np.unique(labels):
+        own = labels == label
+        z[own] -= z[own].mean(axis=0)
+        u[own] -= u[own].mean(axis=0)
+    found: Array = np.linalg.lstsq(z, u, rcond=None)[0].T
+    return found
+
+
+def systems(d: int, seed: int, s: Settings) -> Record:
+    """Markov parameters, A, B, C and transfer function beside the true ones, order and scale free.
+
+    A, B, C are known up to a similarity transform T: the one that takes the true observability
+    matrix to that of the realisation.
+    """
+    rows = []
+    for environments in (1, d + 1):
+        world = LinearSystem(d, environments, s.steps, seed)
+        sample = drawn(world)
+        found = fitted(sample)
+        match = within_correlation(sample.latents, found.sources_, sample.environments)
+        order = match.columns[np.argsort(match.columns[:, 0]), 1]
+        true = np.stack([world.C @ power @ world.B for power in powers(world.A, 2 * d)])
+        markov = found.markov_[:, :, order]
+        # The scale of a control that fits its Markov parameters best.
+        scale = (markov * true).sum(axis=(0, 1)) / (markov**2).sum(axis=(0, 1))
+        space = found.state_space()
+        seen, shown = (
+            np.vstack([C @ power for power in powers(A, d)])
+            for A, C in ((world.A, world.C), (space.A, space.C))
+        )
+        T = np.linalg.lstsq(shown, seen, rcond=None)[0]
+        back = np.linalg.inv(T)
+        inner = np.linalg.inv(POINTS[:, None, None] * np.eye(d) - world.A)
+        response = found.transfer_function(POINTS)[..., order] * scale
+        matrices = {
+            "A": relative(back @ space.A @ T, world.A),
+            "B": relative(back @ space.B[:, order] * scale, world.B),
+            "C": relative(space.C @ T, world.C),
+        }
+        rows.append(
+            {"seed": seed, "d": d, "environments": environments, "short": d + 1 - environments}
+            | {"markov": relative(markov * scale, true), **matrices}
+            | {"realisation": max(matrices.values())}
+            | {"transfer": relative(response, world.C @ inner @ world.B)}
+        )
+    return Record(rows)
+
+
+def powers(A: Array, count: int) -> list[Array]:
+    """I, A, A², …"""
+    found = [np.eye(len(A))]
+    for _ in range(count - 1):
+        found.append(A @ found[-1])
+    return found
+
+
+def motors(seed: int, s: Settings) -> Record:
+    """The DC motor with means of 0 and random ones, in three environments and in one."""
+    rows = []
+    means: tuple[float | str, ...] = (0.0, "random")
+    for mean, environments in product(means, (1, 3)):
+        motor = DCMotor(environments, s.motor_steps, seed, mean=mean)
+        sample = drawn(motor)
+        found = fitted(sample)
+        rows.append(
+            {"seed": seed, "mean": str(mean), "environments": environments}
+            | correlations(sample, found.sources_)
+            | {"transition": relative(found.transition_, motor.A)}
+        )
+    return Record(rows)
