@@ -401,7 +401,7 @@ def test_tables_stand_beside_the_published_ones_and_the_figure_has_six_panels():
 
 @pytest.mark.slow
 def test_smoke(tmp_path: Path):
-    result = run("reizinger-lti", "smoke", tmp_path / "out")
+    result = run("reizinger-lti", preset="smoke", folder=tmp_path / "out")
     assert set(result.findings) == set(CHECKS)
     for key in IDENTITIES:
         assert result.findings[key].verdict == REPRODUCED
