@@ -172,7 +172,8 @@ def causal_direction(
     first, second = _series(x, "x"), _series(y, "y")
     if len(first) != len(second):
         raise InputError(f"x has {len(first)} rows and y has {len(second)}; give as many of both")
-    rng = np.random.default_rng(seed)
+    # A stream of its own: data that were drawn with the same seed must not follow it.
+    rng = np.random.default_rng(seed).spawn(1)[0]
     pairs = _pairs(read_environments(environments, len(first)), rng)
     X, Y = first[pairs], second[pairs]
     for name, both in (("x", X), ("y", Y)):

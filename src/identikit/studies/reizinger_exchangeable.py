@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Check = Callable[[Tables], Finding]
 CDF, LINGAM = "causal de Finetti", "DirectLiNGAM"
-#: Proportion of correct structures by environments: committed results (both), and read off a figure.
+#: Proportion of correct structures by environments: committed results (both), or off a figure.
 PUBLISHED = {
     ("both ±1, switch", CDF): {100: 0.70, 200: 0.82, 300: 0.87, 400: 0.90, 500: 0.91},
     ("cause ±1, switch", CDF): {100: 0.69, 200: 0.86, 300: 0.86, 400: 0.90, 500: 0.81},
