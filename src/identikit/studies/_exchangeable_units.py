@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from identikit._linalg import Array
+from identikit.errors import require
 from identikit.family import variability
 from identikit.recover import VarianceICA, causal_direction, within_correlation
 from identikit.studies._store import Record
@@ -73,9 +74,8 @@ def answered(sample: Sample, level: float) -> Iterator[dict[str, Any]]:
 
 def lingam(rows: Any) -> str:
     """The edge that DirectLiNGAM finds in all rows together."""
-    from causallearn.search.FCMBased.lingam import DirectLiNGAM
-
-    model = DirectLiNGAM()
+    package = require("causallearn.search.FCMBased.lingam", "causal", "DirectLiNGAM")
+    model = package.DirectLiNGAM()
     model.fit(rows)
     # Row i has what i is made of.
     onto = model.adjacency_matrix_

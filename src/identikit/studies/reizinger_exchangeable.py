@@ -175,7 +175,7 @@ def gaps(t: Tables) -> list[float]:
 def figure(tables: Tables, settings: Settings) -> Figure:  # noqa: ARG001
     """Accuracy against environments: strict, as published, without the switch; and silence."""
     table = tables["decisions"]
-    own, edges = table[table["method"] == CDF], table["edge"]
+    ours = table[(table["method"] == CDF) & table["edge"]]
     published = table[table["cell"] == "both ±1, switch"]
     words = {"environments": "environments", "correct": "right, true edges"}
     everything = words | {"correct": "right, all structures"}
@@ -184,17 +184,17 @@ def figure(tables: Tables, settings: Settings) -> Figure:  # noqa: ARG001
     def panel(rows: pd.DataFrame, y: str, labels: dict[str, str], **options: Any) -> Any:
         return partial(curve, table=rows, x="environments", y=y, labels=labels, **options)
 
-    strict, ours = list(CELLS)[:4], own[edges]
+    strict = ours[ours["cell"].isin(list(CELLS)[:4])]
     weak = ours[ours["cell"].isin([*list(CELLS)[4:7], "both ±1, switch"])]
     by_cell: dict[str, Any] = {"by": "cell", "chance": 0.5}
     return sheet(
         [
-            panel(ours[ours["cell"].isin(strict)], "correct", words, **by_cell),
+            panel(strict, "correct", words, **by_cell),
             panel(published, "correct", everything, by="method", chance=1 / 3),
         ],
         [
             panel(weak, "correct", words, **by_cell),
-            panel(ours[ours["cell"].isin(strict)], "silent", silent, by="cell"),
+            panel(strict, "silent", silent, by="cell"),
         ],
     )
 
