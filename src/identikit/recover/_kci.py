@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from identikit._linalg import Array
 
+Floats = NDArray[np.floating[Any]]
 #: Widths of Gaussian kernels on standardised data below 200, below 1,200 and from 1,200 rows on, as
 #: in the code of Zhang et al.; and the ridge of the regression on what is given.
 PLAIN, CONDITIONAL = (0.8, 0.5, 0.3), (1.2, 0.7, 0.4)
@@ -14,7 +18,7 @@ RIDGE = 1e-3
 LEFT = 1e-12
 
 
-def independence(x: Array, y: Array, halves: Array, width: float | None = None) -> Array:
+def independence(x: Floats, y: Floats, halves: Floats, width: float | None = None) -> Array:
     """p-values of x ⟂ y: of all rows, of each half, and of each other half.
 
     The statistic Σ_ij K_ij L_ij of centred Gaussian kernels (HSIC; Gretton et al. 2008) against the
@@ -25,7 +29,7 @@ def independence(x: Array, y: Array, halves: Array, width: float | None = None) 
     x, y : array (rows,) or (rows, columns)
         Columns are standardised, unless a width is given. Of float32 all is computed in float32.
     halves : array (rows, B)
-        1 where a row is in the half, and 0 elsewhere.
+        1 where a row is in the half, and 0 elsewhere; in float32 it takes half the time.
     width : float, optional
         Of both kernels, in place of the usual one.
 
@@ -36,7 +40,6 @@ def independence(x: Array, y: Array, halves: Array, width: float | None = None) 
     """
     n = len(x)
     K, L = (_centred(_kernel(_squares(each, width), n, PLAIN, width)) for each in (x, y))
-    halves = halves.astype(K.dtype, copy=False)
     sizes = _totals(np.ones(n), halves)
     statistic = _sums(K * L, halves)
     mean = _totals(np.diagonal(K), halves) * _totals(np.diagonal(L), halves) / sizes
@@ -44,7 +47,7 @@ def independence(x: Array, y: Array, halves: Array, width: float | None = None) 
     return _gamma_tail(statistic, mean, 2 * spreads[0] * spreads[1] / sizes**2)
 
 
-def conditional_independence(x: Array, y: Array, z: Array, halves: Array) -> Array:
+def conditional_independence(x: Array, y: Array, z: Array, halves: Floats) -> Array:
     """p-values of x ⟂ y given z, as those of `independence` (KCI; Zhang et al. 2011).
 
     Of the kernels of (x, z/2) and of y what a kernel ridge regression on z explains is taken away:
@@ -72,13 +75,13 @@ def conditional_independence(x: Array, y: Array, z: Array, halves: Array) -> Arr
 # Matrices are changed in place: at some hundred rows making new ones is most of the cost.
 
 
-def _squares(x: Array, width: float | None = None) -> Array:
+def _squares(x: Floats, width: float | None = None) -> Array:
     """Squared distances of rows, whose columns are standardised unless there is a width."""
     rows = x.reshape(len(x), -1)
     if width is None:
         rows = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
     if rows.shape[1] == 1:
-        squares = np.subtract.outer(rows[:, 0], rows[:, 0])
+        squares: Array = np.subtract.outer(rows[:, 0], rows[:, 0])
         return np.square(squares, out=squares)
     norms = np.einsum("ij,ij->i", rows, rows)
     squares = np.add.outer(norms, norms)
@@ -126,15 +129,15 @@ def _residual(K: Array, B: Array) -> Array:
     return K
 
 
-def _sums(M: Array, halves: Array) -> Array:
+def _sums(M: Array, halves: Floats) -> Array:
     """Σ_ij M_ij over all rows, over each half and over what it leaves, for a symmetric M."""
     rows = M.sum(axis=0)
-    inside = np.einsum("ij,ij->j", halves, M @ halves)
+    inside = np.einsum("ij,ij->j", halves, M.astype(halves.dtype, copy=False) @ halves)
     whole = rows.sum()
     return np.concatenate([[whole], inside, whole - 2 * rows @ halves + inside])
 
 
-def _totals(values: Array, halves: Array) -> Array:
+def _totals(values: Array, halves: Floats) -> Array:
     whole, inside = values.sum(), values @ halves
     return np.concatenate([[whole], inside, whole - inside])
 

@@ -130,7 +130,8 @@ def scored(sample: Sample) -> dict[str, float]:
 
 
 def _standard(rows: Array) -> Array:
-    return (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    standard: Array = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    return standard
 
 
 def largest_drift(seeds: int) -> float:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Check = Callable[[Tables], Finding]
 CDF, LINGAM = "causal de Finetti", "DirectLiNGAM"
 #: Proportion of correct structures by environments: committed results (both), or off a figure.
-PUBLISHED = {
+PUBLISHED: dict[tuple[Any, Any], dict[Any, float]] = {
     ("both ±1, switch", CDF): {100: 0.70, 200: 0.82, 300: 0.87, 400: 0.90, 500: 0.91},
     ("cause ±1, switch", CDF): {100: 0.69, 200: 0.86, 300: 0.86, 400: 0.90, 500: 0.81},
     ("mechanism ±1, switch", CDF): {100: 0.80, 200: 0.90, 300: 0.85, 400: 0.92, 500: 0.88},
