@@ -21,7 +21,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 EXAMPLES = [
     (page.name, *both)
-    for page in (ROOT / "README.md", ROOT / "docs" / "worlds.md")
+    for page in (ROOT / "README.md", ROOT / "docs" / "recover.md", ROOT / "docs" / "worlds.md")
     for both in re.findall(
         r"```python\n(.*?)```\n\n```\n(.*?)```", page.read_text(encoding="utf-8"), re.S
     )
@@ -37,7 +37,7 @@ def test_examples_print_what_the_page_says(page, code, printed):
 
 
 def test_every_page_with_examples_has_some():
-    assert {page for page, _, _ in EXAMPLES} == {"README.md", "worlds.md"}
+    assert {page for page, _, _ in EXAMPLES} == {"README.md", "recover.md", "worlds.md"}
 
 
 def test_the_readme_lists_every_measure_with_its_invariance_and_its_paper():

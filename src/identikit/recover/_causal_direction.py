@@ -87,8 +87,8 @@ class CausalDirection:
             "x->y": "x causes y",
             "y->x": "y causes x",
             "none": "x and y are independent, so neither causes the other",
-            SILENT: "x and y are dependent, but the environments do not differ: samples that are "
-            "i.i.d. across environments are silent about the direction",
+            SILENT: "x and y are dependent, but environments are not seen to differ: samples that "
+            "are i.i.d. across environments are silent about the direction",
         }[self.direction]
         why = ""
         if not self.clear and self.direction != SILENT:
