@@ -201,6 +201,14 @@ def test_the_two_samples_may_be_swapped_as_far_as_the_law_goes():
     close(shares[0], shares[1], 0.2)
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_do_not_matter(unit, rng):
+    given = environments(40, rng)
+    found = causal_direction(**given)
+    moved = causal_direction(unit * given["x"], given["y"], given["environments"])
+    close(moved.p_values, found.p_values, 1e-9)
+
+
 def test_labels_may_be_text_and_columns_tables(rng):
     given = environments(40, rng)
     text = np.array([f"laboratory {label}" for label in given["environments"]])
@@ -345,6 +353,7 @@ NAN = np.where(np.arange(40) == 7, np.nan, 1.0 * np.arange(40))
         ({"y": np.ones((40, 2))}, r"y has the shape \(40, 2\) and dtype float64"),
         ({"x": ["a"] * 40}, "x has the shape .* expected one real number"),
         ({"x": np.ones(40) * 1j}, "x has the shape .* expected one real number"),
+        ({"y": np.exp(-broken()["x"])}, "y is a monotone function of x without any noise"),
         ({"level": 0.0}, "the level is 0.0"),
         ({"level": 5}, "the level is 5"),
     ],

@@ -182,6 +182,11 @@ def causal_direction(
                 f"{name} is constant over environments: of a series that does not vary nothing "
                 "can be said"
             )
+    one, two = (_ranks(np.stack([X[:, k], Y[:, k]], axis=1)) for k in (0, 1))
+    if min(one.shape[1], two.shape[1]) < 2:
+        raise InputError(
+            "y is a monotone function of x without any noise: nothing tells cause from effect"
+        )
     n = len(pairs)
     halves = np.zeros((n, PAIRS), np.float32)
     for column in halves.T:
@@ -193,7 +198,6 @@ def causal_direction(
             independence(X[:, 0], Y[:, 0], halves),
         ]
     )
-    one, two = (_ranks(np.stack([X[:, k], Y[:, k]], axis=1)) for k in (0, 1))
     variation = independence(one, two, halves, width=1.0)
     rules, clear = decide(p, level)
     silent = (rules != "none") & (variation > level)
@@ -256,7 +260,9 @@ def _series(values: ArrayLike, name: str) -> Array:
             f"{name} has NaN or infinity in {np.count_nonzero(~finite)} rows, the first is row "
             f"{int(np.argmin(finite))} (counting from 0); drop these rows"
         )
-    return array.astype(np.float64)
+    series = array.astype(np.float64)
+    # Units do not matter, and squares must be neither infinite nor 0.
+    return series / (np.abs(series).max(initial=0.0) or 1.0)
 
 
 def _pairs(found: Environments, rng: np.random.Generator) -> NDArray[np.intp]:
