@@ -101,7 +101,7 @@ def made_up(
             agree = draws[2] < np.where(correct, sure, 1 - sure)
             known = {"seed": np.arange(seeds), "cell": cell, "method": method, "environments": n}
             found = {"edge": edge, "correct": 1.0 * correct}
-            found |= {"silent": 1.0 * (draws[1] < quiet.get(cell, 0.01))}
+            found |= {"silent": 1.0 * (draws[1] < quiet.get(cell, 0.01)), "independent": 0.0}
             parts.append(pd.DataFrame(known | found | {"agreement": np.where(agree, 0.95, 0.5)}))
     good = {"rank": 3, "needed": 3, "moved": 0.0, "mcc": 0.99, "identified": 1.0, "accuracy": 0.4}
     bad = {"rank": 0, "needed": 3, "moved": 9.0, "mcc": 0.8, "identified": 0.0, "accuracy": 0.2}
@@ -153,6 +153,7 @@ FAR: dict[str, dict[str, Any]] = {
     "switch": low("mechanism", 0.5),
     "without": {"right": {("both ±1, switch", CDF): 0.7}},
     "silent": {"silent": {"neither": 0.5}},
+    "named": {"silent": {"neither": 0.5}},
     "not-silent": {"silent": {"cause": 0.5}},
     "not-silent-mechanism": {"silent": {"mechanism": 0.5}},
     "sure": {"sure": 0.5, "right": {(cell, CDF): 0.6 for cell in ("cause", "mechanism", "both")}},

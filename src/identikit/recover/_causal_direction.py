@@ -188,7 +188,7 @@ def causal_direction(
             "y is a monotone function of x without any noise: nothing tells cause from effect"
         )
     n = len(pairs)
-    halves = np.zeros((n, PAIRS), np.float32)
+    halves = np.zeros((n, PAIRS))
     for column in halves.T:
         column[rng.permutation(n)[: n // 2]] = 1
     p = np.stack(

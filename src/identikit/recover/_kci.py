@@ -29,7 +29,7 @@ def independence(x: Floats, y: Floats, halves: Floats, width: float | None = Non
     x, y : array (rows,) or (rows, columns)
         Columns are standardised, unless a width is given. Of float32 all is computed in float32.
     halves : array (rows, B)
-        1 where a row is in the half, and 0 elsewhere; in float32 it takes half the time.
+        1 where a row is in the half, and 0 elsewhere.
     width : float, optional
         Of both kernels, in place of the usual one.
 
@@ -131,8 +131,9 @@ def _residual(K: Array, B: Array) -> Array:
 
 def _sums(M: Array, halves: Floats) -> Array:
     """Σ_ij M_ij over all rows, over each half and over what it leaves, for a symmetric M."""
+    halves = halves.astype(M.dtype, copy=False)
     rows = M.sum(axis=0)
-    inside = np.einsum("ij,ij->j", halves, M.astype(halves.dtype, copy=False) @ halves)
+    inside = np.einsum("ij,ij->j", halves, M @ halves)
     whole = rows.sum()
     return np.concatenate([[whole], inside, whole - 2 * rows @ halves + inside])
 

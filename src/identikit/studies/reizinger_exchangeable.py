@@ -57,6 +57,7 @@ def run(work: Work) -> Tables:
         for each in (found, read)
     )
     drift = pd.DataFrame({"drift": [largest_drift(s.duality_seeds)]})
+    decided["independent"] = (decided["answer"] == "none").astype(float)
     tables = {"decisions": decided, "readings": readings, "drift": drift}
     return tables | {"published": beside(decided)}
 
@@ -155,6 +156,13 @@ def sure(t: Tables) -> Finding:
     comment = "Share of right answers, true edges, cause or mechanism or both vary, among those "
     comment += "with 90 % of halves or more; .9 or more counts."
     return check.above(values, 0.9, comment)
+
+
+def named(t: Tables) -> Finding:
+    """How often a direction is named where nothing tells it."""
+    answers = of(t, "neither", 300, "silent") + of(t, "neither", 300, "independent")
+    comment = "Share of true edges, 300 environments, with an answer other than silent or no edge; "
+    return check.below(1 - answers.to_numpy().ravel(), 0.1, comment + ".1 or less counts.")
 
 
 def reading(t: Tables, column: str, where: str) -> pd.Series[Any]:
@@ -270,6 +278,8 @@ CLAIMS = (
     control(
         "silent", "Where nothing varies, the data are called silent.",
         check=least(0.9, "neither", 300, column="silent")),
+    control(
+        "named", "Where nothing varies, no direction is named.", check=named),
     control(
         "not-silent", "Where the cause varies, they are not.",
         check=most(0.1, "cause", 300, column="silent")),
