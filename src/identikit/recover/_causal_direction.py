@@ -20,6 +20,8 @@ SILENT = "silent"
 FEWEST = 10
 #: Pairs of complementary halves. An axis of ranks that is shorter than this share is rounding.
 PAIRS, SHORTEST = 20, 1e-6
+#: p-values below this are not told apart in words.
+SMALL = 1e-4
 
 
 class PValues(NamedTuple):
@@ -97,15 +99,18 @@ class CausalDirection:
 
     def summary(self) -> str:
         """The sentence, and the tests."""
-        a, b, c = self.p_values
+        # The gamma law is an approximation: of small p-values only the smallness counts.
+        a, b, c, d = (
+            f"p {f'= {p:.3g}' if p >= SMALL else f'< {SMALL:g}'}"
+            for p in (*self.p_values, self.variation)
+        )
         return "\n".join(
             [
                 f"{self.direction}: {self.sentence}.",
-                f"  x₁ ⟂ y₂ | x₂   p = {a:.3g}   holds if x causes y",
-                f"  y₁ ⟂ x₂ | y₂   p = {b:.3g}   holds if y causes x",
-                f"  x₁ ⟂ y₁        p = {c:.3g}   holds if neither causes the other",
-                f"  (x₁, y₁) ⟂ (x₂, y₂)   p = {self.variation:.3g}   holds if nothing varies "
-                "between environments",
+                f"  x₁ ⟂ y₂ | x₂   {a}   holds if x causes y",
+                f"  y₁ ⟂ x₂ | y₂   {b}   holds if y causes x",
+                f"  x₁ ⟂ y₁        {c}   holds if neither causes the other",
+                f"  (x₁, y₁) ⟂ (x₂, y₂)   {d}   holds if nothing varies between environments",
                 f"Kernel tests on {self.environments} pairs of samples, one an environment; level "
                 f"{self.level:g}.",
             ]
