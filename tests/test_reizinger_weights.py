@@ -292,10 +292,10 @@ def test_wrong_settings(operation: Any, changes: dict[str, Any], message: str) -
 
 @pytest.mark.parametrize("operation", BOTH)
 def test_modules_without_such_a_weight(operation: Any) -> None:
-    with pytest.raises(InputError, match="no weight of this BatchNorm1d .* its weights are: none"):
+    with pytest.raises(InputError, match=r"no weight of this BatchNorm1d .* its weights are: none"):
         operation(0.1, 0.1)(nn.BatchNorm1d(3), seeded(0))
     net = nn.Sequential(nn.Linear(2, 2))
-    with pytest.raises(InputError, match="begins with '1.'; its weights are: 0.weight"):
+    with pytest.raises(InputError, match=r"begins with '1\.'; its weights are: 0\.weight"):
         operation(0.1, 0.1, layers=["0.", "1."])(net, seeded(0))
     with pytest.raises(InputError, match="no LSTM with a cell gate among the chosen weights"):
         operation(0.1, 0.1, gate="cell")(nn.GRU(2, 2), seeded(0))
