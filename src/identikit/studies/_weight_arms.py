@@ -67,6 +67,26 @@ class Arm(NamedTuple):
         return kick
 
 
+#: (p, coverage): the mildest of what the authors searched, two between, and the strongest. The third
+#: is the middle: p is log-uniform from .05 to .4, coverage uniform from .03 to .35.
+DOSES = ((0.05, 0.05), (0.1, 0.1), (0.14, 0.19), (0.4, 0.35))
+MILD, _, MIDDLE, STRONG = DOSES
+PLAIN = Arm(NONE)
+WS, WR = Arm(SHUFFLING, *MIDDLE), Arm(REINITIALIZATION, *MIDDLE)
+COPIES = Arm(RELEASED, *MIDDLE)
+#: Windows of a single weight, in kernels of 25.
+TRIVIAL = Arm(SHUFFLING, MIDDLE[0], 0.098)
+ZERO = [Arm(operation, 0.0, MIDDLE[1]) for operation in (SHUFFLING, REINITIALIZATION)]
+ARMS = {
+    "digits": [
+        PLAIN, *(Arm(o, *dose) for o in (SHUFFLING, REINITIALIZATION) for dose in DOSES),
+        Arm(RELEASED, *MILD), COPIES, *ZERO,
+    ],
+    "cifar": [PLAIN, WS, WR, COPIES, TRIVIAL],
+    "jsb": [PLAIN, WS, WR, COPIES],
+}  # fmt: skip
+
+
 def fitted(
     name: str, arm: Arm, folder: str | None, data: Data, s: Settings, first: int = 0
 ) -> Record:

@@ -9,9 +9,8 @@ With 10 classes and 16 features the class vectors have rank 9: centred logits ar
 features are not. A kick that the training recovers from should leave what is identified as it was.
 
 The authors' code shuffles by exchanging views of single weights, which overwrites weights with
-copies of others. That is an arm of its own here, "released". On kernels of 5 × 5 a coverage below
-.12 shuffles nothing at all: so it is in all committed results on CIFAR-10, which therefore are what
-the network does without kicks.
+copies of others: an arm of its own here, "released". On kernels of 5 × 5 a coverage below .12
+shuffles nothing: all committed results of shuffling on CIFAR-10 are in truth without kicks.
 """
 
 from __future__ import annotations
@@ -32,11 +31,22 @@ from identikit.studies._data import CIFAR10
 from identikit.studies._figures import curve, dots
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables
 from identikit.studies._weight_arms import (
+    ARMS,
+    COPIES,
+    DOSES,
     JSB,
+    MIDDLE,
+    MILD,
     NONE,
+    PLAIN,
     REINITIALIZATION,
     RELEASED,
     SHUFFLING,
+    STRONG,
+    TRIVIAL,
+    WR,
+    WS,
+    ZERO,
     Arm,
     beside,
     distinct,
@@ -48,27 +58,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Check = Callable[[Tables], Finding]
-# (p, coverage): the mildest of what the authors searched, two between, and the strongest. The third
-# is the middle: p is log-uniform from .05 to .4, coverage uniform from .03 to .35.
-DOSES = ((0.05, 0.05), (0.1, 0.1), (0.14, 0.19), (0.4, 0.35))
-MILD, _, MIDDLE, STRONG = DOSES
-PLAIN = Arm(NONE)
-WS, WR = Arm(SHUFFLING, *MIDDLE), Arm(REINITIALIZATION, *MIDDLE)
-COPIES = Arm(RELEASED, *MIDDLE)
-# Windows of a single weight, in kernels of 25.
-TRIVIAL = Arm(SHUFFLING, MIDDLE[0], 0.098)
-ZERO = [Arm(operation, 0.0, MIDDLE[1]) for operation in (SHUFFLING, REINITIALIZATION)]
-ARMS = {
-    "digits": [
-        PLAIN, *(Arm(o, *dose) for o in (SHUFFLING, REINITIALIZATION) for dose in DOSES),
-        Arm(RELEASED, *MILD), COPIES, *ZERO,
-    ],
-    "cifar": [PLAIN, WS, WR, COPIES, TRIVIAL],
-    "jsb": [PLAIN, WS, WR, COPIES],
-}  # fmt: skip
 KEY = "{0},{1.operation},p={1.p},coverage={1.coverage}"
 # What counts as a gain in accuracy, as the same entropy (bits a matrix), and as the same agreement.
-GAIN, BITS, SAME = 0.003, 0.3, 0.02
+GAIN, BITS, SAME = 0.005, 0.3, 0.02
 
 
 def run(work: Work) -> Tables:
@@ -190,10 +182,8 @@ def forgotten(t: Tables) -> Finding:
 def soon(t: Tables) -> Finding:
     """Most of the accuracy is back 30 steps after the last kick, or at the second look after it."""
     ends, early, late = (of(t, "accuracy", Arm(SHUFFLING, *STRONG), at=at) for at in (0, 2, -1))
-    comment = (
-        "Share of the accuracy between the last kick and the end that is back at the second look "
-        "after the last kick (30 steps); .5 or more counts."
-    )
+    comment = "Share of the accuracy that comes back in all that is back at the second look after "
+    comment += "the last kick (30 steps); .5 or more counts."
     shares = [a / b for a, b in zip(less(early, ends), less(late, ends)) if b != 0]
     return check.above(shares, 0.5, comment)
 
@@ -266,8 +256,10 @@ control = partial(Claim, published="not in the paper", source="control", kind="c
 holds = partial(Claim, source="by derivation", kind="check")
 CLAIMS = (
     paper(
-        "ws-entropy", "Shuffling leaves the entropy of the weights as it is without, on digits.",
-        "41.2 against 41.5", MNIST, same_entropy(WS, "digits")),
+        "ws-entropy", "A shuffle leaves the entropy of the weights unchanged.", "unchanged",
+        "abstract", lambda t: check.within(
+            shuffles(t, SHUFFLING, "bits"), -1e-9, 1e-9,
+            "Bits lost by 10,000 uniform weights in 500 shuffles; none counts.")),
     paper(
         "wr-entropy", "Reinitialization lowers the entropy of the weights, on digits.",
         "40.2 against 41.5", MNIST, lower_entropy(WR, "digits")),
@@ -278,8 +270,8 @@ CLAIMS = (
         "wr-accuracy", "Reinitialization raises the test accuracy, on digits.",
         "best .9929 against .9928, mean .9925 against .9926", MNIST, gain(WR, "digits")),
     paper(
-        "cifar-ws-entropy", "Shuffling leaves the entropy of the kernels as it is, on CIFAR-10.",
-        "said for all data; 56.7 where nothing was shuffled", IMAGES, same_entropy(WS, "cifar", 2)),
+        "copies-accuracy", "Shuffling as it was released raises the test accuracy, on digits.",
+        "best .9929 against .9928, mean .9903 against .9917", MNIST, gain(COPIES, "digits")),
     paper(
         "cifar-wr-entropy", "Reinitialization lowers the entropy of the kernels, on CIFAR-10.",
         "50.7 against 56.7 where nothing was shuffled", IMAGES, lower_entropy(WR, "cifar")),
@@ -290,8 +282,8 @@ CLAIMS = (
         "cifar-wr-accuracy", "Reinitialization raises the test accuracy, on CIFAR-10.",
         "mean .6888 against .6826 where nothing was shuffled", IMAGES, gain(WR, "cifar")),
     paper(
-        "jsb-ws-entropy", "Shuffling leaves the entropy of the weights as it is, on JSB Chorales.",
-        "said for all data; 11.6 against 24.1", MUSIC, same_entropy(WS, "jsb", 2)),
+        "cifar-copies-accuracy", "Shuffling as it was released raises the accuracy, on CIFAR-10.",
+        "said for all data; mean .6826 where nothing was shuffled", IMAGES, gain(COPIES, "cifar")),
     paper(
         "jsb-wr-accuracy", "Reinitialization raises the accuracy over keys, on JSB Chorales.",
         "mean .9575 against .9578", MUSIC, gain(WR, "jsb")),
@@ -308,6 +300,12 @@ CLAIMS = (
         "ws-dose-accuracy", "The stronger the shuffling, the lower the accuracy while it goes on.",
         check=falls("accuracy", SHUFFLING)),
     control(
+        "trained-entropy", "A training with shuffling ends with the entropy of one without.",
+        published="41.2 against 41.5", source=MNIST, check=same_entropy(WS, "digits")),
+    control(
+        "cifar-trained-entropy", "So it does on CIFAR-10, for both convolutions together.",
+        check=same_entropy(WS, "cifar", 2)),
+    control(
         "cifar-dose", "On CIFAR-10 too seeds agree less in centred logits with shuffling.",
         check=lambda t: check.higher(
             of(t, "logits", PLAIN, "cifar"), of(t, "logits", WS, "cifar"),
@@ -319,10 +317,13 @@ CLAIMS = (
         "strong-not-destroyed", "So it does after the strongest shuffling.",
         check=gain(Arm(SHUFFLING, *STRONG), "digits", at=-1, bar=-0.005)),
     control(
-        "better", "Some steps after mild shuffling has ended, accuracy is higher than without it.",
-        check=gain(Arm(SHUFFLING, *MILD), "digits", at=-1)),
+        "ws-better", "Long after mild shuffling has ended, accuracy is higher than without it.",
+        check=gain(Arm(SHUFFLING, *MILD), "digits", at=-1, bar=0.0)),
     control(
-        "soon", "Most of that comes back within 30 steps, after the strongest shuffling.",
+        "wr-better", "Long after reinitialization has ended, accuracy is higher than without it.",
+        check=gain(WR, "digits", at=-1, bar=0.0)),
+    control(
+        "soon", "Most of the accuracy comes back within 30 steps, after the strongest shuffling.",
         check=soon),
     control(
         "logits-return", "After the last kick centred logits come nearer to those of other seeds.",
@@ -365,9 +366,9 @@ CLAIMS = (
     holds("rank", "Ten class vectors have rank 9 at most.", "9", check=ranks),
 )  # fmt: skip
 LAPTOP: dict[str, Any] = {
-    "problems": ["digits", "cifar", "jsb"], "seeds": 12, "batch": 128, "side": 16,
+    "problems": ["digits", "cifar", "jsb"], "seeds": 14, "batch": 128, "side": 16,
     "digits_steps": 1500, "digits_after": [0, 10, 30, 100, 300, 1500],
-    "cifar_steps": 1000, "cifar_after": [0, 500],
+    "cifar_steps": 800, "cifar_after": [0, 400],
     "jsb_steps": 1500, "jsb_after": [0, 1500],
 }  # fmt: skip
 SMOKE = LAPTOP | {
@@ -393,7 +394,7 @@ STUDY = Study(
         "held-out rows after an affine map, of features after the last ReLU (without units that "
         "are silent on nearly all rows) and of centred logits. Claims of the paper are put to the "
         "middle of the range that the authors searched, at the last kick; bars and numbers of "
-        "steps were set after pilots on the seeds 1000 to 1005."
+        "steps were set after pilots on the seeds 1000 to 1011."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run,
