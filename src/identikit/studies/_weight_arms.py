@@ -67,8 +67,8 @@ class Arm(NamedTuple):
         return kick
 
 
-#: (p, coverage): the mildest of what the authors searched, two between, and the strongest. The third
-#: is the middle: p is log-uniform from .05 to .4, coverage uniform from .03 to .35.
+#: (p, coverage): the mildest of what the authors searched, two between, and the strongest. The
+#: third is the middle: p is log-uniform from .05 to .4, coverage uniform from .03 to .35.
 DOSES = ((0.05, 0.05), (0.1, 0.1), (0.14, 0.19), (0.4, 0.35))
 MILD, _, MIDDLE, STRONG = DOSES
 PLAIN = Arm(NONE)
