@@ -186,7 +186,7 @@ def _settings(
         "data_seed": task.data_seed,
         **asdict(task.descent),
         "after_step": None if task.after_step is None else _name(task.after_step),
-        "after_step_until": task.after_step_until,
+        "after_step_until": None if task.after_step is None else task.after_step_until,
         "validate_every": task.validate_every,
         "patience": task.patience,
         "snapshots": list(task.snapshots),

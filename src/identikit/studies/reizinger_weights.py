@@ -218,21 +218,27 @@ def figure(tables: Tables, _settings: Settings) -> Figure:
     own = rows[(rows["problem"] == "digits") & ((rows["p"] > 0) | (rows["operation"] == NONE))]
     at_kick = own[own["since"] == 0]
     kicked = at_kick[at_kick["operation"] != NONE]
-    words = {"dose": "dose: share of a matrix a step", "since": "steps since the last kick"}
+    kicked = kicked.assign(
+        dose=[DOSES.index(dose) + 1 for dose in zip(kicked["p"], kicked["coverage"])]
+    )
+    words = {
+        "dose": "dose, from the mildest to the strongest",
+        "since": "steps since the last kick",
+    }
     words |= {"accuracy": "test accuracy, digits", "logits": "R² of centred logits, digits"}
     words |= {"entropy": "entropy of the kicked weights", "operation": "p = .14, coverage .19"}
-    words |= {SHUFFLING: "shuffled", REINITIALIZATION: "drawn anew", RELEASED: "as released"}
+    words |= {SHUFFLING: "shuffled", REINITIALIZATION: "anew", RELEASED: "released"}
     middle = rows[rows["p"].isin([0.0, MIDDLE[0]]) & rows["coverage"].isin([0.0, MIDDLE[1]])]
     middle = middle[middle["since"] == 0]
     back = own[own["p"].isin([0.0, MIDDLE[0]])]
-    line = partial(curve, by="operation", labels=words, log_x=True)
+    line = partial(curve, by="operation", labels=words)
     return sheet(
         [
             partial(line, table=kicked, x="dose", y="accuracy"),
             partial(line, table=kicked, x="dose", y="logits"),
         ],
         [
-            partial(line, table=back, x="since", y="logits"),
+            partial(line, table=back, x="since", y="logits", log_x=True),
             partial(dots, table=middle, x="operation", y="entropy", by="problem", labels=words),
         ],
     )  # fmt: skip
