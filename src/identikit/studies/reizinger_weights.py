@@ -77,10 +77,10 @@ def run(work: Work) -> Tables:
     records = work.each(KEY, fitted, items, processes=True, data=work.data, s=s)
     found = {item[:2]: record for item, record in zip(items, records)}
     rows = [beside(record, found[name, PLAIN]) for (name, _), record in found.items()]
-    shuffles = work.each("distinct,seed={}", distinct, range(s.seeds))
+    counted = work.each("distinct,seed={}", distinct, range(s.seeds))
     return {
         "seeds": pd.DataFrame(list(chain.from_iterable(rows))),
-        "shuffles": pd.DataFrame([row for record in shuffles for row in record.rows]),
+        "shuffles": pd.DataFrame([row for record in counted for row in record.rows]),
     }
 
 
@@ -136,9 +136,7 @@ def gain(arm: Arm, problem: str, at: int = 0, bar: float = GAIN) -> Check:
 def falls(column: str, operation: str) -> Check:
     """A column falls with the dose of an operation, from none on."""
     arms = [PLAIN, *(Arm(operation, *dose) for dose in DOSES)]
-    comment = (
-        f"{WORDS[column]} at the last kick: the slope from a dose to the next; below 0 counts."
-    )
+    comment = f"{WORDS[column]}, at the last kick: slope from dose to dose; below 0 counts."
 
     def over(t: Tables) -> Finding:
         values = [own for arm in arms if (own := of(t, column, arm))]
@@ -215,21 +213,18 @@ def silence(t: Tables) -> Finding:
 def figure(tables: Tables, _settings: Settings) -> Figure:
     """Accuracy and agreement against the dose, what comes back after the last kick, entropy."""
     rows = tables["seeds"]
-    own = rows[(rows["problem"] == "digits") & ((rows["p"] > 0) | (rows["operation"] == NONE))]
-    at_kick = own[own["since"] == 0]
-    kicked = at_kick[at_kick["operation"] != NONE]
-    kicked = kicked.assign(
-        dose=[DOSES.index(dose) + 1 for dose in zip(kicked["p"], kicked["coverage"])]
-    )
-    words = {
-        "dose": "dose, from the mildest to the strongest",
-        "since": "steps since the last kick",
-    }
+    rows = rows[(rows["p"] > 0) | (rows["operation"] == NONE)]
+    own, at_kick = rows[rows["problem"] == "digits"], rows[rows["since"] == 0]
+    kicked = own[(own["since"] == 0) & (own["operation"] != NONE)]
+    places = [DOSES.index(dose) + 1 for dose in zip(kicked["p"], kicked["coverage"])]
+    kicked = kicked.assign(dose=places)
+    middle = at_kick[
+        at_kick["p"].isin([0.0, MIDDLE[0]]) & (at_kick["coverage"] != TRIVIAL.coverage)
+    ]
+    words = {"dose": "dose, of four", "since": "steps since the last kick"}
     words |= {"accuracy": "test accuracy, digits", "logits": "R² of centred logits, digits"}
     words |= {"entropy": "entropy of the kicked weights", "operation": "p = .14, coverage .19"}
     words |= {SHUFFLING: "shuffled", REINITIALIZATION: "anew", RELEASED: "released"}
-    middle = rows[rows["p"].isin([0.0, MIDDLE[0]]) & rows["coverage"].isin([0.0, MIDDLE[1]])]
-    middle = middle[middle["since"] == 0]
     back = own[own["p"].isin([0.0, MIDDLE[0]])]
     line = partial(curve, by="operation", labels=words)
     return sheet(
@@ -249,42 +244,40 @@ WORDS = {
     "features": "R² between seeds of features, after an affine map",
     "logits": "R² between seeds of centred logits, after an affine map",
 }
-COMMITTED = "committed results"
-MNIST, IMAGES, MUSIC = (f"{COMMITTED}, {name}" for name in ("MNIST", "CIFAR-10", "JSB Chorales"))
-paper = Claim
+MNIST, IMAGES, MUSIC = (f"committed results, {on}" for on in ("MNIST", "CIFAR-10", "JSB Chorales"))
 control = partial(Claim, published="not in the paper", source="control", kind="control")
 holds = partial(Claim, source="by derivation", kind="check")
 CLAIMS = (
-    paper(
+    Claim(
         "ws-entropy", "A shuffle leaves the entropy of the weights unchanged.", "unchanged",
         "abstract", lambda t: check.within(
             shuffles(t, SHUFFLING, "bits"), -1e-9, 1e-9,
             "Bits lost by 10,000 uniform weights in 500 shuffles; none counts.")),
-    paper(
+    Claim(
         "wr-entropy", "Reinitialization lowers the entropy of the weights, on digits.",
         "40.2 against 41.5", MNIST, lower_entropy(WR, "digits")),
-    paper(
+    Claim(
         "ws-accuracy", "Shuffling raises the test accuracy, on digits.",
         "best .9929 against .9928, mean .9903 against .9917", MNIST, gain(WS, "digits")),
-    paper(
+    Claim(
         "wr-accuracy", "Reinitialization raises the test accuracy, on digits.",
         "best .9929 against .9928, mean .9925 against .9926", MNIST, gain(WR, "digits")),
-    paper(
+    Claim(
         "copies-accuracy", "Shuffling as it was released raises the test accuracy, on digits.",
         "best .9929 against .9928, mean .9903 against .9917", MNIST, gain(COPIES, "digits")),
-    paper(
+    Claim(
         "cifar-wr-entropy", "Reinitialization lowers the entropy of the kernels, on CIFAR-10.",
         "50.7 against 56.7 where nothing was shuffled", IMAGES, lower_entropy(WR, "cifar")),
-    paper(
+    Claim(
         "cifar-ws-accuracy", "Shuffling raises the test accuracy, on CIFAR-10.",
         "said for all data; mean .6826 where nothing was shuffled", IMAGES, gain(WS, "cifar")),
-    paper(
+    Claim(
         "cifar-wr-accuracy", "Reinitialization raises the test accuracy, on CIFAR-10.",
         "mean .6888 against .6826 where nothing was shuffled", IMAGES, gain(WR, "cifar")),
-    paper(
+    Claim(
         "cifar-copies-accuracy", "Shuffling as it was released raises the accuracy, on CIFAR-10.",
         "said for all data; mean .6826 where nothing was shuffled", IMAGES, gain(COPIES, "cifar")),
-    paper(
+    Claim(
         "jsb-wr-accuracy", "Reinitialization raises the accuracy over keys, on JSB Chorales.",
         "mean .9575 against .9578", MUSIC, gain(WR, "jsb")),
     control(
