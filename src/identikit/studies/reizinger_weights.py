@@ -395,8 +395,8 @@ STUDY = Study(
         "are silent on nearly all rows) and of centred logits. Claims of the paper are put to the "
         "middle of the range that the authors searched, at the last kick. Bars and steps were set "
         "after pilots on the seeds 1000 to 1011; so were what counts as a gain, the look at the "
-        "accuracy long after the last kick, the range for distinct values that the released shuffle "
-        "leaves, and that the claim on the entropy of shuffled weights is put to shuffles by "
+        "accuracy long after the last kick, the range for values that the released shuffle leaves "
+        "distinct, and that the claim on the entropy of shuffled weights is put to shuffles by "
         "themselves, with what a training makes of it as a control."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
