@@ -5,21 +5,24 @@ python benchmarks/recover.py [--quick] [--check]
 CPU time of one thread, least of several calls. The regression of an LTI system is one intercept an
 environment and all slopes, by our own factors of the trajectories; beside it stands NumPy's
 `lstsq` with a column for each environment. Joint diagonalisation is of 64 matrices 64 × 64: exact
-ones, and sample covariances of 6,000 rows.
+ones, and sample covariances of 6,000 rows. Causal direction is of 500 environments, over the three
+kernel tests that it cannot do without; and these over those of causal-learn, where it is installed.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from identikit.recover import LTI, joint_diagonalise
+from identikit.recover import LTI, causal_direction, joint_diagonalise
+from identikit.recover._kci import conditional_independence, independence
 from identikit.recover._lti_fit import identify
 from identikit.recover._trajectories import factors, read_trajectories
-from identikit.worlds import LinearSystem
+from identikit.worlds import ExchangeablePairs, LinearSystem
 from table import arguments, finish, record
 
 
@@ -73,12 +76,48 @@ def matrices(size: int, repeats: int) -> None:
         record(what, "seconds", took, "≤", 5.0)
 
 
+def directions(environments: int, repeats: int) -> None:
+    """Causal direction over its three kernel tests, and these over those of causal-learn."""
+    sample = ExchangeablePairs(theta=5.0).sample(2 * environments, seed=0)
+    (x, y), none = sample.observations.T, np.zeros((environments, 0))
+    # Cause and effect of the first and of the second sample of each environment.
+    a, b, c, d = x[::2], y[::2], x[1::2], y[1::2]
+
+    def three() -> object:
+        return (
+            conditional_independence(a, d, c, none),
+            conditional_independence(b, c, d, none),
+            independence(a, b, none),
+        )
+
+    least = cpu(three, repeats)
+    whole = cpu(lambda: causal_direction(x, y, sample.environments), repeats)
+    what = f"causal direction, {environments} environments"
+    print(f"  causal direction {1e3 * whole:.1f} ms, three kernel tests {1e3 * least:.1f} ms")
+    record(what, "over the three kernel tests", whole / least, "≤", 1.5)
+    if find_spec("causallearn") is None:
+        return
+    from causallearn.utils.KCI.KCI import KCI_CInd, KCI_UInd
+
+    def theirs() -> object:
+        columns = [column[:, None] for column in (a, b, c, d)]
+        first, second, third, fourth = columns
+        return (
+            KCI_CInd().compute_pvalue(first, fourth, third),
+            KCI_CInd().compute_pvalue(second, third, fourth),
+            KCI_UInd().compute_pvalue(first, second),
+        )
+
+    record(what, "kernel tests of causal-learn, over ours", cpu(theirs, 3) / least, "≥", 3.0)
+
+
 def main() -> None:
     """Print each figure beside its bar."""
     options = arguments(__doc__, "matrices of a quarter of the size")
     with threadpool_limits(1):
         systems(6_000, repeats=3 if options.quick else 7)
         matrices(16 if options.quick else 64, repeats=3)
+        directions(500, repeats=7 if options.quick else 15)
     finish(options.check)
 
 

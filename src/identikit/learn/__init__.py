@@ -28,6 +28,11 @@ from identikit.learn._objectives import (  # noqa: E402
     nplm,
     supervised,
 )
+from identikit.learn._perturbations import (  # noqa: E402
+    weight_entropy,
+    weight_reinitialization,
+    weight_shuffling,
+)
 from identikit.learn._resnet import ResNet  # noqa: E402
 from identikit.learn._run import Run  # noqa: E402
 from identikit.learn._sequences import LSTM, Transformer  # noqa: E402
@@ -94,5 +99,8 @@ __all__ = [
     "supervised",
     "train",
     "vae",
+    "weight_entropy",
+    "weight_reinitialization",
+    "weight_shuffling",
     "with_noise",
 ]

@@ -25,9 +25,9 @@ Change = Callable[[Batch, torch.Generator], Batch]
 AHEAD = 16
 
 
-def mix(seed: int, step: int) -> int:
-    """A seed for torch out of two numbers; equal pairs give equal seeds, others unrelated ones."""
-    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> 1)
+def mix(*numbers: int) -> int:
+    """A seed for torch out of some numbers; equal ones give equal seeds, others unrelated ones."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
 def shuffled(tensors: Sequence[Tensor], size: int, change: Change | None = None) -> Batches:

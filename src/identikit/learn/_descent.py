@@ -1,10 +1,11 @@
-"""How far a step goes: learning rates over time and by parameter, and gradients cut to a length."""
+"""How far a step goes: the optimiser, learning rates over time and by parameter, cut gradients."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,17 +20,20 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
     "step": lambda done: 1.0 if done < 0.7 else 0.1,
 }
 
+#: What each optimiser keeps of every parameter, by the name that torch gives it.
+OPTIMIZERS = {"adam": ("exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
+
 
 @dataclass(frozen=True)
 class Descent:
-    """The settings of Adam; a step's rates depend on nothing but its number.
+    """The settings of the optimiser; a step's rates depend on nothing but its number.
 
     Parameters
     ----------
     steps : int
         Of the whole training.
     lr, weight_decay : float
-        Learning rate, and decoupled weight decay.
+        Learning rate, and weight decay.
     schedule : str
         One of `SCHEDULES`.
     warmup : int
@@ -38,6 +42,10 @@ class Descent:
         A factor on the rate of the parameters whose names begin so; the longest beginning counts.
     clip : float, optional
         The largest norm of a seed's gradient.
+    optimizer : str
+        One of `OPTIMIZERS`.
+    momentum : float
+        Of SGD.
     """
 
     steps: int
@@ -47,6 +55,8 @@ class Descent:
     warmup: int = 0
     rates: tuple[tuple[str, float], ...] = ()
     clip: float | None = None
+    optimizer: str = "adam"
+    momentum: float = 0.0
 
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
@@ -60,6 +70,36 @@ class Descent:
         fitting = [prefix for prefix, _ in self.rates if name.startswith(prefix)]
         return dict(self.rates)[max(fitting, key=len)] if fitting else 1.0
 
+    def start(self, parameters: Mapping[str, Tensor]) -> torch.optim.Optimizer:
+        """The optimiser of these parameters, with all that it keeps of them there from the start.
+
+        Parameters
+        ----------
+        parameters : mapping of str to Tensor
+            By name.
+        """
+        factors = {name: self.factor(name) for name in parameters}
+        groups = [
+            {"params": [parameters[name] for name in factors if factors[name] == factor]}
+            | {"factor": factor}
+            for factor in sorted(set(factors.values()))
+        ]
+        # One fused kernel for all tensors of a rate.
+        common: dict[str, Any] = {"lr": self.lr, "weight_decay": self.weight_decay, "fused": True}
+        optimizer: torch.optim.Optimizer
+        if self.optimizer == "sgd":
+            nesterov = self.momentum > 0
+            optimizer = torch.optim.SGD(groups, momentum=self.momentum, nesterov=nesterov, **common)
+        else:
+            # With no weight decay, AdamW is Adam.
+            optimizer = torch.optim.AdamW(groups, **common)
+        for tensor in parameters.values():
+            state = {key: torch.zeros_like(tensor) for key in OPTIMIZERS[self.optimizer]}
+            if self.optimizer == "adam":
+                state["step"] = torch.zeros(())
+            optimizer.state[tensor] = state
+        return optimizer
+
 
 def checked(
     steps: int,
@@ -70,6 +110,8 @@ def checked(
     warmup: int,
     rates: Mapping[str, float] | None,
     clip: float | None,
+    optimizer: str,
+    momentum: float,
 ) -> Descent:
     """The settings of a call, if they make sense.
 
@@ -79,7 +121,7 @@ def checked(
         Of the training.
     names : iterable of str
         Of the network's parameters.
-    lr, weight_decay, schedule, warmup, rates, clip
+    lr, weight_decay, schedule, warmup, rates, clip, optimizer, momentum
         As for `train`.
     """
     rates, names = dict(rates or {}), list(names)
@@ -104,7 +146,19 @@ def checked(
             )
     if clip is not None and not clip > 0:
         raise InputError(f"gradients cannot be cut to a norm of {clip}; give a positive one")
-    return Descent(steps, lr, weight_decay, schedule, warmup, tuple(sorted(rates.items())), clip)
+    if optimizer not in OPTIMIZERS:
+        raise InputError(
+            f"there is no optimizer {optimizer!r}; choose one of {', '.join(OPTIMIZERS)}"
+        )
+    if not 0 <= momentum < 1 or (momentum > 0 and optimizer != "sgd"):
+        raise InputError(
+            f"a momentum of {momentum} does not fit optimizer={optimizer!r}; give one from 0 to "
+            "below 1, and only to sgd"
+        )
+    factors = tuple(sorted(rates.items()))
+    return Descent(
+        steps, lr, weight_decay, schedule, warmup, factors, clip, optimizer, float(momentum)
+    )
 
 
 def clip_by_seed(gradients: Sequence[Tensor], largest: float) -> None:

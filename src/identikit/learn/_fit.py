@@ -19,6 +19,7 @@ from identikit.learn._descent import Descent
 from identikit.learn._learner import Learner, Weights, build_seeded
 from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import Objective
+from identikit.learn._perturbations import AfterStep
 
 #: Lines a seed has in the history, besides those with a validation loss.
 RECORDS = 200
@@ -46,6 +47,8 @@ class Task:
     patience: int | None
     snapshots: tuple[int, ...]
     save_seconds: float
+    after_step: AfterStep | None = None
+    after_step_until: int = 0
     digest: str = ""
     file: Path | None = None
 
@@ -125,6 +128,8 @@ class Fit:
                 self._save()
                 raise Stopped
             losses = self.learner.learn(self.step, *self._batch())
+            if task.after_step is not None and self.step < task.after_step_until:
+                self.learner.perturb(self.step, task.after_step)
             self.pending.append(losses)
             self.step += 1
             last = self.step == task.steps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,10 +13,11 @@ from torch.func import vmap
 
 from identikit.errors import InputError
 from identikit.learn._batches import Batch, mix
-from identikit.learn._descent import Descent, clip_by_seed
+from identikit.learn._descent import OPTIMIZERS, Descent, clip_by_seed
 from identikit.learn._modules import SoftmaxNet
 from identikit.learn._norm import join_channels
 from identikit.learn._objectives import Objective
+from identikit.learn._perturbations import AfterStep
 
 Weights = dict[str, Tensor]
 
@@ -49,7 +51,7 @@ class Learner:
     seeds : sequence of int
         Theirs.
     descent : Descent
-        The settings of Adam.
+        The settings of the optimiser.
     """
 
     def __init__(
@@ -70,29 +72,12 @@ class Learner:
                 name: _leaf(stacks[name], like) for name, like in nets[0].named_parameters()
             }
             self.buffers = {name: stacks[name] for name, _ in nets[0].named_buffers()}
-            self.places = _places(nets[0])
             join_channels(nets[0])
         else:
             self.parameters = dict(nets[0].named_parameters())
+        self.places = _places(nets[0])
         self.descent = descent
-        self._start_adam()
-
-    def _start_adam(self) -> None:
-        # One fused kernel for all tensors of a rate; with no weight decay, AdamW is Adam.
-        factors = {name: self.descent.factor(name) for name in self.parameters}
-        groups = [
-            {"params": [self.parameters[name] for name in factors if factors[name] == factor]}
-            | {"factor": factor}
-            for factor in sorted(set(factors.values()))
-        ]
-        decay = self.descent.weight_decay
-        self.adam = torch.optim.AdamW(groups, self.descent.lr, weight_decay=decay, fused=True)
-        for tensor in self.parameters.values():
-            self.adam.state[tensor] = {
-                "step": torch.zeros(()),
-                "exp_avg": torch.zeros_like(tensor),
-                "exp_avg_sq": torch.zeros_like(tensor),
-            }
+        self.optimizer = descent.start(self.parameters)
 
     def losses(self, batch: Batch, shared: bool) -> Tensor:
         """The loss of each seed, (seeds,); a batch that is not shared has their axis first."""
@@ -107,19 +92,29 @@ class Learner:
     def _loss_with(self, *tensors: Tensor) -> Tensor:
         """The loss with other weights: what `functional_call` does, without its bookkeeping."""
         count = len(self.parameters) + len(self.buffers)
+        with self._holding(tensors[:count]):
+            loss: Tensor = self.objective(self.net, *tensors[count:])
+            # What a step writes into a buffer is in the stack; another in its place would be lost.
+            if (name := self._replaced(tensors)) is not None:
+                raise RuntimeError(f"the buffer {name!r} is replaced, and not written into")
+        return loss
+
+    @contextmanager
+    def _holding(self, tensors: Sequence[Tensor]) -> Iterator[None]:
+        """Let the network have other tensors as its parameters and buffers."""
         before = [tensors_of[name] for tensors_of, name, _ in self.places]
         try:
             for tensors_of, name, which in self.places:
                 tensors_of[name] = tensors[which]
-            loss: Tensor = self.objective(self.net, *tensors[count:])
-            # What a step writes into a buffer is in the stack; another in its place would be lost.
-            for tensors_of, name, which in self.places:
-                if tensors_of[name] is not tensors[which]:
-                    raise RuntimeError(f"the buffer {name!r} is replaced, and not written into")
+            yield
         finally:
             for (tensors_of, name, _), tensor in zip(self.places, before):
                 tensors_of[name] = tensor
-        return loss
+
+    def _replaced(self, tensors: Sequence[Tensor]) -> str | None:
+        """The name of a tensor of the network that is no longer the one it was given."""
+        changed = (name for own, name, which in self.places if own[name] is not tensors[which])
+        return next(changed, None)
 
     def learn(self, step: int, batch: Batch, shared: bool) -> Tensor:
         """One step of every seed; their losses before it."""
@@ -127,17 +122,35 @@ class Learner:
             # Whatever is random in the model (dropout) is a function of the seed and the step.
             torch.default_generator.manual_seed(mix(self.seeds[0], step))
         losses = self.losses(batch, shared)
-        self.adam.zero_grad()
+        self.optimizer.zero_grad()
         torch.autograd.backward(losses.sum())
         if self.descent.clip is not None:
             found = [t.grad for t in self.parameters.values() if t.grad is not None]
             by_seed = found if self.stacked else [gradient.unsqueeze(0) for gradient in found]
             clip_by_seed(by_seed, self.descent.clip)
         rate = self.descent.rate(step)
-        for group in self.adam.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
-        self.adam.step()
+        self.optimizer.step()
         return losses.detach()
+
+    @torch.no_grad()
+    def perturb(self, step: int, change: AfterStep) -> None:
+        """Let `change` have the network of each seed, with a generator of that seed and step."""
+        for place, seed in enumerate(self.seeds):
+            # Apart from the numbers that dropout and the batch draw by (seed, step).
+            generator = torch.Generator().manual_seed(mix(seed, step, 1))
+            own = [tensor for _, tensor in _named(self.net)]
+            if self.stacked:
+                stacks = (self.parameters | self.buffers).values()
+                own = [stack.detach()[place] for stack in stacks]
+            with self._holding(own):
+                change(self.net, generator)
+                if (name := self._replaced(own)) is not None:
+                    raise InputError(
+                        f"after_step put another tensor in the place of {name!r}; let it write "
+                        "into the one that is there, as weight.copy_(new) does"
+                    )
 
     @torch.no_grad()
     def evaluate(self, data: Batch, size: int) -> Tensor:
@@ -159,8 +172,8 @@ class Learner:
         """Views of all that a step changes, by the names they have in a checkpoint."""
         views = {f"now/{name}": tensor for name, tensor in self.weights().items()}
         for name, tensor in self.parameters.items():
-            for key in ("exp_avg", "exp_avg_sq"):
-                moment = self.adam.state[tensor][key]
+            for key in OPTIMIZERS[self.descent.optimizer]:
+                moment = self.optimizer.state[tensor][key]
                 views[f"{key}/{name}"] = moment if self.stacked else moment.unsqueeze(0)
         return views
 
@@ -169,7 +182,8 @@ class Learner:
         for name, view in self.state().items():
             view.copy_(saved[name])
         for tensor in self.parameters.values():
-            self.adam.state[tensor]["step"].fill_(step)
+            if "step" in self.optimizer.state[tensor]:
+                self.optimizer.state[tensor]["step"].fill_(step)
 
     def keep(self, step: int, chosen: Sequence[int]) -> None:
         """Let only some of the stacked seeds, by position, go on."""
@@ -179,7 +193,7 @@ class Learner:
             name: _leaf(tensor[list(chosen)], tensor) for name, tensor in self.parameters.items()
         }
         self.buffers = {name: tensor[list(chosen)] for name, tensor in self.buffers.items()}
-        self._start_adam()
+        self.optimizer = self.descent.start(self.parameters)
         self.restore(step, rest)
 
 

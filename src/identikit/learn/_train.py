@@ -22,6 +22,7 @@ from identikit.learn._fit import Outcome, Task
 from identikit.learn._learner import build_seeded, weights_of
 from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import Objective
+from identikit.learn._perturbations import AfterStep, Kick
 from identikit.learn._run import Run
 from identikit.learn._workers import Progress
 
@@ -40,6 +41,10 @@ def train(
     warmup: int = 0,
     rates: Mapping[str, float] | None = None,
     clip: float | None = None,
+    optimizer: str = "adam",
+    momentum: float = 0.0,
+    after_step: AfterStep | None = None,
+    after_step_until: int | None = None,
     validation: Sequence[Tensor] | None = None,
     validate_every: int = 0,
     patience: int | None = None,
@@ -50,7 +55,7 @@ def train(
     tag: str = "",
     progress: Progress | None = None,
 ) -> Run:
-    """Train the same network from several seeds, by Adam.
+    """Train the same network from several seeds.
 
     Parameters
     ----------
@@ -62,13 +67,13 @@ def train(
         ``batches(step, seed)``: a tuple of tensors that depends on nothing else; see `shuffled` and
         `fresh`.
     steps : int
-        Of Adam.
+        Of the optimiser.
     seeds : iterable of int
         Of the initialisation, and of the data order.
     data_seed : int, optional
         One data order for all seeds, instead of each one's own.
     lr, weight_decay : float
-        Learning rate, and decoupled weight decay.
+        Learning rate, and weight decay: decoupled with Adam, part of the gradient (L2) with SGD.
     schedule : {"constant", "cosine", "linear", "step"}
         How the rate goes on after the warm-up: not at all, down to zero along half a cosine or a
         line, or to a tenth after 70 % of the steps.
@@ -79,6 +84,16 @@ def train(
         in ``{"g.": 10.0}``; the longest that fits counts.
     clip : float, optional
         The largest norm of a seed's whole gradient; a longer one is scaled down to it.
+    optimizer : {"adam", "sgd"}
+        Adam, or stochastic gradient descent.
+    momentum : float
+        Of SGD, with Nesterov's correction.
+    after_step : callable, optional
+        ``after_step(net, generator)`` is called after every step and may change the weights in
+        place, as `weight_shuffling` does. The generator is seeded by seed and step: a training that
+        is resumed ends the same as long as nothing else is kept from one call to the next.
+    after_step_until : int, optional
+        How many steps, from the first, it is called after; all by default.
     validation : tuple of Tensor, optional
         Held-out data, as a batch with more rows; taken in pieces of a batch's size.
     validate_every : int
@@ -120,9 +135,12 @@ def train(
     seeds, steps = tuple(int(seed) for seed in seeds), int(steps)
     snapshots = tuple(sorted({int(step) for step in snapshots} | {steps}))
     _check_call(seeds, steps, snapshots, validation, validate_every, patience)
+    _check_after_step(after_step, after_step_until, steps)
     net = build_seeded(build, seeds[0])
     names = [name for name, _ in net.named_parameters()]
-    descent = checked(steps, names, lr, weight_decay, schedule, int(warmup), rates, clip)
+    descent = checked(
+        steps, names, lr, weight_decay, schedule, int(warmup), rates, clip, optimizer, momentum
+    )
     batch = _first_batch(batches, seeds[0] if data_seed is None else data_seed)
     if validation is not None:
         _check_validation(validation, batch)
@@ -139,6 +157,8 @@ def train(
         patience=patience,
         snapshots=snapshots,
         save_seconds=save_seconds,
+        after_step=after_step,
+        after_step_until=steps if after_step_until is None else int(after_step_until),
     )
     as_stack = _plan.stacked(together, len(seeds), net, objective, batch)
     where = None if folder is None else Path(folder)
@@ -165,6 +185,8 @@ def _settings(
         "seeds": list(task.seeds),
         "data_seed": task.data_seed,
         **asdict(task.descent),
+        "after_step": None if task.after_step is None else _name(task.after_step),
+        "after_step_until": None if task.after_step is None else task.after_step_until,
         "validate_every": task.validate_every,
         "patience": task.patience,
         "snapshots": list(task.snapshots),
@@ -200,13 +222,16 @@ def _first_batch(batches: Batches, seed: int) -> Batch:
     return batch
 
 
-def _name(objective: Objective) -> str:
-    """What a checkpoint calls an objective; of a partial one, with what was filled in."""
-    if isinstance(objective, partial):
-        given = [*objective.args, *objective.keywords.values()]
+def _name(function: Callable[..., object]) -> str:
+    """What a checkpoint calls a function; of a partial one, with what was filled in."""
+    if isinstance(function, partial):
+        given = [*function.args, *function.keywords.values()]
         prints = [_checkpoint.fingerprint([v]) if isinstance(v, Tensor) else str(v) for v in given]
-        return f"{_name(objective.func)}({', '.join([*objective.keywords, *prints])})"
-    return getattr(objective, "__qualname__", type(objective).__qualname__)
+        return f"{_name(function.func)}({', '.join([*function.keywords, *prints])})"
+    # The two of `_perturbations` say their settings.
+    if isinstance(function, Kick):
+        return repr(function)
+    return getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _check_call(
@@ -232,6 +257,14 @@ def _check_call(
         raise InputError(
             "early stopping needs a patience of at least 1, validation data, and validate_every, "
             "the steps between two looks at it"
+        )
+
+
+def _check_after_step(after_step: AfterStep | None, until: int | None, steps: int) -> None:
+    if until is not None and (after_step is None or not 0 <= until <= steps):
+        raise InputError(
+            f"after_step_until is {until}; give a number of steps from 0 to {steps}, together with "
+            "after_step"
         )
 
 

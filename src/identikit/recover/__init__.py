@@ -1,6 +1,7 @@
 """Estimators that give sources or structure back, and what says whether they can."""
 
 from identikit.family import Variability, variability
+from identikit.recover._causal_direction import CausalDirection, PValues, causal_direction
 from identikit.recover._ima import (
     LinearGap,
     ima_contrast,
@@ -15,11 +16,14 @@ from identikit.recover._within import within_correlation
 
 __all__ = [
     "LTI",
+    "CausalDirection",
     "JointDiagonal",
     "LinearGap",
+    "PValues",
     "StateSpace",
     "Variability",
     "VarianceICA",
+    "causal_direction",
     "ima_contrast",
     "joint_diagonalise",
     "linear_elbo_gap",

@@ -9,6 +9,8 @@ A world draws latents and what a learner sees of them; a mixing is the map betwe
 """
 
 from identikit.worlds._clusters import SphereClusters
+from identikit.worlds._environment_sources import EnvironmentSources
+from identikit.worlds._exchangeable import ExchangeablePairs
 from identikit.worlds._languages import Language, Prompts
 from identikit.worlds._leaky_relu import LeakyReLU
 from identikit.worlds._lti import DCMotor, LinearSystem
@@ -25,6 +27,8 @@ __all__ = [
     "Assumptions",
     "Chain",
     "DCMotor",
+    "EnvironmentSources",
+    "ExchangeablePairs",
     "Language",
     "LeakyReLU",
     "Linear",

@@ -84,7 +84,7 @@ class ControlledSystem:
         if self.noise:
             why = "observation noise stays in the controls that are found; the system is identified"
             return (Promise("lti", None, why),)
-        tied = self._tied()
+        tied = tied_variances(self.variances)
         if not tied:
             why = (
                 "no two controls keep one ratio of variances in all environments (Rajendran et al. "
@@ -97,11 +97,6 @@ class ControlledSystem:
             "Gaussian controls are identified up to a linear map of those that do"
         )
         return (Promise("lti", "linear", why),)
-
-    def _tied(self) -> list[tuple[int, int]]:
-        profiles = self.variances / self.variances.mean(axis=0)
-        gaps = np.abs(profiles[:, :, None] - profiles[:, None, :]).max(axis=0)
-        return [(i, j) for i, j in zip(*np.nonzero(gaps <= SAME_RATIO)) if i < j]
 
     def check(self, rows: int = 2000, seed: int = 0) -> Assumptions:  # noqa: ARG002
         """Test the assumptions: stable, controllable, observable, and enough variability.
@@ -193,8 +188,8 @@ class LinearSystem(ControlledSystem):
     means: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        d, k = dimension(self.d), _count(self.environments, "environments")
-        _count(self.steps, "steps")
+        d, k = dimension(self.d), count(self.environments, "environments")
+        count(self.steps, "steps")
         if isinstance(self.variability, str):
             one_of(self.variability, VARIABILITIES, "the variability")
         one_of(self.input, MATRICES, "the input matrix")
@@ -264,8 +259,8 @@ class DCMotor(ControlledSystem):
     def __post_init__(self) -> None:
         from scipy.linalg import expm
 
-        k = _count(self.environments, "environments")
-        _count(self.steps, "steps")
+        k = count(self.environments, "environments")
+        count(self.steps, "steps")
         rng = np.random.default_rng(self.seed)
         # Held over a step, the voltage is a state that does not change.
         both = expm(MOTOR_STEP * np.block([[MOTOR, VOLTAGE], [np.zeros((1, 3))]]))
@@ -281,7 +276,15 @@ class DCMotor(ControlledSystem):
             object.__setattr__(self, name, value)
 
 
-def _count(value: int, what: str) -> int:
+def tied_variances(variances: Array) -> list[tuple[int, int]]:
+    """Pairs of columns with one ratio in all rows, which are environments."""
+    profiles = variances / variances.mean(axis=0)
+    gaps = np.abs(profiles[:, :, None] - profiles[:, None, :]).max(axis=0)
+    return [(i, j) for i, j in zip(*np.nonzero(gaps <= SAME_RATIO)) if i < j]
+
+
+def count(value: int, what: str) -> int:
+    """A number of environments or steps, if it is one."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise InputError(f"{what} is {value!r}; give a whole number, 1 or more")
     return int(value)

@@ -1,0 +1,153 @@
+"""Sources whose scales differ between environments, or a mixing that scales them: the same data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.family import variability
+from identikit.worlds._lti import count, tied_variances
+from identikit.worlds._mixing import Linear, Mixing, check_mixing
+from identikit.worlds._world import Assumption, Assumptions, Promise, Sample, one_of, rows_of
+
+PLACES = ("sources", "mixing")
+LAWS = ("laplace", "gaussian")
+
+
+@dataclass(frozen=True, eq=False)
+class EnvironmentSources:
+    """x = f(λ_e ∘ n) with independent n_k: the data of time-contrastive learning.
+
+    The scales λ_e of an environment belong to the sources s = λ_e ∘ n, whose law changes while the
+    mixing f is fixed (Hyvärinen and Morioka 2016), or to the mixing f ∘ diag(λ_e), while the law of
+    the sources n is fixed. Both readings have the same observations to the last bit, so that a
+    theorem on one is a theorem on the other (the duality of Reizinger et al. 2025).
+
+    Parameters
+    ----------
+    mixing : Mixing
+        The map f; how many sources there are is its `d`.
+    environments : int
+        How many; d + 1 or more identify d sources.
+    seed : int
+        Of the scales, log-uniform from 1/e to e.
+    where : {"sources", "mixing"}
+        Where the environment acts: whether `latents` are s or n.
+    law : {"laplace", "gaussian"}
+        Of n_k, with scale or standard deviation 1.
+    scales : array (environments, d), optional
+        The scales themselves.
+
+    Examples
+    --------
+    >>> from identikit.worlds import Linear
+    >>> f = Linear.with_contrast(2, 1.0)
+    >>> one, other = (EnvironmentSources(f, 3, where=w).sample(600) for w in ("sources", "mixing"))
+    >>> np.array_equal(one.observations, other.observations)
+    True
+    """
+
+    mixing: Mixing
+    environments: int
+    seed: int = 0
+    where: str = field(default="sources", kw_only=True)
+    law: str = field(default="laplace", kw_only=True)
+    scales: ArrayLike | None = field(default=None, kw_only=True)
+    _scales: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        one_of(self.where, PLACES, "the place of the environment")
+        one_of(self.law, LAWS, "the law of the sources")
+        shape = count(self.environments, "environments"), self.d
+        scales = np.exp(np.random.default_rng(self.seed).uniform(-1, 1, size=shape))
+        if self.scales is not None:
+            scales = np.asarray(self.scales, dtype=np.float64)
+            if scales.shape != shape or not ((scales > 0) & np.isfinite(scales)).all():
+                raise InputError(
+                    f"the scales have the shape {scales.shape}; expected {shape[0]} rows, one an "
+                    f"environment, of {shape[1]} numbers above 0"
+                )
+        object.__setattr__(self, "_scales", scales)
+
+    @property
+    def d(self) -> int:
+        """Sources."""
+        return self.mixing.d
+
+    @property
+    def parameters(self) -> Array:
+        """Natural parameters of each environment: −1/λ of |s|, or −1/(2λ²) of s²."""
+        found: Array = -1 / self._scales if self.law == "laplace" else -0.5 / self._scales**2
+        return found
+
+    def sample(self, rows: int, seed: int | np.random.Generator = 0) -> Sample:
+        """Draw as many rows in each environment, one after the other.
+
+        Parameters
+        ----------
+        rows : int
+            Of all environments together: a multiple of their number.
+        seed : int or Generator
+            Of the draw.
+        """
+        if rows_of(rows) % self.environments:
+            raise InputError(
+                f"rows is {rows}, and all {self.environments} environments have as many; give a "
+                f"multiple of {self.environments}"
+            )
+        rng, shape = np.random.default_rng(seed), (rows, self.d)
+        n = rng.laplace(size=shape) if self.law == "laplace" else rng.standard_normal(shape)
+        labels = np.repeat(np.arange(self.environments), rows // self.environments)
+        s = self._scales[labels] * n
+        latents = s if self.where == "sources" else n
+        return Sample(latents, self.mixing.forward(s), environments=labels)
+
+    @property
+    def identified(self) -> tuple[Promise, ...]:
+        """What a classifier of environments, and `recover.VarianceICA`, may find."""
+        return (self._classifier(), self._by_variances())
+
+    def _classifier(self) -> Promise:
+        varied = variability(self.parameters)
+        if varied.rank < varied.needed:
+            return Promise("environment classifier", None, varied.sentence)
+        why = (
+            "natural parameters of full rank: their statistics |s| or s², one a source, are found "
+            "up to a linear map"
+        )
+        return Promise("environment classifier", "linear", why)
+
+    def _by_variances(self) -> Promise:
+        if not isinstance(self.mixing, Linear):
+            return Promise("VarianceICA", None, "the mixing is not linear")
+        tied = tied_variances(self._scales**2)
+        if not tied:
+            why = "no two sources keep one ratio of variances in all environments"
+            return Promise("VarianceICA", "monomial", why)
+        first, second = tied[0]
+        why = f"sources {first} and {second} keep one ratio of variances in all environments"
+        return Promise("VarianceICA", "linear", why)
+
+    def check(self, rows: int = 2000, seed: int = 0) -> Assumptions:
+        """Test the assumptions: natural parameters that vary enough, and the mixing.
+
+        Parameters
+        ----------
+        rows, seed : int
+            Of the sample on which the mixing is tested.
+        """
+        varied = variability(self.parameters)
+        rows = max(rows // self.environments, 1) * self.environments
+        sources = replace(self, where="sources").sample(rows, seed).latents
+        return Assumptions(
+            (
+                Assumption(
+                    "variability", varied.ok, varied.rank, f"{varied.needed}", varied.sentence
+                ),
+                *check_mixing(self.mixing, sources),
+            )
+        )

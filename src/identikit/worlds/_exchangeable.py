@@ -1,0 +1,169 @@
+"""Cause and effect in many environments: exchangeable pairs whose mechanisms vary, or do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.worlds._world import Assumption, Assumptions, Promise, Sample, one_of, rows_of
+
+STRUCTURES = ("x->y", "y->x", "none")
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangeablePairs:
+    """Two variables in environments that differ in the law of the cause, in the mechanism, or not.
+
+    In an environment the cause is c = N₁ and the effect a N₁ + b N₂, with N₁ ~ Laplace(θ, 1) and
+    N₂ ~ Laplace(ψ, 1), and a and b whole numbers from 1 to 9. If an environment is switched, k (a
+    N₁² + (b − 1) N₂²) is added to the effect. θ belongs to the cause; ψ and the switch belong to
+    the mechanism. What does not vary has one value in all environments (a delta prior), by causal
+    role, whichever of x and y is the cause. If nothing varies, samples are i.i.d., and the
+    direction is not identified (Guo et al. 2023; Reizinger et al. 2025).
+
+    Parameters
+    ----------
+    structure : {"x->y", "y->x", "none"}
+        The edge; without one x = N₁ and y = N₂.
+    seed : int
+        Of a, b, k and of the fixed values of θ and ψ, uniform on (−1, 1).
+    theta : float
+        θ is uniform on ±theta, drawn for every environment; 0: fixed.
+    psi : float
+        The same for ψ, a shift of the effect: a weak change of the mechanism.
+    switch : bool
+        Whether a random half of the environments is switched: a strong change of the mechanism.
+    samples : int
+        Of each environment, 2 or more.
+
+    Examples
+    --------
+    >>> cause, mechanism = ExchangeablePairs(theta=5.0), ExchangeablePairs(switch=True)
+    >>> cause.varies, mechanism.varies, ExchangeablePairs().varies
+    ('cause', 'mechanism', 'neither')
+    >>> cause.sample(600, seed=1)
+    Sample(600 rows; latents, observations, environments)
+    """
+
+    structure: str = "x->y"
+    seed: int = 0
+    theta: float = field(default=0.0, kw_only=True)
+    psi: float = field(default=0.0, kw_only=True)
+    switch: bool = field(default=False, kw_only=True)
+    samples: int = field(default=2, kw_only=True)
+    #: a, b and k.
+    coefficients: Array = field(init=False, repr=False)
+    #: θ and ψ where they do not vary.
+    fixed: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        one_of(self.structure, STRUCTURES, "the structure")
+        for name in ("theta", "psi"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise InputError(f"{name} is {getattr(self, name)}; give a spread, 0 or more")
+        if rows_of(self.samples) < 2:
+            raise InputError("samples is 1; a pair needs 2 samples of an environment, or more")
+        rng = np.random.default_rng(self.seed)
+        object.__setattr__(self, "coefficients", rng.integers(1, 10, size=3).astype(float))
+        object.__setattr__(self, "fixed", rng.uniform(-1, 1, size=2))
+
+    @classmethod
+    def published(cls, structure: str = "x->y", seed: int = 0) -> ExchangeablePairs:
+        """The published set-up: θ and ψ uniform on ±1, and half of the environments switched.
+
+        The paper varies θ, ψ or both, and the switch, which is a mechanism that varies, is always
+        there. Without it little of the published accuracy is left.
+        """
+        return cls(structure, seed, theta=1.0, psi=1.0, switch=True)
+
+    @property
+    def varies(self) -> str:
+        """What differs between environments: "cause", "mechanism", "both" or "neither"."""
+        # Without an edge there is nothing to switch, and ψ is the law of a variable of its own.
+        mechanism = self.psi > 0 or (self.switch and self.structure != "none")
+        both = {(True, False): "cause", (False, True): "mechanism", (True, True): "both"}
+        return both.get((self.theta > 0, mechanism), "neither")
+
+    def parameters(self, environments: int, seed: int | np.random.Generator = 0) -> Array:
+        """θ, ψ and the switch (0 or 1) of each environment, in columns; those of `sample`."""
+        rng, n = np.random.default_rng(seed), rows_of(environments)
+        found = np.zeros((n, 3))
+        for column, spread in enumerate((self.theta, self.psi)):
+            drawn = rng.uniform(-1, 1, size=n)
+            found[:, column] = spread * drawn if spread else self.fixed[column]
+        found[rng.permutation(n)[: n // 2], 2] = self.switch
+        return found
+
+    def sample(self, rows: int, seed: int | np.random.Generator = 0) -> Sample:
+        """Draw environments and samples of each, one environment after the other.
+
+        `observations` are x and y, `latents` the noise N of x and that of y.
+
+        Parameters
+        ----------
+        rows : int
+            Of all environments together: a multiple of `samples`.
+        seed : int or Generator
+            Of the draw.
+        """
+        if rows_of(rows) % self.samples:
+            raise InputError(
+                f"rows is {rows}, and an environment has {self.samples} samples; give a multiple "
+                f"of {self.samples}"
+            )
+        rng = np.random.default_rng(seed)
+        labels = np.repeat(np.arange(rows // self.samples), self.samples)
+        parameters = self.parameters(rows // self.samples, rng)[labels]
+        N = parameters[:, :2] + rng.laplace(size=(rows, 2))
+        D, (a, b, k) = N.copy(), self.coefficients
+        if self.structure != "none":
+            D[:, 1] = a * N[:, 0] + b * N[:, 1]
+            D[:, 1] += parameters[:, 2] * k * (a * N[:, 0] ** 2 + (b - 1) * N[:, 1] ** 2)
+        order = [1, 0] if self.structure == "y->x" else [0, 1]
+        return Sample(N[:, order], D[:, order], environments=labels)
+
+    @property
+    def identified(self) -> tuple[Promise, ...]:
+        """What `recover.causal_direction` may find of the structure."""
+        if self.structure == "none":
+            why = "x and y are independent in every environment"
+        elif self.varies == "neither":
+            why = (
+                "nothing varies: the samples are i.i.d., and their joint law factorises either way"
+            )
+            return (Promise("causal_direction", None, why),)
+        else:
+            what = {"cause": "the cause varies", "mechanism": "the mechanism varies"}
+            why = what.get(self.varies, "cause and mechanism vary independently")
+            why += ": one direction alone keeps its conditional independence (Reizinger et al.)"
+        return (Promise("causal_direction", "identity", why),)
+
+    def check(self, rows: int = 2000, seed: int = 0) -> Assumptions:
+        """Test the assumptions: something varies, and what should not vary does not at all.
+
+        Parameters
+        ----------
+        rows, seed : int
+            Of the sample whose parameters are tested.
+        """
+        found = self.parameters(max(rows // self.samples, 2), seed)
+        varying = found.max(axis=0) > found.min(axis=0)
+        wanted = np.array([self.theta > 0, self.psi > 0, self.switch])
+        left = float(np.ptp(found[:, ~wanted], axis=0).max(initial=0.0))
+        return Assumptions(
+            (
+                Assumption(
+                    "variability", self.varies != "neither", float(varying.sum()), "≥ 1",
+                    f"{self.varies} of cause and mechanism varies between environments"
+                    if self.varies in ("both", "neither")
+                    else f"the {self.varies} varies between environments",
+                ),
+                Assumption(
+                    "strict", left == 0, left, "0",
+                    f"parameters that are fixed differ by {left:g} between environments",
+                ),
+            )
+        )  # fmt: skip
