@@ -221,7 +221,7 @@ def test_the_figure_has_four_panels():
 
 @pytest.mark.slow
 def test_smoke(tmp_path: Path):
-    result = run("reizinger-exchangeable", "smoke", tmp_path / "out")
+    result = run("reizinger-exchangeable", preset="smoke", folder=tmp_path / "out")
     assert set(result.findings) == set(CHECKS)
     for key in IDENTITIES:
         assert result.findings[key].verdict == REPRODUCED, key

@@ -292,7 +292,12 @@ def test_images_are_learned(data_dir: Path):
 def test_unknown_problems(tmp_path: Path):
     pytest.importorskip("torch")
     with pytest.raises(InputError, match="problems has 'mnist'; choose from digits, cifar, jsb"):
-        run("reizinger-weights", "smoke", tmp_path / "out", settings={"problems": ["mnist"]})
+        run(
+            "reizinger-weights",
+            preset="smoke",
+            folder=tmp_path / "out",
+            settings={"problems": ["mnist"]},
+        )
 
 
 # Checks, on tables that are made up
@@ -449,7 +454,7 @@ def test_the_figure_has_four_panels():
 @pytest.mark.slow
 def test_smoke(tmp_path: Path):
     pytest.importorskip("torch")
-    result = run("reizinger-weights", "smoke", tmp_path / "out", data=tmp_path)
+    result = run("reizinger-weights", preset="smoke", folder=tmp_path / "out", data=tmp_path)
     assert set(result.findings) == set(CHECKS)
     for key in ("zero", "multiset", "rank"):
         assert result.findings[key].verdict == REPRODUCED
