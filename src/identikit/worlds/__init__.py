@@ -8,6 +8,7 @@ A world draws latents and what a learner sees of them; a mixing is the map betwe
 (True, 'linear')
 """
 
+from identikit.worlds._actions import ActionWorld
 from identikit.worlds._clusters import SphereClusters
 from identikit.worlds._languages import Language, Prompts
 from identikit.worlds._leaky_relu import LeakyReLU
@@ -20,6 +21,7 @@ from identikit.worlds._sources import Sources
 from identikit.worlds._world import Assumption, Assumptions, Promise, Sample
 
 __all__ = [
+    "ActionWorld",
     "AnisotropicPairs",
     "Assumption",
     "Assumptions",
