@@ -141,8 +141,8 @@ def a2c(
     --------
     >>> def build():
     ...     return ActorCritic(nn.Linear(4, 8), features=8, actions=2)
-    >>> run = a2c("CartPole-v1", build, updates=20)  # doctest: +SKIP
-    >>> len(run.history)  # doctest: +SKIP
+    >>> run = a2c("CartPole-v1", build, updates=20)
+    >>> len(run.history)
     20
     """
     for name, count in {"updates": updates, "copies": copies, "rollout": rollout}.items():
@@ -165,7 +165,7 @@ def a2c(
             loss = policy * (value * error - gain - entropy * spread) + own
             if not loss.isfinite():
                 raise InputError(
-                    f"the loss is {float(loss)} at update {update}; try a smaller learning rate "
+                    f"the loss is {loss.item()} at update {update}; try a smaller learning rate "
                     f"than lr={lr:g}, or a smaller reward_scale"
                 )
             adam.zero_grad()
@@ -218,8 +218,8 @@ def _roll(
                 state[0],
             )
         )
-        over = seen.dones[:, None]
-        state = tuple(torch.where(over, torch.zeros_like(part), part) for part in state)
+        h, c = (torch.where(seen.dones[:, None], torch.zeros_like(s), s) for s in state)
+        state = h, c
     rollout = Rollout(*(torch.stack(parts) for parts in zip(*lines)))
     return rollout, (state[0].detach(), state[1].detach())
 

@@ -98,6 +98,6 @@ class PixelEncoder(nn.Sequential):
         for width in (channels, 32, 32, 32):
             convolution = nn.Conv2d(width, 32, 3, stride=2, padding=1)
             nn.init.orthogonal_(convolution.weight, nn.init.calculate_gain("leaky_relu", 0.01))
-            nn.init.zeros_(convolution.bias)
+            nn.init.zeros_(convolution.get_parameter("bias"))
             layers += [convolution, nn.LeakyReLU()]
         super().__init__(*layers, nn.AvgPool2d(2), nn.Flatten())

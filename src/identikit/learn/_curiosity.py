@@ -127,9 +127,8 @@ class ICM(nn.Module):
 
     def action_vectors(self) -> Tensor:
         """g(a) of all actions, (actions, 2 d): the two layers of the inverse model as one."""
-        first, second = self.inverse
-        vectors: Tensor = second.weight @ first.weight
-        return vectors
+        first, second = (layer.get_parameter("weight") for layer in self.inverse)
+        return second @ first
 
 
 def _linear(width: int, hidden: int, out: int) -> nn.Sequential:

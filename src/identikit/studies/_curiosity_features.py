@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -55,14 +55,18 @@ def build(arm: Arm, s: Settings) -> SoftmaxNet:
 
     d = CONTROLLABLE + EXOGENOUS
     encoder = MLP([d, *s.hidden, FEATURES], "leaky_relu", slope=0.2)
-    gates = {"attention": arm.attention, "rescaled": arm.rescaled, "rational": arm.rational}
-    return SoftmaxNet(ICM(encoder, FEATURES, ACTIONS, hidden=64, beta=arm.beta, **gates))
+    return SoftmaxNet(
+        ICM(
+            encoder, FEATURES, ACTIONS, arm.attention, rescaled=arm.rescaled, rational=arm.rational,
+            hidden=64, beta=arm.beta,
+        )
+    )  # fmt: skip
 
 
 def objective(net: SoftmaxNet, now: Tensor, after: Tensor, action: Tensor) -> Tensor:
     """The ICM's loss."""
-    loss: Tensor = net.f.loss(net.f(now, after, action), action)
-    return loss
+    icm = cast("ICM", net.f)
+    return icm.loss(icm(now, after, action), action)
 
 
 def features(name: str, s: Settings, first: int = 0) -> Record:
@@ -92,8 +96,10 @@ def features(name: str, s: Settings, first: int = 0) -> Record:
     rows = []
     for seed, world in enumerate(worlds, first):
         sample = world.sample(s.test, np.random.default_rng([seed, 1]))
-        pair = [run.net(number).f for number in (2 * seed, 2 * seed + 1)]
-        start = [run.net(number, step=0).f for number in (2 * seed, 2 * seed + 1)]
+        pair, start = (
+            [cast("ICM", run.net(number, step).f) for number in (2 * seed, 2 * seed + 1)]
+            for step in (None, 0)
+        )
         rows.append({"arm": name, "seed": seed} | compared(world, sample, pair, start))
     return Record(rows)
 

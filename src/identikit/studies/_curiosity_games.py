@@ -131,7 +131,7 @@ def pixels(seed: int, s: Settings) -> Record:
         schedule.step()
     with torch.no_grad():
         logits = torch.cat(
-            [icm(stacked(at), stacked(at + 1), chosen[at]).logits for at in test.split(250)]
+            [icm(stacked(at), stacked(at + 1), chosen[at]).logits for at in torch.split(test, 250)]
         )
     truth = chosen[test]
     shares = np.bincount(truth.numpy(), minlength=ACTIONS) / len(truth)

@@ -40,7 +40,7 @@ LEARNED = 150.0
 # Of the features' standard deviation, over the baseline's: the committed tables of six games.
 LOWEST, HIGHEST, NOISE = 1.4, 3.6, 0.115
 COLUMNS = {
-    "agents": ["arm", "seed", "score", "std"],
+    "agents": ["arm", "seed", "score", "std", "intrinsic"],
     "pixels": ["seed", "loss", "accuracy", "uniform", "most"],
 }
 
