@@ -45,7 +45,7 @@ def curiosity(width: int) -> ICM:
     from identikit.learn import ICM
 
     encoder = nn.Sequential(nn.Linear(4, width), nn.LeakyReLU(), nn.Linear(width, 16))
-    return ICM(encoder, 16, actions=2, attention="double", hidden=64)
+    return ICM(encoder, 16, actions=2, attention="double", hidden=64, eta=0.1)
 
 
 def agent(arm: str, seed: int, s: Settings) -> Record:
