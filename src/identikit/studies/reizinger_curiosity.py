@@ -253,8 +253,8 @@ CLAIMS = (
 LAPTOP: dict[str, Any] = {
     "seeds": 10, "width": 64, "updates": 2000, "last": 200, "reward_scale": 0.05,
     "hidden": [64, 64, 64], "batch": 512, "steps": 1500, "collapse_steps": 300, "lr": 0.005,
-    "test": 8000, "pixel_seeds": 4, "frames": 3000, "pixel_steps": 300, "pixel_batch": 32,
-    "pixel_lr": 0.001,
+    "test": 8000, "pixel_seeds": 4, "frames": 8000, "pixel_steps": 400, "pixel_batch": 32,
+    "pixel_lr": 0.002,
 }  # fmt: skip
 SMOKE = LAPTOP | {
     "seeds": 2, "width": 16, "updates": 100, "last": 20, "hidden": [32, 32], "batch": 128,
