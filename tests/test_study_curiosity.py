@@ -121,6 +121,7 @@ def test_pong_is_watched_within_games():
 
 def test_no_history_goes_across_the_end_of_a_game(monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("torch")
+    pytest.importorskip("ale_py")
     from identikit import learn
 
     class Short:

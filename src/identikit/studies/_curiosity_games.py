@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from identikit.errors import require
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
 
@@ -83,6 +84,8 @@ def watched(
     """
     from identikit.learn import environment
 
+    ale = require("ale_py", "rl", "Pong")
+    ale.ALEInterface.setLoggerMode(ale.LoggerMode.Error)  # or it greets on standard error
     actions = np.random.default_rng(seed).integers(ACTIONS, size=steps)
     pictures = np.empty((steps + 1, 84, 84), dtype=np.uint8)
     game = np.zeros(steps + 1, dtype=int)
@@ -114,8 +117,10 @@ def pixels(seed: int, s: Settings) -> Record:
     train, test = (torch.from_numpy(part) for part in (places[: cut - STACK], places[cut:]))
     mean = torch.from_numpy(pictures[: places[cut] - STACK].mean(axis=0)).float()
     every, chosen = torch.from_numpy(pictures), torch.from_numpy(actions)
-    torch.manual_seed(seed)
-    icm = ICM(PixelEncoder(STACK), 288, ACTIONS, beta=0.0)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        icm = ICM(PixelEncoder(STACK), 288, ACTIONS, beta=0.0)
     adam = torch.optim.Adam(icm.parameters(), s.pixel_lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(adam, s.pixel_steps)
 
@@ -124,7 +129,7 @@ def pixels(seed: int, s: Settings) -> Record:
         return (frames.float() - mean) / CONTRAST
 
     for _ in range(s.pixel_steps):
-        at = train[torch.randint(len(train), (s.pixel_batch,))]
+        at = train[torch.randint(len(train), (s.pixel_batch,), generator=generator)]
         adam.zero_grad()
         torch.autograd.backward(icm.loss(icm(stacked(at), stacked(at + 1), chosen[at]), chosen[at]))
         adam.step()

@@ -24,7 +24,7 @@ class ActionWorld:
 
         log p(a|s, s') = V_aᵀ (s' − s)/σ² − ‖V_a‖²/(2σ²) + const(s, s')
 
-    So the inverse model of an `learn.ICM`, which is a softmax of a linear map of [φ(s); φ(s')],
+    So the inverse model of a `learn.ICM`, which is a softmax of a linear map of [φ(s); φ(s')],
     finds the controllable factors up to an affine map on what the V_a − V_0 span, and has no reason
     to keep the exogenous ones (Pathak et al. 2017 built it for that).
 
@@ -39,7 +39,7 @@ class ActionWorld:
     seed : int
         Of the V_a, whose entries are `step` times a standard normal number.
     step, noise, correlation : float
-        Scale of the V_a, σ, and that of an exogenous factor before and after.
+        Scale of the V_a; σ; and the correlation of an exogenous factor with itself, one step on.
 
     Examples
     --------
