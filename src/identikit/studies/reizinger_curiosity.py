@@ -193,8 +193,8 @@ CLAIMS = (
         "rescaled-score", "With the gate times d scores are higher than with the plain one.",
         check=more("agents", "score", "rescaled", "attention")),
     control(
-        "intrinsic", "The intrinsic reward is really there, and on average smaller than the game's 0.05 "
-        "a step.",
+        "intrinsic", "The intrinsic reward is really there, and on average smaller than the "
+        "game's 0.05 a step.",
         check=judged(check.within, [1e-4, 0.05], "agents", "intrinsic", "curious")),
     control(
         "floor", "The inverse model comes close to the true posterior of the actions.",
