@@ -29,7 +29,15 @@ CHECKS = {claim.key: claim.check for claim in study.CLAIMS}
 IDENTITIES = {claim.key for claim in study.CLAIMS if claim.kind == "check"}
 TINY = Settings(
     study.SMOKE
-    | {"updates": 8, "last": 4, "steps": 3, "collapse_steps": 2, "test": 200, "hidden": [8]}
+    | {
+        "updates": 8,
+        "last": 4,
+        "steps": 3,
+        "long_steps": 4,
+        "collapse_steps": 2,
+        "test": 200,
+        "hidden": [8],
+    }
     | {"frames": 40, "pixel_steps": 2, "pixel_batch": 4}
 )
 
@@ -166,6 +174,7 @@ GOOD: dict[str, dict[str, dict[str, float]]] = {
     "features": {
         "inverse": {"excess": 0.02, "agreement": 0.98, "exogenous": 0.4, "shrunk": 2.0},
         "gated": {"excess": 0.06, "agreement": 0.9},
+        "longer": {"excess": 0.01, "agreement": 0.99},
         "rescaled": {"excess": 0.03, "agreement": 0.97},
         "both": {"shrunk": 0.5},
         "forward": {"excess": 0.8, "shrunk": 0.04},
@@ -217,6 +226,8 @@ FAR: dict[str, Changes] = {
     "kept": {INVERSE: {"exogenous": 0.01}},
     "gate-loss": {GATED: {"excess": 0.01}},
     "gate-agree": {GATED: {"agreement": 0.99}},
+    "gate-longer": {("features", "longer"): {"excess": 0.06}},
+    "gate-longer-agree": {("features", "longer"): {"agreement": 0.9}},
     "rescaled-loss": {("features", "rescaled"): {"excess": 0.2}},
     "rescaled-agree": {("features", "rescaled"): {"agreement": 0.8}},
     "both": {("features", "both"): {"shrunk": 0.05}},

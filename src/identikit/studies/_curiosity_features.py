@@ -23,17 +23,19 @@ CONTROLLABLE, EXOGENOUS, ACTIONS, FEATURES = 3, 3, 9, 8
 
 
 class Arm(NamedTuple):
-    """A way to learn features: the gates, and the share β of the forward loss."""
+    """A way to learn features: the gates, the share β of the forward loss, and for how long."""
 
     attention: str | None = None
     rescaled: bool = False
     beta: float = 0.0
     rational: bool = False
+    longer: bool = False
 
 
 ARMS = {
     "inverse": Arm(),
     "gated": Arm("double"),
+    "longer": Arm("double", longer=True),
     "rescaled": Arm("double", rescaled=True),
     "both": Arm(beta=0.2),
     "forward": Arm(beta=1.0),
@@ -73,7 +75,9 @@ def features(name: str, s: Settings, first: int = 0) -> Record:
     """Two networks in the world of each seed, all as one stack: a unit of work."""
     from identikit.learn import fresh, train
 
-    arm, worlds = ARMS[name], [world_of(first + seed) for seed in range(s.seeds)]
+    arm = ARMS[name]
+    seeds, steps = (s.long_seeds, s.long_steps) if arm.longer else (s.seeds, s.steps)
+    worlds = [world_of(first + seed) for seed in range(seeds)]
 
     def draw(world: ActionWorld, rows: int, rng: np.random.Generator) -> tuple[Tensor, ...]:
         sample = world.sample(rows, rng).torch()
@@ -81,12 +85,12 @@ def features(name: str, s: Settings, first: int = 0) -> Record:
 
     draws = [fresh(partial(draw, world), s.batch) for world in worlds]
     # Networks 2 k and 2 k + 1 learn in world k.
-    numbers = range(2 * first, 2 * (first + s.seeds))
+    numbers = range(2 * first, 2 * (first + seeds))
     run = train(
         partial(build, arm, s),
         objective,
         lambda step, number: draws[number // 2 - first](step, number),
-        s.collapse_steps if arm.beta == 1 else s.steps,
+        s.collapse_steps if arm.beta == 1 else steps,
         seeds=numbers,
         lr=s.lr,
         schedule="cosine",
