@@ -124,7 +124,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:  # noqa: ARG001
 
 SHORT = {
     "baseline": "no gate", "attention": "AttA2C", "rescaled": "gate × d", "curious": "ICM",
-    "inverse": "no gate", "gated": "gate", "longer": "longer", "both": "2 losses",
+    "inverse": "no gate", "gated": "gate", "longer": "longer", "both": "both",
     "std": "std of features h", "score": "score, last quarter", "arm": "",
     "r2": "R² from what is read of φ", "excess": "cross-entropy above Bayes, nats",
     "read_controllable": "controllable", "read_exogenous": "exogenous",
