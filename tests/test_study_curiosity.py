@@ -279,7 +279,7 @@ def test_without_the_games_their_claims_are_not_measured(
 def test_smoke(tmp_path: Path):
     pytest.importorskip("torch")
     pytest.importorskip("ale_py")
-    result = run("reizinger-curiosity", "smoke", tmp_path / "out")
+    result = run("reizinger-curiosity", preset="smoke", folder=tmp_path / "out")
     assert set(result.findings) == set(CHECKS)
     for key in IDENTITIES:
         assert result.findings[key].verdict == REPRODUCED

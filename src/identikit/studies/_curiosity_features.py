@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.disentangle import r2
+from identikit.factors import r2
 from identikit.family import variability
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
