@@ -54,11 +54,7 @@ class Task(NamedTuple):
 def tasks(wells: Wells, others: bool = False) -> list[Task]:
     """Every treatment, and each, against the controls; where there are none, two types.
 
-    Parameters
-    ----------
-    wells : Wells
-    others : bool
-        Instead, each treatment against the other ones.
+    With `others`, each treatment against the other ones instead.
     """
     every = np.ones(len(wells.x), dtype=bool)
     names = [str(name) for name in np.unique(wells.label) if name != CONTROL]
@@ -91,27 +87,11 @@ def every_other_control(wells: Wells, test: Mask) -> Mask:
 def score(
     name: str, components: int, fold: int, data: Data, settings: Settings, others: bool = False
 ) -> Record:
-    """All inputs, learners and penalties on one part of the batches, held out: a unit of work.
+    """All inputs and learners on one part of the batches, held out: a row a task, input and seed.
 
-    Parameters
-    ----------
-    name : str
-        Of the set.
-    components : int
-        Principal components; if not the first number of the settings, PCA and its rotations alone.
-    fold : int
-        Which part.
-    data : Data
-    settings : Settings
-        Of the study.
-    others : bool
-        Tell treatments from the other ones, not from controls.
-
-    Returns
-    -------
-    Record
-        A row a task, input, seed and learner; arrays (rows, penalties) auroc, sparsity (Hoyer's, of
-        the weights), weights (how many are not zero) and converged.
+    Arrays (rows, penalties) are auroc, sparsity (Hoyer's, of the weights), weights (how many are
+    not zero) and converged. If the number of components is not the first of the settings, PCA and
+    its rotations alone. With `others`, treatments are told from the other ones, not from controls.
     """
     wells, s = read(name, data), settings
     part = held_out(wells.batch, s.folds)[fold]
@@ -163,17 +143,9 @@ def _concentration(
 
 
 def carried(name: str, data: Data, settings: Settings) -> Record:
-    """How much of each axis is batch and how much is label, over all batches: a unit of work.
+    """How much of each axis is batch and how much is label, over all batches: a row an axis.
 
     Batch: among controls; without controls, within labels. Label: within batches.
-
-    Parameters
-    ----------
-    name : str
-        Of the set.
-    data : Data
-    settings : Settings
-        `components` and `permutations`.
     """
     wells, every = read(name, data), {"permutations": settings.permutations}
     all_rows = np.ones(len(wells.x), dtype=bool)
@@ -205,13 +177,6 @@ def chosen(records: list[Record], penalties: list[float]) -> pd.DataFrame:
     treatments are taken one by one, of other treatments); the smallest of equals, and the middle
     one if there is no other part. Learners of other parts have seen the wells of this one, if not
     as what they are to be told apart here: all inputs are treated alike in this.
-
-    Parameters
-    ----------
-    records : list of Record
-        Of `score`.
-    penalties : list of float
-        C, ascending.
     """
     table = pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
     if table.empty:
@@ -242,20 +207,7 @@ def by_unit(
     """Means over seeds, a row a unit: a held-out part, or a treatment where these are one by one.
 
     Treatments, because compounds of one treatment share a learner, and so do not vary on their own.
-
-    Parameters
-    ----------
-    scores : DataFrame
-        Of `chosen`.
-    name, task, learner : str
-        Which rows.
-    components : int, optional
-        The first number there is, if it is not given.
-
-    Returns
-    -------
-    DataFrame
-        Columns (measure, input).
+    Columns are (measure, input); without `components`, of the first number of them there is.
     """
     mask = (scores["set"] == name) & (scores["task"] == task) & (scores["learner"] == learner)
     there = scores[mask]

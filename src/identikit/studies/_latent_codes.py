@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from identikit._linalg import Array
 from identikit.alignment import ICA
-from identikit.errors import InputError
 from identikit.factors import disentangle, infomec, prepare
+from identikit.studies._data import read_arrays
 from identikit.studies._dsprites import FACTORS, truth
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
@@ -72,21 +71,9 @@ def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, di
 def score(
     method: str, seed: int, fit: Array, test: Array, classes: NDArray[Any], settings: Settings
 ) -> Record:
-    """Every metric of one method's codes: a unit of work.
+    """Every metric of the codes of `codes_of`: a row a number, with its chance level.
 
-    Parameters
-    ----------
-    method, seed, fit, test
-        As `codes_of` takes them.
-    classes : array (n, 5)
-        The factors of the test images.
-    settings : Settings
-        Of the study.
-
-    Returns
-    -------
-    Record
-        A row a number, with its chance level (rows permuted).
+    `classes` (n, 5) are the factors of the test images; by chance is with rows permuted.
     """
     codes, about = codes_of(method, fit, test, seed)
     count = settings.permutations
@@ -121,21 +108,10 @@ def score(
 
 
 def published(path: Path | None) -> dict[str, tuple[Array, NDArray[Any]]]:
-    """Means and classes of five published VAEs by name; nothing if there is no such file.
-
-    Parameters
-    ----------
-    path : Path or None
-        The file.
-    """
+    """Means and classes of five published VAEs by name; nothing if there is no such file."""
     if path is None:
         return {}
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            classes = file["factors"]
-            return {name: (file[f"{name}_mu"].astype(float), classes) for name in PUBLISHED}
-    except (KeyError, ValueError, OSError, EOFError, BadZipFile) as error:
-        raise InputError(
-            f"{path} is damaged or of another kind ({error}); expected factors and "
-            f"{', '.join(f'{name}_mu' for name in PUBLISHED)}"
-        ) from error
+    means = [f"{name}_mu" for name in PUBLISHED]
+    arrays = read_arrays(path, ["factors", *means], f"factors and {', '.join(means)}")
+    classes = arrays["factors"]
+    return {name: (arrays[f"{name}_mu"].astype(float), classes) for name in PUBLISHED}

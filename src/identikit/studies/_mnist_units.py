@@ -6,16 +6,16 @@ from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from identikit.alignment import near_identifiability
 from identikit.errors import InputError
-from identikit.studies._data import Need
+from identikit.studies._data import Need, read_arrays
 from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Settings, mean_interval, per_seed
 
 CONTAINS = "x_train and x_test (n, 28, 28) uint8"
 MNIST = Need("mnist.npz", CONTAINS, optional=True)
@@ -28,10 +28,7 @@ Images = NDArray[np.float32]
 def images(path: Path | None) -> tuple[Images, Images]:
     """Rows of pixels from 0 to 1, to learn from and to compare on.
 
-    Parameters
-    ----------
-    path : Path or None
-        Of MNIST; without it scikit-learn's digits, of which every third is not learned from.
+    Of MNIST; without a path scikit-learn's digits, of which every third is not learned from.
     """
     if path is None:
         from sklearn.datasets import load_digits
@@ -40,13 +37,7 @@ def images(path: Path | None) -> tuple[Images, Images]:
         test = np.arange(len(pixels)) % 3 == 2
         parts = [pixels[~test], pixels[test]]
     else:
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                parts = [archive[name] for name in ("x_train", "x_test")]
-        except (KeyError, ValueError, OSError, EOFError, BadZipFile) as error:
-            raise InputError(
-                f"{path} is damaged or of another kind ({error}); expected {CONTAINS}"
-            ) from error
+        parts = list(read_arrays(path, ("x_train", "x_test"), CONTAINS).values())
         shapes = [f"{part.dtype} {part.shape}" for part in parts]
         if any(part.dtype != np.uint8 or part.shape[1:] != (28, 28) for part in parts):
             raise InputError(f"{path} has {' and '.join(shapes)}; expected {CONTAINS}")
@@ -61,23 +52,9 @@ def law(L: Any) -> Any:
 
 
 def learn(alpha: float, folder: str, path: Path | None, settings: Settings) -> Record:
-    """The autoencoders of one α: a unit of work.
+    """The autoencoders of one leak α: a row a seed and stage.
 
-    Parameters
-    ----------
-    alpha : float
-        The leak.
-    folder : str
-        For checkpoints.
-    path : Path or None
-        As for `images`.
-    settings : Settings
-        Of the study.
-
-    Returns
-    -------
-    Record
-        A row a seed and stage; latents of the test images, (seeds, images, D), by stage.
+    Arrays are the latents of the test images, (seeds, images, D), by stage.
     """
     import torch
 
@@ -108,21 +85,11 @@ def learn(alpha: float, folder: str, path: Path | None, settings: Settings) -> R
 
 
 def compare(alpha: float, learned: Record) -> Record:
-    """All pairs of seeds of one α, at every stage: a unit of work.
+    """All pairs of seeds that were learned at one leak α: a row a pair and stage.
 
-    Parameters
-    ----------
-    alpha : float
-        The leak.
-    learned : Record
-        Of `learn`.
-
-    Returns
-    -------
-    Record
-        A row a pair and stage: distances after the best rigid map over the diameter (mean, median,
-        95 % quantile, largest; each the mean of both directions), the mean after the best affine
-        map, and with shuffled rows; the larger L's laws and the mean unexplained variance.
+    Distances after the best rigid map over the diameter (mean, median, 95 % quantile, largest; each
+    the mean of both directions), the mean after the best affine map, and with shuffled rows; the
+    larger L's laws and the mean unexplained variance.
     """
     rows = []
     for stage, latents in learned.arrays.items():
@@ -141,3 +108,18 @@ def compare(alpha: float, learned: Record) -> Record:
             row["unexplained"] = np.mean([models[seed]["unexplained"] for seed in (a, b)])
             rows.append(row)
     return Record(rows)
+
+
+def summary(pairs: pd.DataFrame) -> pd.DataFrame:
+    """By α: errors of trained pairs with their interval over seeds, baselines, and both laws."""
+    rows = []
+    for alpha, own in pairs.groupby("alpha"):
+        trained, early, before = (own[own["stage"] == stage] for stage in STAGES[::-1])
+        mean, interval = mean_interval(per_seed(trained, "mean"))
+        low, high = interval or (None, None)
+        row: dict[str, Any] = {"alpha": alpha, "mean": mean, "low": low, "high": high}
+        columns = ["median", "q95", "largest", "affine", BOUND, MEASURED, "unexplained"]
+        row |= {column: trained[column].mean() for column in columns}
+        row |= {"early": early["mean"].mean(), "untrained": before["mean"].mean()}
+        rows.append(row | {"shuffled": trained["shuffled"].mean()})
+    return pd.DataFrame(rows)

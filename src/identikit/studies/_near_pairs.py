@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from identikit.alignment import near_identifiability
+from identikit.errors import InputError
 from identikit.studies._store import Record
 from identikit.studies._study import mean_interval, per_seed
 
@@ -50,25 +52,11 @@ Groups = NDArray[Any] | None
 
 
 def compare(model: str, stage: str, a: Any, b: Any, views: Sequence[Any], groups: Groups) -> Record:
-    """Two runs at one layer: a unit of work.
+    """Two runs a and b at one layer: a row for raw and one for whitened coordinates.
 
-    Parameters
-    ----------
-    model, stage : str
-        Of which networks, and when.
-    a, b : int or str
-        Names of the two.
-    views : two arrays or paths
-        Their rows.
-    groups : array (rows,), optional
-        Labels of dependent rows.
-
-    Returns
-    -------
-    Record
-        A row for raw and one for whitened coordinates: mean distance over the diameter after the
-        best map of each group, and with shuffled rows; the efficiency, its interval over rows, and
-        its controls. Means of both directions, for intervals the outer ends.
+    `views` are arrays or paths of their rows, `groups` labels of dependent rows. Mean distance over
+    the diameter after the best map of each group, and with shuffled rows; the efficiency, its
+    interval over rows, and its controls. Means of both directions, for intervals the outer ends.
     """
     near = near_identifiability(*views, names=["a", "b"], groups=groups)
     rows = []
@@ -96,14 +84,30 @@ def _mean(values: list[float | None]) -> float | None:
     return float(np.mean(known)) if len(known) == len(values) else None
 
 
-def summary(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Means over pairs of one model and stage, with intervals over seeds (of one pair, over rows).
+def extracts(folders: Sequence[Path]) -> tuple[list[Any], list[str], Groups]:
+    """Manifests of two folders of `identikit extract`, the layers of both, and groups of rows."""
+    from identikit.extract import read_manifest
 
-    Parameters
-    ----------
-    pairs : DataFrame
-        Of `compare`, in one kind of coordinates.
-    """
+    manifests = [read_manifest(folder) for folder in folders]
+    own, others = ([str(of["layer"]) for of in each["layers"]] for each in manifests)
+    layers = [layer for layer in own if layer in others]
+    if not layers:
+        listed = f"{', '.join(own)} and {', '.join(others)}"
+        raise InputError(f"{folders[0]} and {folders[1]} have no layer in common: {listed}")
+    groups = None
+    for name in ("groups.npy", "tokens.npy"):
+        parts = [np.load(folder / name) for folder in folders if (folder / name).is_file()]
+        if len(parts) == 2 and not np.array_equal(*parts):
+            raise InputError(
+                f"{name} differs in {folders[0]} and {folders[1]}: their rows are not of the same "
+                "inputs; extract both from the same, with the same tokenizer"
+            )
+        groups = parts[0] if parts and name == "groups.npy" else groups
+    return manifests, layers, groups
+
+
+def summary(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Means over pairs by model and stage, with intervals over seeds (of one pair, over rows)."""
     columns = [*GROUPS, "shuffled", EFFICIENCY, *(f"efficiency_{gain}" for gain in GAINS)]
     rows = []
     for (model, stage), own in pairs.groupby(["model", "stage"], sort=False):

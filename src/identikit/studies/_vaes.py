@@ -155,25 +155,9 @@ def draw(settings: Settings) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArra
 
 
 def teach(model: str, decay: float, seed: int, folder: str, settings: Settings) -> Record:
-    """Train a network: a unit of work.
+    """A trained network: a row with its reconstruction error on validation images, 0 at best.
 
-    Parameters
-    ----------
-    model : {"ae", "beta-vae", "beta-tcvae"}
-    decay : float
-        Weight decay.
-    seed : int
-        Of the start and of the order of images.
-    folder : str
-        For checkpoints.
-    settings : Settings
-        Of the study.
-
-    Returns
-    -------
-    Record
-        A row with the reconstruction error on validation images, 0 at best; arrays `fit` and
-        `test`, the latents (means) of images to train and to test on.
+    Arrays `fit` and `test` are the latents (means) of images to train and to test on.
     """
     import torch
     from scipy.special import entr

@@ -72,15 +72,7 @@ TABLE_2 = {
 
 
 def chosen_decay(models: list[Record], slack: float) -> float:
-    """The largest weight decay whose reconstruction error is within `slack` of the smallest.
-
-    Parameters
-    ----------
-    models : list of Record
-        Of `teach`, one a weight decay.
-    slack : float
-        Relative.
-    """
+    """The largest weight decay whose reconstruction error is within `slack` of the smallest."""
     errors = {record.rows[0]["decay"]: record.rows[0]["reconstruction"] for record in models}
     least = min(errors.values())
     return max(float(decay) for decay, error in errors.items() if error <= (1 + slack) * least)

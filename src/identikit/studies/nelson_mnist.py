@@ -30,7 +30,7 @@ from identikit.report._drawing import BELOW, sheet
 from identikit.report._style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies._figures import DASHED, curve
-from identikit.studies._mnist_units import BOUND, LAYERS, MEASURED, MNIST, STAGES, compare, learn
+from identikit.studies._mnist_units import BOUND, LAYERS, MEASURED, MNIST, compare, learn, summary
 from identikit.studies._study import (
     INCONCLUSIVE,
     NOT,
@@ -41,7 +41,6 @@ from identikit.studies._study import (
     Settings,
     Study,
     Tables,
-    mean_interval,
     per_seed,
 )
 from identikit.studies._work import Work
@@ -86,27 +85,6 @@ def run(work: Work) -> Tables:
         for each in (learned, compared)
     )
     return {"summary": summary(pairs), "pairs": pairs, "models": models}
-
-
-def summary(pairs: pd.DataFrame) -> pd.DataFrame:
-    """By α: errors of trained pairs with their interval over seeds, baselines, and both laws.
-
-    Parameters
-    ----------
-    pairs : DataFrame
-        Of `compare`.
-    """
-    rows = []
-    for alpha, own in pairs.groupby("alpha"):
-        trained, early, before = (own[own["stage"] == stage] for stage in STAGES[::-1])
-        mean, interval = mean_interval(per_seed(trained, "mean"))
-        low, high = interval or (None, None)
-        row: dict[str, Any] = {"alpha": alpha, "mean": mean, "low": low, "high": high}
-        columns = ["median", "q95", "largest", "affine", BOUND, MEASURED, "unexplained"]
-        row |= {column: trained[column].mean() for column in columns}
-        row |= {"early": early["mean"].mean(), "untrained": before["mean"].mean()}
-        rows.append(row | {"shuffled": trained["shuffled"].mean()})
-    return pd.DataFrame(rows)
 
 
 # What the claims are put to.
@@ -183,13 +161,6 @@ def rank_correlation(pairs: pd.DataFrame, column: str) -> tuple[float, Interval 
 
     The jackknife is over seeds, each left out at every α with all its pairs; it needs four, for of
     three only one pair would be left, and ranks of so few do not vary.
-
-    Parameters
-    ----------
-    pairs : DataFrame
-        Of one stage.
-    column : str
-        A law.
     """
 
     def of(some: pd.DataFrame) -> float:

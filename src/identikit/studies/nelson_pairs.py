@@ -49,6 +49,7 @@ from identikit.studies._near_pairs import (
     WHITENED,
     Published,
     compare,
+    extracts,
     summary,
 )
 from identikit.studies._study import (
@@ -125,24 +126,9 @@ def of_trained(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def of_folders(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Pairs and networks: two folders of `identikit extract`, at every layer that both have."""
-    from identikit.extract import read_manifest
-
     folders = [Path(work.settings.a).absolute(), Path(work.settings.b).absolute()]
-    manifests = [read_manifest(folder) for folder in folders]
+    manifests, layers, groups = extracts(folders)
     files = [{str(of["layer"]): of["file"] for of in each["layers"]} for each in manifests]
-    layers = [layer for layer in files[0] if layer in files[1]]
-    if not layers:
-        listed = " and ".join(", ".join(each) for each in files)
-        raise InputError(f"{folders[0]} and {folders[1]} have no layer in common: {listed}")
-    groups = None
-    for name in ("groups.npy", "tokens.npy"):
-        parts = [np.load(folder / name) for folder in folders if (folder / name).is_file()]
-        if len(parts) == 2 and not np.array_equal(*parts):
-            raise InputError(
-                f"{name} differs in {folders[0]} and {folders[1]}: their rows are not of the same "
-                "inputs; extract both from the same, with the same tokenizer"
-            )
-        groups = parts[0] if parts and name == "groups.npy" else groups
     # What the folders hold is not in the settings, so units are named after what it weighs.
     size = sum(sum(each["files"].values()) for each in manifests)
     a, b = (folder.name for folder in folders)
