@@ -107,6 +107,8 @@ def curves(
     def draw(ax: Axes) -> None:
         ax.set_title(title)
         curve(ax, table, x, "value", "line", {x: words, "value": ""}, log_x=log_x)
+        if not log_x:
+            ax.set_xticks(sorted(set(table[x])))
         if log_y:
             plain_log(ax)
         if tolerance:
