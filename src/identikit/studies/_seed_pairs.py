@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
-from identikit.report._drawing import beside
+from identikit.report._drawing import BELOW, beside, dots
 from identikit.report._style import PALETTE
-from identikit.studies._figures import DASHED, curve
+from identikit.studies._figures import DASHED, LOOKS, curve
 from identikit.studies._store import Record
 from identikit.studies._study import per_seed
 
@@ -112,10 +113,53 @@ def curves(
         if log_y:
             plain_log(ax)
         if tolerance:
-            ax.axhline(TOLERANCE, color=PALETTE["muted"], lw=0.9, ls=DASHED)
-            beside(ax, TOLERANCE, "tolerance", "muted")
+            tolerated(ax)
 
     return draw
+
+
+def dotted(
+    title: str, pairs: pd.DataFrame, x: str, columns: Mapping[str, str], words: str
+) -> Panel:
+    """A panel with a dot a pair, for every value of x and every column, which stand side by side.
+
+    Parameters
+    ----------
+    title, words : str
+        Of the panel, and of a value of x, which is put before it.
+    pairs : DataFrame
+        Of numbers.
+    x : str
+        Column of categories.
+    columns : mapping of str to str
+        Columns to show, and what they are called in the legend.
+    """
+
+    def draw(ax: Axes) -> None:
+        ax.set_title(title)
+        ax.set_ylabel("a dot a pair")
+        groups = list(pairs.groupby(x))
+        ax.set_xticks(range(len(groups)), [f"{words} {at:g}" for at, _ in groups])
+        ax.set_xlim(-0.5, len(groups) - 0.5)
+        width = 0.8 / len(columns)
+        for place, ((column, name), look) in enumerate(zip(columns.items(), LOOKS)):
+            for at, (_, own) in enumerate(groups):
+                middle = at + width * (place - (len(columns) - 1) / 2)
+                across = np.linspace(middle - width / 3, middle + width / 3, len(own))
+                dots(ax, across, own[column].to_numpy(float), look[0], 4)
+            ax.plot([], [], "o", ms=4, color=PALETTE[look[0]], label=name)
+        ax.margins(y=0.1)
+        ax.autoscale(axis="y")
+        if len(columns) > 1:
+            ax.legend(**BELOW)
+
+    return draw
+
+
+def tolerated(ax: Axes) -> None:
+    """The tolerance of `identikit models`, as a dashed line."""
+    ax.axhline(TOLERANCE, color=PALETTE["muted"], lw=0.9, ls=DASHED)
+    beside(ax, TOLERANCE, "tolerance", "muted")
 
 
 def plain_log(ax: Axes) -> None:
