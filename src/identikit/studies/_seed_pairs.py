@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from identikit.report._drawing import BELOW, beside, dots
+from identikit.report._drawing import BELOW, absent, beside, dots
 from identikit.report._style import PALETTE
 from identikit.studies._figures import DASHED, LOOKS, curve
 from identikit.studies._store import Record
@@ -76,7 +76,7 @@ def lines(
         )
         for at, own in line.groupby(x)
     ]  # fmt: skip
-    empty = pd.DataFrame({"seed": [], "value": [], "line": [], x: []})
+    empty = pd.DataFrame({"seed": 0, "value": 0.0, "line": "", x: pairs[x]})[:0]
     return pd.concat(parts, ignore_index=True) if parts else empty
 
 
@@ -152,6 +152,45 @@ def dotted(
         ax.autoscale(axis="y")
         if len(columns) > 1:
             ax.legend(**BELOW)
+
+    return draw
+
+
+def bounds(title: str, pairs: pd.DataFrame) -> Panel:
+    """A panel of d_fg against ε = d_LLV, a dot a pair, with the bounds 2Mε and 2ε².
+
+    Parameters
+    ----------
+    title : str
+        Of the panel.
+    pairs : DataFrame
+        With the columns `llv`, `representation` and `M`.
+    """
+
+    def draw(ax: Axes) -> None:
+        ax.set_title(title)
+        if pairs.empty:
+            absent(ax)
+            return
+        ax.loglog()
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter("")
+        low_x, low_y = (
+            10 ** np.floor(np.log10(pairs.loc[pairs[name] > 0, name].min()))
+            for name in ("llv", "representation")
+        )
+        ax.set_xlim(low_x, max(2, 1.2 * pairs["llv"].max()))
+        ax.set_ylim(low_y, 2)
+        ε = np.geomspace(*ax.get_xlim(), 50)
+        for M, (colour, _, dash) in zip(sorted(set(pairs["M"])), LOOKS):
+            own = where(pairs, M=M)
+            dots(ax, own["llv"].to_numpy(), own["representation"].to_numpy(), colour, 2.5)
+            ax.plot(ε, 2 * M * ε, color=PALETTE[colour], lw=1.2, ls=dash, label=f"2Mε, M = {M}")
+        ax.plot(ε, 2 * ε**2, color=PALETTE["muted"], lw=1.2, ls=DASHED, label="2ε² (sharper)")
+        ax.set_xlabel("ε = d_LLV")
+        ax.set_ylabel("d_fg")
+        ax.legend(**BELOW)
 
     return draw
 
