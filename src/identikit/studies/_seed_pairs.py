@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from identikit.report._drawing import BELOW, absent, beside, dots
+from identikit.report._drawing import BELOW, absent, beside, dots, thinned
 from identikit.report._style import PALETTE
-from identikit.studies._figures import DASHED, LOOKS, curve
+from identikit.studies._figures import DASHED, LOOKS, MAX_TICKS, curve
 from identikit.studies._store import Record
 from identikit.studies._study import per_seed
 
@@ -109,7 +109,8 @@ def curves(
         ax.set_title(title)
         curve(ax, table, x, "value", "line", {x: words, "value": ""}, log_x=log_x)
         if not log_x:
-            ax.set_xticks(sorted(set(table[x])))
+            places = np.unique(table[x])
+            ax.set_xticks(places[thinned(len(places), MAX_TICKS)])
         if log_y:
             plain_log(ax)
         if tolerance:

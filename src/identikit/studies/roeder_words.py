@@ -168,8 +168,8 @@ def lowest(test: Any, bar: float, column: str, says: str, wider: bool = False) -
         means = own.groupby("width")[column].mean()
         listed = ", ".join(f"{mean:.2f} at M = {width}" for width, mean in means.items())
         values = per_seed(where(own, width=means.idxmin()), column) if len(own) else []
-        comment = says.format(listed) if values else "No such training with the softmax."
-        found: Finding = test(values, bar, comment)
+        none = f"No training with the softmax{' and a larger width' if wider else ''}."
+        found: Finding = test(values, bar, says.format(listed) if values else none)
         return found
 
     return over
