@@ -407,6 +407,7 @@ def test_curiosity_acts_on_the_policy_by_its_reward_alone(gymnasium: Any):
     assert "intrinsic" not in bare.history
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("attention", [None, "plain", "rescaled"])
 def test_the_better_action_is_learned(gymnasium: Any, attention: str | None):
     run = a2c(counting(gymnasium), partial(small, attention), 250, lr=0.01, entropy=0.0)

