@@ -211,7 +211,7 @@ def test_only_the_groups_asked_for() -> None:
     moments = ik.accumulate(pair(), sample=0)
     assert list(ladder(moments, groups=("affine", "rigid"))) == ["rigid", "affine"]
     with pytest.raises(
-        InputError, match=r"no group 'unitary'; the groups are identity, .*permutation"
+        InputError, match=r"no rung 'unitary'; the rungs are identity, .*permutation"
     ):
         ladder(moments, groups=("unitary",))
 
@@ -403,7 +403,7 @@ def test_unfitted_maps_say_so(tmp_path: Path) -> None:
 def test_equal_width_groups_refuse_unequal_widths(group: str) -> None:
     X, Y = pair(p=4, q=3)
     message = (
-        f"group '{group}' needs views of one width, but 'old' has 4 columns and 'new' has 3; "
+        f"rung '{group}' needs views of one width, but 'old' has 4 columns and 'new' has 3; "
         "possible here: rigid, similarity, linear, affine"
     )
     with pytest.raises(InputError, match=message):
@@ -411,7 +411,7 @@ def test_equal_width_groups_refuse_unequal_widths(group: str) -> None:
 
 
 def test_unknown_group_is_refused() -> None:
-    with pytest.raises(InputError, match="there is no group 'unitary'; the groups are identity"):
+    with pytest.raises(InputError, match="there is no rung 'unitary'; the rungs are identity"):
         ik.align(*pair(), group="unitary")
 
 

@@ -139,6 +139,7 @@ def test_gaussian_views_share_a_space_and_no_axes():
     assert "0 of 5 axes of view 'view0' and 0 of 5 axes of view 'view1'" in warning
 
 
+@pytest.mark.long
 def test_each_view_is_looked_at_once_a_half_in_one_pass_or_in_several(monkeypatch):
     views = shared_sources(3, n=2000, width=120)
     whole = ik.audit(views, ica=True)
@@ -198,6 +199,7 @@ def test_why_there_is_no_rung_is_said():
         assert not any(isinstance(x, float) and np.isnan(x) for x in audit.pairs.iloc[0])
 
 
+@pytest.mark.long
 def test_wide_views_say_how_much_of_them_was_looked_at():
     views = shared_sources(n=600, width=60)
     (pair,) = ik.audit(views, ica=True).comparisons

@@ -285,7 +285,7 @@ def test_wrong_calls(arguments: tuple[str, ...], word: str):
 
 def test_align_refuses_unknown_groups_and_unequal_widths():
     sentence = refused("align", "a.npy", "b.npy", "--group", "conformal", "-o", "m.safetensors")
-    assert "there is no group 'conformal'; the groups are identity, permutation" in sentence
+    assert "there is no rung 'conformal'; the rungs are identity, permutation" in sentence
     np.save("narrow.npy", views()[0][:, :2])
     sentence = refused("align", "a.npy", "narrow.npy", "--group", "identity", "-o", "m.safetensors")
     assert "needs views of one width" in sentence

@@ -399,6 +399,7 @@ def test_false_discoveries_are_controlled_as_benjamini_and_hochberg_do(
     assert discovery_cut(np.array([0.5, 0.9]), 0.1) < 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize(("m", "d"), [(20, 8), (150, 40)])
@@ -503,6 +504,7 @@ def half_shared(kind: str, rng: np.random.Generator, m: int, d: int) -> list[Arr
     return runs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_independent_dictionaries_of_any_kind_do_not_replicate(
     rng: np.random.Generator, kind: str

@@ -230,6 +230,7 @@ def test_bad_calls():
 # The best posteriors under a fixed decoder
 
 
+@pytest.mark.long
 def test_best_posteriors_of_the_linear_case(rng):
     """From a start that is off in means and variances, to the exact posterior and gap."""
     precision = 4.0

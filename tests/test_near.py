@@ -125,6 +125,7 @@ def test_a_scale_needs_a_similarity_and_a_shear_a_linear_map(rng):
     assert reordered.error("permutation").largest < 1e-7
 
 
+@pytest.mark.long
 def test_scored_rows_have_no_part_in_the_fit(rng):
     """With as many columns as rows to fit on, an affine map fits anything, and predicts nothing."""
     A, B = rng.normal(size=(120, 60)), rng.normal(size=(120, 60))
@@ -471,6 +472,7 @@ def covered(kind: str, n: int, d: int, samples: int) -> dict[str, int]:
     return hits
 
 
+@pytest.mark.long
 def test_intervals_cover_what_they_are_for():
     """At least as often as an interval of 95 % would in 999 of 1000 cases.
 

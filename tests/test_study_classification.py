@@ -12,6 +12,7 @@ import pytest
 from conftest import close
 from identikit.errors import InputError
 from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Settings, run
+from identikit.studies import _students as units
 from identikit.studies import roeder_classification as study
 from identikit.studies._angles import points, sectors
 from identikit.studies._study import per_seed
@@ -63,8 +64,8 @@ def test_labels_are_drawn_from_the_teachers_softmax() -> None:
     import torch
 
     torch.manual_seed(0)
-    teacher = study.build(SETTINGS)
-    drawn = (study.by_teacher(20_000, np.random.default_rng(s), SETTINGS, teacher) for s in (3, 3))
+    teacher = units.build(SETTINGS)
+    drawn = (units.by_teacher(20_000, np.random.default_rng(s), SETTINGS, teacher) for s in (3, 3))
     (x, y), (again, same) = drawn
     assert torch.equal(x, again)
     assert torch.equal(y, same)
@@ -78,7 +79,7 @@ def test_labels_are_drawn_from_the_teachers_softmax() -> None:
     likelihood, entropy = p.gather(1, y[:, None]).log().mean(), (p * p.log()).sum(1).mean()
     close(likelihood.item(), entropy.item(), 0.05)
     most_likely = Settings({**SETTINGS, "labels": "argmax"})
-    x, y = study.by_teacher(500, np.random.default_rng(4), most_likely, teacher)
+    x, y = units.by_teacher(500, np.random.default_rng(4), most_likely, teacher)
     with torch.no_grad():
         assert torch.equal(y, (teacher.f(x) @ teacher.g().T).argmax(1))
 
@@ -87,7 +88,7 @@ def planted(turn_f: np.ndarray, turn_g: np.ndarray) -> dict[str, object]:
     rng = np.random.default_rng(0)
     f, g = 3 * rng.normal(size=(500, 2)), rng.normal(size=(18, 2))
     both = np.stack([f, f @ turn_f.T]), np.stack([g, g @ turn_g.T + 5.0])
-    (row,) = study.compare(1e-3, 7, *both).rows
+    (row,) = units.compare(1e-3, 7, *both).rows
     return row
 
 
@@ -114,7 +115,7 @@ def test_the_scatter_maps_a_to_b(rng: np.random.Generator) -> None:
     f = rng.normal(size=(3, 200, 2))
     f[2] = f[0] @ [[1.0, 2.0], [0.0, 3.0]]
     pairs = pairs_of(np.zeros(3)).assign(cca_f=[0.1, 1.0, 0.2])
-    table = study._scatter(pairs, f)
+    table = study.scatter(pairs, f)
     best, worst = (table[table["pair"] == which] for which in ("most alike", "least alike"))
     assert (best["a"].iloc[0], best["b"].iloc[0]) == (0, 2)
     assert (worst["a"].iloc[0], worst["b"].iloc[0]) == (0, 1)

@@ -18,8 +18,8 @@ from identikit.errors import InputError
 from identikit.moments import accumulate
 from identikit.moments._folds import group_folds
 from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Data, Result, Settings, run
+from identikit.studies import _gpt2_pairs as units
 from identikit.studies import roeder_gpt2 as study
-from identikit.studies._svcca_pairs import measure
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -57,7 +57,7 @@ def views(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 def test_svcca_is_that_of_the_notebook(rng: np.random.Generator) -> None:
     x, y = views(rng)
-    rows, curves = measure(accumulate([x, y], names=["x", "y"], sample=0), [2, 5, 9])
+    rows, curves = units.measure(accumulate([x, y], names=["x", "y"], sample=0), [2, 5, 9])
     for row in rows:
         expected = notebook(x, y, row["k"])
         close(curves[f"x|y|{row['k']}"], expected, 1e-9)
@@ -69,7 +69,7 @@ def test_held_out_svcca_has_its_directions_from_other_rows(rng: np.random.Genera
     x, y = views(rng)
     groups = rng.integers(40, size=300)
     moments = accumulate([x, y], folds=5, groups=groups, sample=0)
-    row = measure(moments, [4])[0][0]
+    row = units.measure(moments, [4])[0][0]
     means = []
     fold = group_folds(groups, 300, 5)
     for held in range(5):
@@ -89,7 +89,7 @@ def test_held_out_svcca_has_its_directions_from_other_rows(rng: np.random.Genera
 
 def test_a_linear_map_leaves_cca_at_one_and_not_svcca(rng: np.random.Generator) -> None:
     x = rng.normal(size=(400, 8)) * 2.0 ** -np.arange(8)
-    row = measure(accumulate([x, x @ rng.normal(size=(8, 8))], sample=0), [3])[0][0]
+    row = units.measure(accumulate([x, x @ rng.normal(size=(8, 8))], sample=0), [3])[0][0]
     for column in ("cca", "cca_held_out", "r2", "r2_back"):
         close(row[column], 1.0, 1e-9)
     assert row["svcca"] < 0.999
@@ -98,7 +98,7 @@ def test_a_linear_map_leaves_cca_at_one_and_not_svcca(rng: np.random.Generator) 
 def test_the_direction_that_a_norm_takes_away_does_not_count(rng: np.random.Generator) -> None:
     x = rng.normal(size=(500, 6))
     x = (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
-    rows, curves = measure(accumulate([x, x[:, ::-1]], names=["x", "y"], sample=0), [6])
+    rows, curves = units.measure(accumulate([x, x[:, ::-1]], names=["x", "y"], sample=0), [6])
     close(curves["x|y|6"], np.ones(5), 1e-9)
     close(rows[0]["svcca_held_out"], 1.0, 1e-9)
 
@@ -345,18 +345,18 @@ def test_a_run_that_lost_units_ends_with_the_same_tables(trained: Result) -> Non
 def tables_of(values: dict[int, dict[int, float]], spread: float = 0.001) -> study.Tables:
     """Tables of four checkpoints, whose pairs have these values, by k and layer, on average."""
     rows = []
-    for pair, (a, b) in enumerate(combinations(study.CHECKPOINTS, 2)):
+    for pair, (a, b) in enumerate(combinations(units.CHECKPOINTS, 2)):
         for k, layers in values.items():
             for back, value in layers.items():
                 r = value + spread * (pair - 2.5) * (-1) ** (back > 0)
                 rows.append(
-                    {"stage": "trained", "layer": study.layer_name(back), "back": back, "a": a,
+                    {"stage": "trained", "layer": units.layer_name(back), "back": back, "a": a,
                      "b": b, "k": k, "svcca": r, "svcca_held_out": r, "first": r,
-                     "svcca_chance": 0.01, "pair": study.OTHER, "paper_text": True,
-                     "times": study.NOTEBOOK.count((a, b))}
+                     "svcca_chance": 0.01, "pair": units.OTHER, "paper_text": True,
+                     "times": units.NOTEBOOK.count((a, b))}
                 )  # fmt: skip
     pairs = pd.DataFrame(rows)
-    return {"pairs": pairs, "summary": study.summary(pairs)}
+    return {"pairs": pairs, "summary": units.summary(pairs)}
 
 
 def verdicts(tables: study.Tables, *keys: str) -> list[str]:
@@ -366,14 +366,14 @@ def verdicts(tables: study.Tables, *keys: str) -> list[str]:
 
 def test_the_published_numbers_bear_out_the_claims_that_are_read_off_them() -> None:
     keys = ("last-few", "last-more", "last-all", "falls", "table")
-    assert verdicts(tables_of(study.PUBLISHED), *keys) == [REPRODUCED] * 5
+    assert verdicts(tables_of(units.PUBLISHED), *keys) == [REPRODUCED] * 5
 
 
 def test_other_numbers_do_not() -> None:
-    flat = {k: dict.fromkeys((0, 4, 8, 12), 0.5) for k in study.PUBLISHED}
-    off = {k: {back: r + 0.05 for back, r in row.items()} for k, row in study.PUBLISHED.items()}
+    flat = {k: dict.fromkeys((0, 4, 8, 12), 0.5) for k in units.PUBLISHED}
+    off = {k: {back: r + 0.05 for back, r in row.items()} for k, row in units.PUBLISHED.items()}
     reverse = {
-        k: {0: row[12], 4: row[8], 8: row[4], 12: row[0]} for k, row in study.PUBLISHED.items()
+        k: {0: row[12], 4: row[8], 8: row[4], 12: row[0]} for k, row in units.PUBLISHED.items()
     }
     assert verdicts(tables_of(flat), "last-few", "table") == [INCONCLUSIVE, NOT]
     assert verdicts(tables_of(off), "last-few", "table", "near-one") == [REPRODUCED, NOT, NOT]
@@ -391,9 +391,9 @@ def test_real_text_has_windows(data_dir: Path) -> None:
 
 def test_seeds_and_widths_are_judged_by_the_worse_direction() -> None:
     place = {"stage": "trained", "back": 0}
-    rows = [place | {"pair": study.SAME, "r2": 0.9, "r2_back": 0.8 + 0.001 * i} for i in range(4)]
+    rows = [place | {"pair": units.SAME, "r2": 0.9, "r2_back": 0.8 + 0.001 * i} for i in range(4)]
     # A map that is worse than the mean counts as none, however bad it is.
-    rows += [place | {"pair": study.OTHER, "r2": r2, "r2_back": 0.9} for r2 in (0.6, -50.0)]
+    rows += [place | {"pair": units.OTHER, "r2": r2, "r2_back": 0.9} for r2 in (0.6, -50.0)]
     check = next(claim.check for claim in study.STUDY.claims if claim.key == "seeds")
     found = check({"full": pd.DataFrame(rows)})
     assert found.verdict == REPRODUCED

@@ -26,18 +26,19 @@ from identikit.studies import (
     Record,
     Settings,
     _batch_data,
+    _batch_units,
     _batches,
     run,
 )
 from identikit.studies import nelson_batches as study
 from identikit.studies._batch_data import CONTROL, GENES, NORMALISED, RAW, Wells, planted, read
-from identikit.studies._batch_tables import by_unit, chosen, cosine, means, profile
+from identikit.studies._batch_units import by_unit, chosen, cosine, means, profile
 
 TINY = {"seeds": 1, "penalties": [0.1], "folds": 3, "permutations": 20}
 
 
 def tiny(**more: Any) -> Settings:
-    return Settings(study.PRESETS["smoke"] | TINY | more)
+    return Settings(study.SMOKE | TINY | more)
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def wells() -> Wells:
 
 def parts_of(wells: Wells) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     test = wells.batch == "batch 2"
-    spare = study.every_other_control(wells, test)
+    spare = _batch_units.every_other_control(wells, test)
     return ~test, wells.control & (~test | spare), spare
 
 
@@ -322,7 +323,7 @@ def test_planted_answers() -> None:
 
 
 def test_tasks_parts_and_what_is_set_aside(wells: Wells) -> None:
-    found = study.tasks(wells)
+    found = _batch_units.tasks(wells)
     assert [(task.name, task.label) for task in found] == [
         ("treated", "treated"), *(("each", name) for name in "abcdef")
     ]  # fmt: skip
@@ -330,31 +331,34 @@ def test_tasks_parts_and_what_is_set_aside(wells: Wells) -> None:
     assert found[2].rows.sum() == 6 * (80 + 3)
     assert set(wells.label[found[2].y]) == {"b"}
     batches = np.unique(wells.batch)
-    assert study.held_out(wells.batch, 10) == [[name] for name in batches]
-    halves = study.held_out(wells.batch, 2)
+    assert _batch_units.held_out(wells.batch, 10) == [[name] for name in batches]
+    halves = _batch_units.held_out(wells.batch, 2)
     assert halves == [list(batches[::2]), list(batches[1::2])]
-    spare = study.every_other_control(wells, np.isin(wells.batch, halves[0]))
+    spare = _batch_units.every_other_control(wells, np.isin(wells.batch, halves[0]))
     assert spare.sum() == 3 * 40
     assert wells.control[spare].all()
     assert set(wells.batch[spare]) == set(halves[0])
-    others = study.tasks(wells, others=True)
+    others = _batch_units.tasks(wells, others=True)
     assert [(task.name, task.label) for task in others] == [("others", name) for name in "abcdef"]
     assert set(wells.label[others[1].rows & ~others[1].y]) == set("acdef")
     types = Wells("x", wells.x, wells.batch, np.where(wells.control, "u", "v"), units=False)
-    assert [(task.name, task.label) for task in study.tasks(types)] == [("types", "v")]
-    assert study.tasks(Wells("x", wells.x, wells.batch, np.full(len(wells.x), "u"), False)) == []
+    assert [(task.name, task.label) for task in _batch_units.tasks(types)] == [("types", "v")]
+    assert (
+        _batch_units.tasks(Wells("x", wells.x, wells.batch, np.full(len(wells.x), "u"), False))
+        == []
+    )
 
 
 def test_spare_controls_are_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     """They move TVN and centring by batch, and the score of nothing else."""
     first = planted()[0]
-    test = np.isin(first.batch, study.held_out(first.batch, 3)[1])
+    test = np.isin(first.batch, _batch_units.held_out(first.batch, 3)[1])
     x = first.x.copy()
-    x[study.every_other_control(first, test)] *= -5
+    x[_batch_units.every_other_control(first, test)] *= -5
     records = []
     for each in (first, Wells("planted", x, first.batch, first.label, False)):
-        monkeypatch.setattr(study, "read", lambda *_, each=each: each)
-        records.append(study.score("planted", 16, 1, Data("nowhere"), tiny()))
+        monkeypatch.setattr(_batch_units, "read", lambda *_, each=each: each)
+        records.append(_batch_units.score("planted", 16, 1, Data("nowhere"), tiny()))
     one, other = records
     for place, row in enumerate(one.rows):
         same = np.array_equal(one.arrays["auroc"][place], other.arrays["auroc"][place])
@@ -365,11 +369,11 @@ def test_spare_controls_are_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     label = np.where((first.label == "a") & ~test, CONTROL, first.label)
     label = np.where((label == "b") & test, CONTROL, label)
     lonely = Wells("planted", first.x, first.batch, label, False)
-    monkeypatch.setattr(study, "read", lambda *_: lonely)
-    record = study.score("planted", 12, 1, Data("nowhere"), tiny())
+    monkeypatch.setattr(_batch_units, "read", lambda *_: lonely)
+    record = _batch_units.score("planted", 12, 1, Data("nowhere"), tiny())
     assert {row["label"] for row in record.rows} == {"treated", *"cdef"}
     assert {row["input"] for row in record.rows} == {"pca", "ica", "random"}
-    record = study.score("planted", 12, 1, Data("nowhere"), tiny(), others=True)
+    record = _batch_units.score("planted", 12, 1, Data("nowhere"), tiny(), others=True)
     assert {(row["task"], row["label"]) for row in record.rows} == {("others", x) for x in "cdef"}
 
 
@@ -581,8 +585,8 @@ def test_rxrx3_core(tmp_path: Path) -> None:
     }  # fmt: skip
     table = pd.read_parquet(tmp_path / _batch_data.RXRX3.file).set_index("well_id")
     close(wells.x[0], table.loc["gene-000_1_0"].to_numpy(float), 0)
-    settings = Settings(study.PRESETS["paper"] | TINY | {"components": [3], "seeds": 1})
-    found = study.score("rxrx3_core", 3, 0, data, settings)
+    settings = Settings(study.PAPER | TINY | {"components": [3], "seeds": 1})
+    found = _batch_units.score("rxrx3_core", 3, 0, data, settings)
     assert {row["label"] for row in found.rows} == {"treated", "CYP11B1", "EIF3H"}
 
 
@@ -610,10 +614,10 @@ def test_single_cells(tmp_path: Path) -> None:
     before, after = (read(name, Data(tmp_path)) for name in ("pbmc", "pbmc_harmony"))
     close(before.x, pcs, 0)
     close(after.x, -pcs, 0)
-    assert study.tasks(before) == []
+    assert _batch_units.tasks(before) == []
     lines = tmp_path / "singlecell" / "cell_lines.npz"
     np.savez(lines, pcs=pcs, dataset=donor, cell_type=np.array(["j", "j", "t", "t"]))
-    (task,) = study.tasks(read("cell_lines", Data(tmp_path)))
+    (task,) = _batch_units.tasks(read("cell_lines", Data(tmp_path)))
     assert list(task.y) == [False, False, True, True]
     np.savez(lines, pcs=pcs)
     _batch_data._read.cache_clear()
@@ -635,8 +639,8 @@ def test_real_data(data_dir: Path) -> None:
     # One batch has both types: it alone can be scored.
     types = [np.unique(lines.label[lines.batch == name]) for name in np.unique(lines.batch)]
     assert [len(each) for each in types] == [2, 1, 1]
-    found = pd.DataFrame(study.carried("pbmc_harmony", data, tiny(components=[30])).rows)
-    plain = pd.DataFrame(study.carried("pbmc", data, tiny(components=[30])).rows)
+    found = pd.DataFrame(_batch_units.carried("pbmc_harmony", data, tiny(components=[30])).rows)
+    plain = pd.DataFrame(_batch_units.carried("pbmc", data, tiny(components=[30])).rows)
     # What Harmony is for.
     assert found["batch"].mean() < 0.3 * plain["batch"].mean()
 

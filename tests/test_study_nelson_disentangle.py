@@ -14,10 +14,19 @@ from scipy.stats import norm
 
 from conftest import close
 from identikit.errors import InputError
-from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Record, Settings, run
+from identikit.studies import (
+    INCONCLUSIVE,
+    NOT,
+    REPRODUCED,
+    UNMEASURED,
+    Record,
+    Settings,
+    _latent_codes,
+    run,
+)
 from identikit.studies import nelson_disentangle as study
 from identikit.studies._data import Data
-from identikit.studies._dsprites import render
+from identikit.studies._dsprites import images, render, truth
 
 torch = pytest.importorskip("torch")
 
@@ -92,7 +101,7 @@ def test_total_correlation_at_weight_one_is_the_plain_bound(rng: np.random.Gener
 
 def test_images_are_means_of_four_pixels() -> None:
     classes = np.array([[2, 5, 7, 3, 20], [0, 0, 0, 0, 0]])
-    grey, whole = study.images(classes).reshape(2, 32, 32), render(classes)
+    grey, whole = images(classes).reshape(2, 32, 32), render(classes)
     assert grey.dtype == np.float32
     close(grey[0, 20, 10], whole[0, 40:42, 20:22].mean(), 0)
     close(4 * grey.sum((1, 2)), whole.sum((1, 2)), 1e-3)
@@ -105,7 +114,7 @@ def test_no_image_is_in_two_parts() -> None:
 
 
 def test_factors_as_classes_and_as_numbers() -> None:
-    classes, numbers = study.truth(np.array([[0, 1, 39, 4, 5], [2, 0, 13, 31, 0]], np.uint8))
+    classes, numbers = truth(np.array([[0, 1, 39, 4, 5], [2, 0, 13, 31, 0]], np.uint8))
     assert list(classes["shape"]) == ["square", "heart"]
     assert list(classes["orientation"]) == [0, 13]
     assert list(classes["posY"]) == [5, 0]
@@ -118,17 +127,19 @@ def test_whitening_rotation_and_ica_of_planted_sources(rng: np.random.Generator)
     sources = rng.uniform(-1, 1, size=(4000, 3)) * 3**0.5
     latents = sources @ np.array([[2, 1, 0], [0, 1, 0.5], [1, 0, 3]]) + [1, 2, 3]
     fit, test = latents[:3000], latents[3000:]
-    found = {name: study.codes_of(name, fit, fit, 0)[0] for name in (study.PCA, study.TURNED)}
+    found = {
+        name: _latent_codes.codes_of(name, fit, fit, 0)[0] for name in (study.PCA, study.TURNED)
+    }
     for white in found.values():
         close(np.cov(white.T), np.eye(3), 1e-9)
     turn = np.linalg.lstsq(found[study.PCA], found[study.TURNED])[0]
     close(turn @ turn.T, np.eye(3), 1e-9)
     assert np.abs(turn).max() < 0.999
-    codes, about = study.codes_of(study.ICA_, fit, test, 0)
+    codes, about = _latent_codes.codes_of(study.ICA_, fit, test, 0)
     close(np.sort(np.abs(np.corrcoef(codes.T, sources[3000:].T)[:3, 3:]).max(0)), np.ones(3), 0.01)
     assert about == {"axes": 3, "identified": 3, "converged": True}
-    np.testing.assert_array_equal(study.codes_of(study.BETA, fit, test, 0)[0], test)
-    noise, again = (study.codes_of(study.NOISE, fit, test, seed)[0] for seed in (0, 1))
+    np.testing.assert_array_equal(_latent_codes.codes_of(study.BETA, fit, test, 0)[0], test)
+    noise, again = (_latent_codes.codes_of(study.NOISE, fit, test, seed)[0] for seed in (0, 1))
     assert np.abs(np.corrcoef(np.hstack([noise, test, again]).T)[:3, 3:]).max() < 0.15
 
 
@@ -141,21 +152,21 @@ def test_weight_decay_is_chosen_by_reconstruction() -> None:
 
 
 def test_published_latents(data_dir: Path, tmp_path: Path) -> None:
-    found = study.published(data_dir / study.FILE)
+    found = _latent_codes.published(data_dir / study.FILE)
     assert set(found) == set(study.PUBLISHED)
     for codes, classes in found.values():
         assert codes.shape == (6000, 10)
         assert classes.shape == (6000, 5)
-    assert study.published(Data(tmp_path).find(study.LATENTS)) == {}
+    assert _latent_codes.published(Data(tmp_path).find(study.LATENTS)) == {}
 
 
 def test_published_latents_that_are_damaged(tmp_path: Path) -> None:
     np.savez(tmp_path / study.FILE, factors=np.zeros((3, 5)))
     with pytest.raises(InputError, match=r"VAE_mu.*expected factors and VAE_mu, betaH_mu"):
-        study.published(tmp_path / study.FILE)
+        _latent_codes.published(tmp_path / study.FILE)
     (tmp_path / study.FILE).write_bytes(b"nothing")
     with pytest.raises(InputError, match="is damaged or of another kind"):
-        study.published(tmp_path / study.FILE)
+        _latent_codes.published(tmp_path / study.FILE)
 
 
 def planted(form: str, part: str, **values: list[float]) -> dict[str, pd.DataFrame]:

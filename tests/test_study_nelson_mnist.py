@@ -15,6 +15,7 @@ from scipy.stats import spearmanr
 from conftest import close
 from identikit.errors import InputError
 from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Data, Result, Settings, Tables, run
+from identikit.studies import _mnist_units as units
 from identikit.studies import nelson_mnist as study
 
 torch = pytest.importorskip("torch")
@@ -79,9 +80,9 @@ def test_with_leak_one_the_decoder_is_an_isometry(seed: int) -> None:
 
 def test_the_law_has_the_published_example() -> None:
     """α = 0.5 gives L = 7 and about 7.9 diameters; L = 0.03 gives 0.25."""
-    close(study.law(0.5**-3 - 1), np.sqrt(63), 1e-12)
-    close(study.law(0.03), 0.25, 0.005)
-    assert study.law(0.0) == 0
+    close(units.law(0.5**-3 - 1), np.sqrt(63), 1e-12)
+    close(units.law(0.03), 0.25, 0.005)
+    assert units.law(0.0) == 0
 
 
 def test_unexplained_variance_of_known_autoencoders(rng: np.random.Generator) -> None:
@@ -109,11 +110,11 @@ def save_mnist(path: Path, rng: np.random.Generator) -> None:
 
 
 def test_mnist_is_read_if_the_folder_has_it(tmp_path: Path, rng: np.random.Generator) -> None:
-    assert Data(tmp_path).find(study.MNIST) is None
-    assert Data("digits").find(study.MNIST) is None
+    assert Data(tmp_path).find(units.MNIST) is None
+    assert Data("digits").find(units.MNIST) is None
     save_mnist(tmp_path / "mnist.npz", rng)
-    path = Data(tmp_path).find(study.MNIST)
-    train, test = study.images(path)
+    path = Data(tmp_path).find(units.MNIST)
+    train, test = units.images(path)
     with np.load(tmp_path / "mnist.npz") as archive:
         close(train, archive["x_train"].reshape(300, 784) / 255, 1e-6)
         close(test, archive["x_test"].reshape(90, 784) / 255, 1e-6)
@@ -123,17 +124,17 @@ def test_other_files_of_that_name_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "mnist.npz"
     path.write_bytes(b"not an archive")
     with pytest.raises(InputError, match="damaged or of another kind"):
-        study.images(path)
+        units.images(path)
     np.savez(path, x_train=np.zeros((5, 28, 28), np.uint8))
     with pytest.raises(InputError, match="x_test"):
-        study.images(path)
+        units.images(path)
     np.savez(path, x_train=np.zeros((5, 28, 28)), x_test=np.zeros((5, 784), np.uint8))
     with pytest.raises(InputError, match=r"float64 \(5, 28, 28\) and uint8 \(5, 784\)"):
-        study.images(path)
+        units.images(path)
 
 
 def test_digits_that_are_compared_on_are_not_learned_from() -> None:
-    train, test = study.images(None)
+    train, test = units.images(None)
     assert (train.shape, test.shape) == ((1198, 64), (599, 64))
     assert train.min() == 0
     assert train.max() == 1
@@ -146,9 +147,9 @@ def planted(
 ) -> Tables:
     """Tables in which the error is 0.01 √(2L+L²) with L measured, or falls with it."""
     rows, models = [], []
-    for stage in study.STAGES:
+    for stage in units.STAGES:
         for alpha in (0.1, 0.3, 0.6, 1.0):
-            bound = float(study.law(alpha**-3 - 1))
+            bound = float(units.law(alpha**-3 - 1))
             for seed in range(seeds):
                 models.append(
                     {"alpha": alpha, "stage": stage, "seed": seed, "unexplained": 0.3,

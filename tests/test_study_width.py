@@ -13,7 +13,9 @@ from scipy.stats import binomtest, ttest_ind
 from conftest import close
 from identikit.errors import InputError
 from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Record, Settings, run
+from identikit.studies import _width_models as units
 from identikit.studies import nielsen_width as study
+from identikit.studies._angles import sectors
 
 pytest.importorskip("torch")
 
@@ -24,11 +26,11 @@ TINY = {
 
 
 def test_opposite_points_share_a_label() -> None:
-    x, y = study.data(6, 500, study.TRAIN)
-    other, _ = study.data(6, 500, study.TEST)
+    x, y = units.data(6, 500, units.TRAIN)
+    other, _ = units.data(6, 500, units.TEST)
     assert x.dtype == np.float32
     assert not np.array_equal(x, other)
-    np.testing.assert_array_equal(study.sectors(-x, 6, np.pi), y)
+    np.testing.assert_array_equal(sectors(-x, 6, np.pi), y)
     # ⌊angle / (π/K)⌋ of the upper half plane, by the cotangent: it falls from sector to sector.
     upper = np.where(x[:, 1:] < 0, -x, x).astype(float)
     edges = 1 / np.tan(np.arange(1, 6) * np.pi / 6)
@@ -38,7 +40,7 @@ def test_opposite_points_share_a_label() -> None:
 def test_networks_are_as_in_the_paper() -> None:
     import torch
 
-    net = study.build(10, 16)
+    net = units.build(10, 16)
     shapes = [tuple(weight.shape) for weight in net.f.parameters() if weight.dim() == 2]
     assert shapes == [(16, 2), (16, 16), (16, 16), (2, 16)]
     assert [len(w) for w in net.parameters() if w.dim() == 1] == 6 * [16]
@@ -132,7 +134,7 @@ def test_planted_pairs() -> None:
     rows = [{"seed": seed, "kept": seed < 2} for seed in range(3)]
     taught = Record(rows, {"f": np.stack([fs, fs]), "g": np.stack([gs, gs])})
     settings = Settings({"seeds": 3, "test": 200, "candidates": 20})
-    table = pd.DataFrame(study.compare(6, 32, taught, settings).rows)
+    table = pd.DataFrame(units.compare(6, 32, taught, settings).rows)
     assert list(zip(table["trained"], table["a"], table["b"])) == [
         (False, 0, 1), (False, 0, 2), (False, 1, 2), (True, 0, 1)
     ]  # fmt: skip

@@ -13,20 +13,18 @@ from conftest import close
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel
 from identikit.studies import NOT, REPRODUCED, UNMEASURED, Data, Result, Settings, run
-from identikit.studies.roeder_words import (
+from identikit.studies._word_models import (
     OBJECTIVES,
-    STUDY,
     Corpus,
-    apart,
     build,
     compare,
     fit,
     log_unigram,
-    placed,
     read,
     task,
     windows,
 )
+from identikit.studies.roeder_words import STUDY, apart, placed
 
 pytest.importorskip("torch")
 

@@ -80,7 +80,7 @@ def ladder(
     i, j : int
         The two views.
     groups : tuple of str, optional
-        Names of the groups wanted; all by default.
+        Names of the rungs wanted; all by default.
     """
     folds = [fold for fold, part in enumerate(moments.parts) if part.count]
     if len(folds) < 2:
@@ -123,7 +123,7 @@ def applicable(p: int, q: int, names: tuple[str, ...] | None = None) -> list[Gro
     """The groups, strictest first, that have maps between widths p and q."""
     for name in names or ():
         if name not in GROUPS:
-            raise InputError(f"there is no group {name!r}; the groups are {', '.join(GROUPS)}")
+            raise InputError(f"there is no rung {name!r}; the rungs are {', '.join(GROUPS)}")
     return [
         rung
         for rung in GROUPS.values()

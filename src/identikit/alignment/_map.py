@@ -26,7 +26,7 @@ from identikit.alignment._ridge import choose_strength
 from identikit.alignment._stats import pair_stats
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
-from identikit.moments import Moments, accumulate
+from identikit.moments import FOLDS, Moments, accumulate
 from identikit.sources import BY_POSITION, paired, read_labels
 
 
@@ -73,7 +73,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     pairing_: str
 
     def __init__(
-        self, *, group: str = "affine", folds: int = 5, ridge: float | str | None = "auto"
+        self, *, group: str = "affine", folds: int = FOLDS, ridge: float | str | None = "auto"
     ) -> None:
         self.group = group
         self.folds = folds
@@ -100,7 +100,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if not rungs:
             fits = ", ".join(rung.name for rung in applicable(p, q))
             raise InputError(
-                f"a map of the group {self.group!r} needs views of one width, but "
+                f"a map of the rung {self.group!r} needs views of one width, but "
                 f"{moments.names[i]!r} has {p} columns and {moments.names[j]!r} has {q}; "
                 f"possible here: {fits}"
             )
@@ -249,7 +249,7 @@ def align(
     Y: object,
     *,
     group: str = "affine",
-    folds: int = 5,
+    folds: int = FOLDS,
     groups: ArrayLike | None = None,
     ridge: float | str | None = "auto",
     names: Sequence[str] | None = None,

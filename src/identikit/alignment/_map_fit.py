@@ -68,8 +68,8 @@ def in_own_units(
     if source != target and rung.keeps_scale:
         raise InputError(
             f"views {moments.names[i]!r} and {moments.names[j]!r} differ in size by more than "
-            f"1e100, and a map of the group {rung.name!r} keeps the scale; rescale one of them, or "
-            "ask for another group"
+            f"1e100, and a map of the rung {rung.name!r} keeps the scale; rescale one of them, or "
+            "ask for another rung"
         )
     with np.errstate(over="ignore"):
         weights, shift = np.ldexp(weights, target - source), np.ldexp(shift, target)
@@ -152,7 +152,7 @@ def checked_ridge(ridge: object, rung: Group) -> float | None:
         raise InputError(f'ridge is {ridge!r}; give "auto", None, or a number that is not negative')
     if not rung.whitened and ridge:
         raise InputError(
-            f"ridge is {ridge}, but a map of the group {rung.name!r} has none: only linear and "
+            f"ridge is {ridge}, but a map of the rung {rung.name!r} has none: only linear and "
             "affine maps have"
         )
     return float(ridge)

@@ -22,6 +22,7 @@ from identikit.auditing.checks import checked_thresholds
 from identikit.errors import InputError
 from identikit.moments import (
     DUPLICATES,
+    FOLDS,
     LEAST_GROUPS,
     SAMPLE,
     SUFFIX,
@@ -39,9 +40,6 @@ from identikit.moments import (
 )
 from identikit.moments.engines import Engine, engine_for
 from identikit.sources import BY_POSITION, Source, open_sources, paired, read_labels, unpack
-
-#: Fewer folds than this give poor intervals; fewer groups cannot be helped, from three on.
-FOLDS = 5
 
 
 def audit(

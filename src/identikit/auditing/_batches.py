@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from identikit._linalg import Array
 from identikit.alignment import GROUPS, axis_free
-from identikit.auditing._audit import FOLDS, audit
+from identikit.auditing._audit import audit
 from identikit.auditing._batches_result import BatchAudit, Remains, Skipped
 from identikit.auditing._found import Found, Progress
 from identikit.auditing._result import Audit, Interval, Pair
 from identikit.auditing._units import Batch, as_truth, read_batches
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
-from identikit.moments import LEAST_GROUPS
+from identikit.moments import FOLDS, LEAST_GROUPS
 from identikit.sources import open_source, read_labels
 from identikit.sources._tags import view_and_tags
 

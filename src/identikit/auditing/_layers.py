@@ -15,7 +15,15 @@ from identikit.auditing._found import Progress
 from identikit.auditing._layers_result import Layers, Match
 from identikit.errors import InputError
 from identikit.inference import Null, adjusted_r2, cca_chance_square, largest_by_chance
-from identikit.moments import Moments, assign_folds, finite_rows, in_range, read_moments, tiles
+from identikit.moments import (
+    FOLDS,
+    Moments,
+    assign_folds,
+    finite_rows,
+    in_range,
+    read_moments,
+    tiles,
+)
 from identikit.moments.engines import engine_for
 from identikit.similarity import (
     MEASURES,
@@ -40,7 +48,7 @@ def layers(
     b: Views,
     *,
     measure: str = "cka",
-    folds: int = 5,
+    folds: int = FOLDS,
     groups: ArrayLike | None = None,
     seed: int = 0,
     drop_nonfinite: bool = False,

@@ -23,10 +23,9 @@ from identikit.family._gauge import pair_gauge
 from identikit.family._pair import Pair, check_pair
 from identikit.family._reading import Stored
 from identikit.family._up_to import up_to
-from identikit.moments import SAMPLE, accumulate, duplicate_groups, in_units
+from identikit.moments import FOLDS, SAMPLE, accumulate, duplicate_groups, in_units
 from identikit.sources import open_sources
 
-FOLDS = 5
 #: Log-odds drawn in the report: an input and two labels each.
 POINTS = 300
 #: The power of two that no logit may reach: squares of squares must be numbers.

@@ -44,7 +44,7 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Fit the best map of a group from A's space to B's."""
+    """Fit the best map of a rung from A's space to B's."""
     from identikit import __version__
     from identikit.alignment import align
     from identikit.sources import BY_POSITION

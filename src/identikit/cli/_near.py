@@ -1,4 +1,4 @@
-"""`identikit near`: distances between two views after the best map of each group."""
+"""`identikit near`: distances between two views after the best map of each rung."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Say how far A and B are from each other after the best map of each group, and after ICA."""
+    """Say how far A and B are from each other after the best map of each rung, and after ICA."""
     from identikit.alignment._near import near_identifiability
 
     options.check_target(output, [a, b, groups], overwrite=True)
@@ -93,7 +93,7 @@ def print_near(result: NearIdentifiability, console: Console) -> None:
         if result.fitted_on == result.used == result.scored_on
         else f"fitted on {result.fitted_on:,} rows, scored on {result.scored_on:,} others"
     )
-    text = f"Distances after the best map of each group, over the diameter; {both}"
+    text = f"Distances after the best map of each rung, over the diameter; {both}"
     text += "." if result.used == result.rows else f"{sample}."
     console.print(Text(result.summary(), style="bold"))
     console.print()
@@ -133,7 +133,7 @@ def _table(way: Direction, width: int) -> Table:
         rows.append([spread, *map(number, others)])
     titles = ("mean (95 %)", "median", "95 %", "largest", "mean by\nchance", "ladder's\nerror")
     return named_table(
-        ("group",),
+        ("rung",),
         [(error.group,) for error in way.errors],
         titles,
         rows,

@@ -11,8 +11,9 @@ from identikit.errors import InputError
 from identikit.factors._bins import Labels
 from identikit.factors._data import Data
 from identikit.factors._factor import Factor
-from identikit.factors._permute import FOLDS, Rows, folds, orders
+from identikit.factors._permute import Rows, folds, orders
 from identikit.factors._result import Excluded
+from identikit.moments import FOLDS
 
 #: Classes that a continuous factor is cut into.
 CLASSES = 20

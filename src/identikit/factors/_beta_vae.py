@@ -11,10 +11,11 @@ from identikit.factors._batches import BATCH, Pool, eligible, in_chunks, pools, 
 from identikit.factors._bins import Labels
 from identikit.factors._data import prepare
 from identikit.factors._factor import Kinds
-from identikit.factors._permute import FOLDS, check_held_out, is_reference
+from identikit.factors._permute import check_held_out, is_reference
 from identikit.factors._probe import logistic
 from identikit.factors._registry import metric
 from identikit.factors._result import HELD_OUT, IN_SAMPLE, Score, mean_part, method
+from identikit.moments import FOLDS
 
 BATCHES = 4_000
 TRAIN, TEST = 10_000, 5_000

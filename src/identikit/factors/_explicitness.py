@@ -11,7 +11,6 @@ from identikit.factors._bins import Labels
 from identikit.factors._data import Data, prepare
 from identikit.factors._factor import Kinds
 from identikit.factors._permute import (
-    FOLDS,
     TEST,
     TRAIN,
     Rows,
@@ -24,6 +23,7 @@ from identikit.factors._permute import (
 from identikit.factors._probe import CLASSES, PROBED, ROWS, area, logistic, probed
 from identikit.factors._registry import metric
 from identikit.factors._result import HELD_OUT, ONE_SPLIT, Score, mean_part, method
+from identikit.moments import FOLDS
 
 PERMUTATIONS, REFERENCE_PERMUTATIONS = PROBED, 5
 

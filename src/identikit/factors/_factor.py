@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.factors._bins import Labels, equal_width, ranks, to_bins
-from identikit.factors._permute import FOLDS
 from identikit.factors._result import Excluded
+from identikit.moments import FOLDS
 
 if TYPE_CHECKING:
     import pandas as pd

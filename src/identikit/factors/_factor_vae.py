@@ -12,7 +12,7 @@ from identikit.errors import InputError
 from identikit.factors._batches import BATCH, Pool, eligible, in_chunks, pools, share
 from identikit.factors._data import prepare
 from identikit.factors._factor import Kinds
-from identikit.factors._permute import FOLDS, check_held_out, is_reference
+from identikit.factors._permute import check_held_out, is_reference
 from identikit.factors._registry import metric
 from identikit.factors._result import (
     HELD_OUT,
@@ -22,6 +22,7 @@ from identikit.factors._result import (
     mean_part,
     method,
 )
+from identikit.moments import FOLDS
 
 VOTES = 5_000
 TRAIN, TEST = 10_000, 5_000

@@ -17,7 +17,7 @@ from identikit.factors._linear import (
     standardised,
     whitened,
 )
-from identikit.factors._permute import FOLDS
+from identikit.moments import FOLDS
 
 LANDMARKS = 300
 #: Permutations are products with every landmark, for every ridge.

@@ -11,9 +11,10 @@ from identikit.factors._data import Data
 from identikit.factors._factor import Factor
 from identikit.factors._importance import Importances, Settings
 from identikit.factors._linear import Sums, explained, gathered_each, labelled_sums
-from identikit.factors._permute import FOLDS, folds, inside, orders, pooled
+from identikit.factors._permute import folds, inside, orders, pooled
 from identikit.factors._probe import fitted
 from identikit.factors._result import IN_SAMPLE
+from identikit.moments import FOLDS
 
 #: Those of Carbonneau et al. 2022, largest first, so that each starts from the last.
 PENALTIES = (1.0, 0.8, 0.4, 0.2, 0.1, 0.01, 0.001, 0.0001)

@@ -14,7 +14,8 @@ from identikit._linalg import Array, rank_tolerance, whitening
 from identikit.factors._bins import ranks
 from identikit.factors._data import Data
 from identikit.factors._factor import Factor
-from identikit.factors._permute import FOLDS, folds, permuted_columns, ratio
+from identikit.factors._permute import folds, permuted_columns, ratio
+from identikit.moments import FOLDS
 
 
 @dataclass(frozen=True)

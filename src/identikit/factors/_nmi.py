@@ -13,9 +13,10 @@ from identikit._linalg import Array
 from identikit.factors._bins import Labels
 from identikit.factors._data import Data
 from identikit.factors._neighbours import SortedCodes, jittered, neighbour_information
-from identikit.factors._permute import FOLDS, folds, orders, ratio
+from identikit.factors._permute import folds, orders, ratio
 from identikit.factors._result import Part, chance_of, interval_of, mean_part
 from identikit.factors._tables import entropy, mutual_information
+from identikit.moments import FOLDS
 
 Mask = NDArray[np.bool_]
 

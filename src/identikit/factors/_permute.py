@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.errors import InputError
+from identikit.moments import FOLDS
 
 Rows = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
-FOLDS = 5
 #: The most rows that disentanglement_lib fits on, and scores.
 TRAIN, TEST = 10_000, 5_000
 PRESETS = (None, "reference")

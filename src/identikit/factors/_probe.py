@@ -15,7 +15,8 @@ from identikit.factors._bins import Labels, ranks
 from identikit.factors._data import Data
 from identikit.factors._factor import DISCRETE
 from identikit.factors._linear import standardised, whitened
-from identikit.factors._permute import FOLDS, folds, orders, pooled
+from identikit.factors._permute import folds, orders, pooled
+from identikit.moments import FOLDS
 
 #: Rows used, and classes that a continuous factor is cut into.
 ROWS = 10_000

@@ -10,7 +10,8 @@ from identikit._linalg import Array, svd
 from identikit.factors._bins import ranks
 from identikit.factors._data import Data
 from identikit.factors._factor import Factor
-from identikit.factors._permute import FOLDS, folds, inside, orders
+from identikit.factors._permute import folds, inside, orders
+from identikit.moments import FOLDS
 
 #: icebeem's: projections a variable, and their scale.
 PROJECTIONS, SCALE = 20, 0.5

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.factors._permute import FOLDS
+from identikit.moments import FOLDS
 
 Interval = tuple[float, float]
 

@@ -13,8 +13,9 @@ from identikit.factors._data import prepare
 from identikit.factors._factor import Kinds
 from identikit.factors._linear import Sums, fold_sums, standardised, whitened
 from identikit.factors._mcc import signed
-from identikit.factors._permute import FOLDS, check_held_out, is_reference
+from identikit.factors._permute import check_held_out, is_reference
 from identikit.factors._result import Interval
+from identikit.moments import FOLDS
 
 ROTATIONS = 200
 

@@ -13,7 +13,6 @@ from identikit.factors import _linear as linear
 from identikit.factors._data import Data, prepare
 from identikit.factors._factor import DISCRETE, Factor, Kinds
 from identikit.factors._permute import (
-    FOLDS,
     check_held_out,
     check_noise,
     is_reference,
@@ -26,6 +25,7 @@ from identikit.factors._probe import fitted
 from identikit.factors._registry import metric
 from identikit.factors._result import HELD_OUT, ONE_SPLIT, Score, mean_part, method
 from identikit.factors._tables import Counts, default_bins, tables
+from identikit.moments import FOLDS
 
 PERMUTATIONS, REFERENCE_PERMUTATIONS = 50, 5
 

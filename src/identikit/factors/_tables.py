@@ -13,7 +13,8 @@ from identikit.factors._bins import Labels, equal_width, ranks, to_bins
 from identikit.factors._data import Data
 from identikit.factors._factor import Factor
 from identikit.factors._neighbours import jittered
-from identikit.factors._permute import FOLDS, folds, orders
+from identikit.factors._permute import folds, orders
+from identikit.moments import FOLDS
 
 Counts = NDArray[np.int64]
 

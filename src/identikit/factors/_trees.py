@@ -13,8 +13,9 @@ from identikit._linalg import Array
 from identikit.factors._data import Data
 from identikit.factors._factor import Factor
 from identikit.factors._importance import Importances, Settings
-from identikit.factors._permute import FOLDS, Mask, folds, inside, orders, ratio
+from identikit.factors._permute import Mask, folds, inside, orders, ratio
 from identikit.factors._probe import fitted
+from identikit.moments import FOLDS
 
 #: Numbers in codes that are worth several threads.
 ROOM = 50_000

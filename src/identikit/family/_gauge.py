@@ -13,10 +13,9 @@ from identikit.errors import InputError
 from identikit.family._diversity import choose_tuple
 from identikit.family._model import SoftmaxModel
 from identikit.family._pair import Ints, Pair
-from identikit.moments import Moments, accumulate
+from identikit.moments import FOLDS, Moments, accumulate
 
 #: Of the held-out errors.
-FOLDS = 5
 
 
 @dataclass(frozen=True)

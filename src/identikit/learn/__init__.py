@@ -4,16 +4,21 @@ from identikit.errors import require
 
 require("torch", "torch", "learning")
 
+from identikit.learn._a2c import A2CRun, a2c, n_step_returns  # noqa: E402
+from identikit.learn._actor_critic import ActorCritic, PixelEncoder  # noqa: E402
 from identikit.learn._aninfonce import (  # noqa: E402
     Concentrations,
     aninfonce,
     aninfonce_ensemble,
 )
+from identikit.learn._attention import Attention, rational_forward_loss  # noqa: E402
 from identikit.learn._batches import Batches, fresh, shuffled  # noqa: E402
 from identikit.learn._best_posterior import BestPosterior, best_posterior  # noqa: E402
 from identikit.learn._bilipschitz import BiLipschitz, bilipschitz  # noqa: E402
+from identikit.learn._curiosity import ICM, Transition  # noqa: E402
 from identikit.learn._decode import greedy, next_tokens, sequence_loss  # noqa: E402
 from identikit.learn._decoder import Decoder  # noqa: E402
+from identikit.learn._environments import environment  # noqa: E402
 from identikit.learn._linear_start import linear_start  # noqa: E402
 from identikit.learn._modules import MLP, LogBilinear, Lookup, OneHot, SoftmaxNet  # noqa: E402
 from identikit.learn._objectives import (  # noqa: E402
@@ -52,9 +57,13 @@ from identikit.learn._vae import (  # noqa: E402
 )
 
 __all__ = [
+    "ICM",
     "LSTM",
     "MLP",
     "OBJECTIVES",
+    "A2CRun",
+    "ActorCritic",
+    "Attention",
     "Batches",
     "BestPosterior",
     "Beta",
@@ -65,11 +74,14 @@ __all__ = [
     "Lookup",
     "Normalised",
     "OneHot",
+    "PixelEncoder",
     "ResNet",
     "Run",
     "SoftmaxNet",
     "Tempered",
     "Transformer",
+    "Transition",
+    "a2c",
     "aninfonce",
     "aninfonce_ensemble",
     "autoregressive",
@@ -79,6 +91,7 @@ __all__ = [
     "codes",
     "decoder_jacobian",
     "diet",
+    "environment",
     "fresh",
     "gaussian_kl",
     "greedy",
@@ -86,6 +99,7 @@ __all__ = [
     "linear_start",
     "log_normal",
     "masked",
+    "n_step_returns",
     "nce",
     "negative_elbo",
     "negative_sampling",
@@ -94,6 +108,7 @@ __all__ = [
     "nplm",
     "posterior",
     "prior_curvature",
+    "rational_forward_loss",
     "sequence_loss",
     "shuffled",
     "supervised",

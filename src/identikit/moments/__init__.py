@@ -4,7 +4,7 @@ from identikit.moments._accumulate import accumulate
 from identikit.moments._distinct import DUPLICATES, Distinct, duplicate_groups
 from identikit.moments._extremes import Extremes
 from identikit.moments._file import SUFFIX, check_suffix, load_moments, save_moments
-from identikit.moments._folds import LEAST_GROUPS, Folds, assign_folds
+from identikit.moments._folds import FOLDS, LEAST_GROUPS, Folds, assign_folds
 from identikit.moments._header import FOLD_RULES
 from identikit.moments._less import less_extremes
 from identikit.moments._memory import SAMPLE, check_memory, default_memory, scatter_bytes
@@ -17,6 +17,7 @@ from identikit.moments._tiles import Tile, tiles
 
 __all__ = [
     "DUPLICATES",
+    "FOLDS",
     "FOLD_RULES",
     "LEAST_GROUPS",
     "SAMPLE",

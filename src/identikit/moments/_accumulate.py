@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from identikit.errors import InputError
 from identikit.moments._distinct import DUPLICATES, duplicate_groups
-from identikit.moments._folds import assign_folds
+from identikit.moments._folds import FOLDS, assign_folds
 from identikit.moments._memory import check_memory
 from identikit.moments._moments import Moments
 from identikit.moments._passes import read_moments
@@ -21,7 +21,7 @@ from identikit.sources import open_sources, unpack
 def accumulate(
     views: Sequence[object] | Mapping[str, object],
     *,
-    folds: int = 5,
+    folds: int = FOLDS,
     groups: ArrayLike | str | None = None,
     names: Sequence[str] | None = None,
     seed: int = 0,

@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from identikit.errors import InputError
 from identikit.moments._sample import row_keys
 
+#: How many folds there are unless somebody asks for others; fewer give poor intervals.
+FOLDS = 5
+
 FoldOfRow = NDArray[np.int16]
 Chosen = slice | NDArray[np.intp]
 

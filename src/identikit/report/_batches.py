@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 #: Of the columns after the names of the batches.
-TITLES = ["controls", "group", "as is", "left (95 %)", "others", "as is", "left (95 %)", "noise"]
+TITLES = ["controls", "rung", "as is", "left (95 %)", "others", "as is", "left (95 %)", "noise"]
 
 _STYLES = {None: "yellow", False: "green", True: "red"}
 

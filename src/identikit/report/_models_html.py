@@ -38,7 +38,7 @@ TONES = {
 FIGURE_LABEL = (
     "Six panels: the singular values of the label embeddings, the log-odds of one model against "
     "the other's, the map estimated from f against the one from g, the held-out error of every "
-    "group of maps, the canonical correlations, and the distance of the representations below its "
+    "rung, the canonical correlations, and the distance of the representations below its "
     "bounds. The numbers are in the tables of this page."
 )
 SLICES_LABEL = (

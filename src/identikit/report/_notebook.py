@@ -108,7 +108,7 @@ def _pair(pair: Pair) -> Shown:
         "Are these views the same, and up to what?",
         f"{show(pair.a)} and {show(pair.b)} agree best {up_to}, with an error of {error}."
         f"{untold(pair.candidates)}",
-        ["group", "error (95 %)", "a predicts b", "b predicts a"],
+        ["rung", "error (95 %)", "a predicts b", "b predicts a"],
         [
             [
                 rung.group + (" (chosen)" if rung.group == pair.group else ""),
@@ -211,7 +211,7 @@ def _near(found: NearIdentifiability) -> Shown:
         for way in found.directions
         for error in way.errors
     ]
-    titles = ["direction", "coordinates", "group", "mean (95 %)", "median", "95 %", "largest"]
+    titles = ["direction", "coordinates", "rung", "mean (95 %)", "median", "95 %", "largest"]
     note = "Distances over the diameter; .table has all of them."
     title = "How near are the views to being the same up to each group?"
     most = len(found.directions[0].errors)

@@ -45,7 +45,7 @@ def table(audit: Audit, width: int = 100) -> Table:
 
 def titles(tolerance: float, ica: bool) -> list[str]:
     """Of the columns after the names; `ica` if any pair has an error after ICA."""
-    found = ["group", "error (95 %)", f"≤ {tolerance:g}"]
+    found = ["rung", "error (95 %)", f"≤ {tolerance:g}"]
     return found + ["after\nICA"] * ica + ["CCA", "held\nout", "chance", ""]
 
 

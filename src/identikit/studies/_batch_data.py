@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.errors import InputError, require
-from identikit.studies._data import Data, Need
+from identikit.studies._data import Data, Need, read_arrays
 
 Strings = NDArray[np.str_]
 CONTROL = "control"
@@ -249,11 +248,7 @@ def _features(table: Any, need: Need) -> Array:
 
 
 def _archive(path: Path, need: Need, pcs: str, *names: str) -> tuple[Any, ...]:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            x, *columns = (archive[name] for name in (pcs, *names))
-    except (KeyError, ValueError, OSError, EOFError, BadZipFile) as error:
-        raise _damaged(path, need, error) from error
+    x, *columns = read_arrays(path, (pcs, *names), need.contains).values()
     return _finite(x.astype(np.float64), need), *(column.astype(str) for column in columns)
 
 

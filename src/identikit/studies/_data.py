@@ -203,15 +203,20 @@ class Data:
         return [found for line in self.text(prefer, max_words) if (found := words_of(line))]
 
 
-@lru_cache(maxsize=1)
-def _cifar10(path: Path) -> Images:
+def read_arrays(path: Path, names: Sequence[str], contains: str) -> dict[str, Any]:
+    """Arrays of an .npz file by name; if it is damaged or has not all, what it should contain."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in Images._fields}
+            return {name: archive[name] for name in names}
     except (KeyError, ValueError, OSError, EOFError, BadZipFile) as error:
         raise InputError(
-            f"{path} is damaged or of another kind ({error}); expected {CIFAR10.contains}"
+            f"{path} is damaged or of another kind ({error}); expected {contains}"
         ) from error
+
+
+@lru_cache(maxsize=1)
+def _cifar10(path: Path) -> Images:
+    arrays = read_arrays(path, Images._fields, CIFAR10.contains)
     for part in ("train", "test"):
         x, y = arrays[f"x_{part}"], arrays[f"y_{part}"]
         if x.dtype != np.uint8 or x.shape[1:] != (32, 32, 3) or y.shape != x.shape[:1]:

@@ -29,11 +29,6 @@ class Orthogonal(nn.Module):
 
     They are the Gram–Schmidt basis of the stored weight: any step of any optimiser leaves the layer
     orthogonal, and many seeds can be trained as one stack.
-
-    Parameters
-    ----------
-    width, out : int
-        Entries of an input and of an output.
     """
 
     def __init__(self, width: int, out: int) -> None:
@@ -55,14 +50,8 @@ class Orthogonal(nn.Module):
 def orthogonal_autoencoder(sizes: Sequence[int], leak: float) -> SoftmaxNet:
     """Encoder f and decoder g of orthogonal layers, each but the latent one with a LeakyReLU.
 
-    With K layers in the decoder its singular values lie from leak^K to 1 everywhere.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Widths, from the input's to the latents'; the decoder has them in reverse.
-    leak : float
-        Slope of the LeakyReLU for negative inputs.
+    With K layers in the decoder its singular values lie from leak^K to 1 everywhere. `sizes` are
+    widths, from the input's to the latents'; the decoder has them in reverse.
     """
     f, g = nn.Sequential(), nn.Sequential()
     for side, widths in ((f, sizes), (g, sizes[::-1])):
@@ -72,26 +61,12 @@ def orthogonal_autoencoder(sizes: Sequence[int], leak: float) -> SoftmaxNet:
 
 
 def autoencoder(sizes: Sequence[int]) -> SoftmaxNet:
-    """Encoder f and decoder g of plain layers with LeakyReLU between.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        As for `orthogonal_autoencoder`.
-    """
+    """Encoder f and decoder g of plain layers with LeakyReLU between."""
     return SoftmaxNet(MLP(sizes, "leaky_relu"), MLP(sizes[::-1], "leaky_relu"))
 
 
 def reconstruction(net: SoftmaxNet, x: Tensor) -> Tensor:
-    """E‖x − g(f(x))‖²: an objective.
-
-    Parameters
-    ----------
-    net : SoftmaxNet
-        An autoencoder.
-    x : Tensor (n, ...)
-        Inputs, which are flattened to rows.
-    """
+    """E‖x − g(f(x))‖², of inputs that are flattened to rows: an objective."""
     x = x.flatten(1)
     loss: Tensor = (net.g(net.f(x)) - x).square().sum(-1).mean()
     return loss
@@ -99,30 +74,14 @@ def reconstruction(net: SoftmaxNet, x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def unexplained(net: SoftmaxNet, x: Tensor) -> float:
-    """E‖x − g(f(x))‖² over E‖x − Ex‖².
-
-    Parameters
-    ----------
-    net : SoftmaxNet
-        An autoencoder.
-    x : Tensor (n, ...)
-        Inputs.
-    """
+    """E‖x − g(f(x))‖² over E‖x − Ex‖²."""
     x = x.flatten(1)
     return float(reconstruction(net, x) / (x - x.mean(0)).square().sum(-1).mean())
 
 
 @torch.no_grad()
 def inside(net: SoftmaxNet, x: Tensor) -> NDArray[np.float32]:
-    """What enters the last block of a classifier, averaged over the image: (n, channels).
-
-    Parameters
-    ----------
-    net : SoftmaxNet
-        Of which f is a `ResNet`.
-    x : Tensor (n, 3, H, W)
-        Images.
-    """
+    """What enters the last block of a classifier, averaged over the image: (n, channels)."""
     assert isinstance(net.f, ResNet)
     return rows(nn.Sequential(net.f.stages[:-1], nn.AdaptiveAvgPool2d(1), nn.Flatten()), x)
 
@@ -134,24 +93,9 @@ def pixels(images: NDArray[np.uint8], side: int) -> Tensor:
 
 
 def learn_autoencoder(seed: int, folder: Path, data: Data, settings: Settings) -> Record:
-    """An autoencoder without any other loss: a unit of work.
+    """An autoencoder without any other loss: a row of how well it does what it was trained for.
 
-    Parameters
-    ----------
-    seed : int
-        Of the initialisation, and of the order of the data.
-    folder : Path
-        For checkpoints.
-    data : Data
-        Of the images.
-    settings : Settings
-        `side`, `widths`, `batch`, `autoencoder_steps` and `lr`.
-
-    Returns
-    -------
-    Record
-        A row of how well it does what it was trained for; what its layer gives for test images,
-        by stage.
+    Arrays are what its layer gives for test images, by stage.
     """
     s, images = settings, data.images()
     x, test = (pixels(part, s.side) for part in (images.x_train, images.x_test))
@@ -165,15 +109,7 @@ def learn_autoencoder(seed: int, folder: Path, data: Data, settings: Settings) -
 
 
 def learn_classifier(seed: int, folder: Path, data: Data, settings: Settings) -> Record:
-    """A residual network with a vector a class, and what enters its last block: a unit of work.
-
-    Parameters
-    ----------
-    seed, folder, data
-        As for `learn_autoencoder`.
-    settings : Settings
-        `side`, `channels`, `blocks`, `batch`, `classifier_steps` and `lr`.
-    """
+    """A residual network with a vector a class, and what enters its last block."""
     s, images = settings, data.images()
     x, test = (pixels(part, s.side) for part in (images.x_train, images.x_test))
     run = train(
@@ -199,29 +135,14 @@ def _of_gpt2(settings: Settings) -> Settings:
 
 
 def text_for_gpt2(data: Data, settings: Settings) -> Record:
-    """Rows of tokens: a unit of work.
-
-    Parameters
-    ----------
-    data : Data
-        The text.
-    settings : Settings
-        Those that begin with gpt2_.
-    """
+    """Rows of tokens."""
     return _text_models.tokens(_of_gpt2(settings), data)
 
 
 def learn_gpt2(seed: int, folder: Path, text: Record, settings: Settings) -> Record:
-    """A GPT-2 as of the study roeder-gpt2, and the states of test tokens: a unit of work.
+    """A GPT-2 as of the study roeder-gpt2, and the states of the tokens of `text_for_gpt2`.
 
-    Parameters
-    ----------
-    seed, folder
-        As for `learn_autoencoder`.
-    text : Record
-        Of `text_for_gpt2`.
-    settings : Settings
-        Those that begin with gpt2_; `gpt2_back` layers before the last is the layer.
+    The layer is `gpt2_back` layers before the last.
     """
     s, vocabulary = _of_gpt2(settings), text.rows[0]["vocabulary"]
     record = _text_models.learn(s.width, seed, folder, text.arrays, vocabulary, s)

@@ -16,14 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from identikit.auditing import audit_models
 from identikit.errors import InputError, require
 from identikit.learn import Lookup, Run, SoftmaxNet, autoregressive, shuffled, train
-from identikit.moments import accumulate
 from identikit.studies._data import Data
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
-from identikit.studies._svcca_pairs import FOLDS, measure
 
 PURPOSE = "training GPT-2"
 # Entries of an attention head.
@@ -193,56 +190,3 @@ def states(run: Run, step: int, back: int, windows: NDArray[Any]) -> NDArray[np.
     pieces = [given[at : at + PIECE] for at in range(0, len(given), PIECE)]
     found = torch.cat([body.states(piece, back).flatten(0, 1) for piece in pieces])
     return np.asarray(found.numpy(), np.float32)
-
-
-def compare_trained(
-    step: int, back: int, runs: list[Any], test: NDArray[Any], vocabulary: int, settings: Settings
-) -> Record:
-    """All pairs of models that were trained here, at one layer: a unit of work.
-
-    Parameters
-    ----------
-    step : int
-        0 before training, or the last.
-    back : int
-        Layers before the last.
-    runs : list of (width, seed, Record)
-        The models.
-    test : array (windows, context)
-        Tokens that no model was trained on.
-    vocabulary : int
-        Tokens.
-    settings : Settings
-        Of the study.
-    """
-    views = [states(restored(run, vocabulary, settings), step, back, test) for run in runs]
-    names = [f"{width}, seed {seed}" for width, seed, _ in runs]
-    groups = np.repeat(np.arange(len(test)), test.shape[1])
-    moments = accumulate(views, folds=FOLDS, groups=groups, names=names, sample=0)
-    return Record(*measure(moments, settings.trained_ks))
-
-
-def audit_seeds(
-    width: int, runs: list[Any], test: NDArray[Any], vocabulary: int, settings: Settings
-) -> Record:
-    """What `identikit models` says of all pairs of seeds of one width: a unit of work.
-
-    Parameters
-    ----------
-    width : int
-        Of the states.
-    runs, test, vocabulary, settings
-        As for `compare_trained`.
-    """
-    given = torch.from_numpy(test[: settings.audited])
-    models = [restored(run, vocabulary, settings).model(run[1], given) for run in runs]
-    groups = np.repeat(np.arange(len(given)), given.shape[1])
-    rows = []
-    for pair in audit_models(models, groups=groups).pairs:
-        found, apart, of_f = pair.gauge, pair.distances, pair.embedding.cca
-        row = {"width": width, "a": pair.a, "b": pair.b, "finding": pair.finding}
-        row |= {"kappa": found.kappa, "logit_gap": found.logit_gap, "kl": apart.kl, "tv": apart.tv}
-        row |= {"error_f": found.error, "error_g": found.label_error, "cca_f": of_f.mean}
-        row |= {"cca_f_held_out": of_f.held_out, "cca_f_chance": of_f.chance}
-        rows.append(row | {"sentence": pair.sentence})
-    return Record(rows)

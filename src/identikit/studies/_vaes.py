@@ -1,4 +1,4 @@
-"""A small autoencoder of images, plain and variational, as networks that `learn.train` takes.
+"""A small autoencoder of images, plain and variational: its losses, and how it is trained.
 
 `f` of a plain network gives the latents z; of a variational one, mean μ and log-variance l side by
 side. `g` gives the logits of the pixels. Losses are nats an image of 64×64 pixels.
@@ -6,8 +6,16 @@ side. `g` gives the logits of the pixels. Losses are nats an image of 64×64 pix
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit.studies._dsprites import SIZES, classes_of, images
+from identikit.studies._store import Record
+from identikit.studies._study import Settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
 # Images are 32×32 means over squares of four pixels; each mean counts as four, so that a β means
 # the same as for whole images.
 SIDE, FOUR = 32, 4
+AE, BETA, TC = "ae", "beta-vae", "beta-tcvae"
 
 
 def build(latents: int, hidden: Sequence[int], variational: bool) -> SoftmaxNet:
@@ -134,3 +143,43 @@ def log_densities(
     joint = torch.logsumexp(each.sum(2) + logs, dim=1)
     product = torch.logsumexp(each + logs[:, :, None], dim=1).sum(1)
     return joint, product
+
+
+def draw(settings: Settings) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Classes of images to train, to validate and to test on, all different; one draw for all."""
+    sizes = settings.train, settings.validation, settings.test
+    index = np.random.default_rng(0).choice(np.prod(SIZES), sum(sizes), replace=False)
+    first, second, _ = np.cumsum(sizes)
+    train, validation, test = np.split(classes_of(index), (first, second))
+    return train, validation, test
+
+
+def teach(model: str, decay: float, seed: int, folder: str, settings: Settings) -> Record:
+    """A trained network: a row with its reconstruction error on validation images, 0 at best.
+
+    Arrays `fit` and `test` are the latents (means) of images to train and to test on.
+    """
+    import torch
+    from scipy.special import entr
+
+    from identikit.learn import shuffled, train
+
+    parts = [torch.from_numpy(images(classes)) for classes in draw(settings)]
+    objectives: dict[str, Callable[..., Any]] = {
+        AE: autoencoder,
+        BETA: partial(beta_vae, beta=settings.beta),
+        TC: partial(beta_tcvae, beta=settings.beta_tc, rows=settings.train),
+    }
+    run = train(
+        partial(build, settings.latents, settings.hidden, model != AE), objectives[model],
+        shuffled(parts[:1], settings.batch), settings.steps, seeds=[seed], lr=settings.lr,
+        weight_decay=decay, folder=folder,
+    )  # fmt: skip
+    fit, known, test = (run.embed(part)[f"seed {seed}"][:, : settings.latents] for part in parts)
+    with torch.no_grad():
+        loss = float(reconstruction(run.net(seed), torch.from_numpy(known), parts[1]))
+    # Grey pixels have entropy of their own, which no decoder can do without.
+    x = parts[1].numpy().astype(float)
+    floor = FOUR * float((entr(x) + entr(1 - x)).sum(1).mean())
+    row = {"model": model, "decay": decay, "seed": seed, "reconstruction": loss - floor}
+    return Record([row], {"fit": fit, "test": test})

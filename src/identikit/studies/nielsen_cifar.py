@@ -9,7 +9,7 @@ their embeddings (m_CCA, d_fg), as in Figures 3 (left) and 5, with the bounds of
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain, combinations
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +21,13 @@ from identikit.errors import InputError
 from identikit.family import Distances, SoftmaxModel, distances
 from identikit.inference import cca_chance, held_out_cca
 from identikit.moments import accumulate
-from identikit.report._drawing import sheet, thinned
+from identikit.report._drawing import BELOW, sheet, thinned
 from identikit.report._style import PALETTE
 from identikit.similarity import cca
+from identikit.studies import _checks as check
 from identikit.studies._data import CIFAR10, Data
+from identikit.studies._figures import LOOKS
+from identikit.studies._seed_pairs import bounds, dotted, rows_of, where
 from identikit.studies._store import Record
 from identikit.studies._study import (
     INCONCLUSIVE,
@@ -56,7 +59,31 @@ MANY = 45
 SAME_LOSS, LOW = 0.05, 0.65
 # Images of a class in a scatter.
 SHOWN = 30
-MARKS = {2: ("accent", "o"), 3: ("second", "s"), 5: ("ink", "^")}
+
+
+def run(work: Work) -> Tables:
+    """Train every seed at every M, and compare all pairs of one M."""
+    s = work.settings
+    if s.seeds < 2:
+        raise InputError(f"seeds is {s.seeds}; networks are compared in pairs, so give 2 or more")
+    if s.side < 1 or 32 % s.side:
+        raise InputError(f"side is {s.side}; images have 32 pixels a side, so give a divisor of 32")
+    key, seeds = "M={0},seed={1}", range(s.seeds)
+    items = [
+        (M, seed, str(work.folder_of(key.format(M, seed)))) for M in DIMENSIONS for seed in seeds
+    ]
+    records = work.each(key, learn, items, processes=True, data=work.data, settings=s)
+    groups = {M: records[at * s.seeds :][: s.seeds] for at, M in enumerate(DIMENSIONS)}
+    compared = work.each("pairs,M={0}", compare, groups.items(), settings=s)
+    models, pairs = rows_of(records), rows_of(compared)
+    pair, images = example(pairs), work.data.images()
+    drawn = {seed: groups[2][seed].arrays["f"] for seed in (int(pair["a"]), int(pair["b"]))}
+    return {
+        "summary": summary(models, pairs),
+        "pairs": pairs,
+        "models": models,
+        "embeddings": scatter(drawn, images.y_test, images.names),
+    }
 
 
 def inputs(images: NDArray[np.uint8], side: int) -> Tensor:
@@ -157,34 +184,6 @@ def compare(M: int, records: list[Record], settings: Settings) -> Record:
     return Record(rows)
 
 
-def run(work: Work) -> Tables:
-    """Train every seed at every M, and compare all pairs of one M."""
-    s = work.settings
-    if s.seeds < 2:
-        raise InputError(f"seeds is {s.seeds}; networks are compared in pairs, so give 2 or more")
-    if s.side < 1 or 32 % s.side:
-        raise InputError(f"side is {s.side}; images have 32 pixels a side, so give a divisor of 32")
-    key, seeds = "M={0},seed={1}", range(s.seeds)
-    items = [
-        (M, seed, str(work.folder_of(key.format(M, seed)))) for M in DIMENSIONS for seed in seeds
-    ]
-    records = work.each(key, learn, items, processes=True, data=work.data, settings=s)
-    groups = {M: records[at * s.seeds :][: s.seeds] for at, M in enumerate(DIMENSIONS)}
-    compared = work.each("pairs,M={0}", compare, groups.items(), settings=s)
-    models, pairs = (
-        pd.DataFrame(list(chain.from_iterable(record.rows for record in each)))
-        for each in (records, compared)
-    )
-    pair, images = example(pairs), work.data.images()
-    drawn = {seed: groups[2][seed].arrays["f"] for seed in (int(pair["a"]), int(pair["b"]))}
-    return {
-        "summary": summary(models, pairs),
-        "pairs": pairs,
-        "models": models,
-        "embeddings": scatter(drawn, images.y_test, images.names),
-    }
-
-
 def summary(models: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """Means of networks and of pairs, by M; how far d_KL orders d_fg (Spearman)."""
     columns = ["loss_difference", "cca", "cca_untrained", "chance", "kl", "llv", "representation"]
@@ -204,7 +203,7 @@ def example(pairs: pd.DataFrame) -> pd.Series[Any]:
 
     If no two losses are that near, it is of all pairs with M = 2.
     """
-    plane = pairs[pairs["M"] == 2].sort_values("cca")
+    plane = where(pairs, M=2).sort_values("cca")
     near = plane[plane["loss_difference"] <= SAME_LOSS]
     return (near if len(near) else plane).iloc[0]
 
@@ -219,14 +218,17 @@ def scatter(drawn: dict[int, Array], labels: NDArray[np.int64], names: list[str]
     return pd.concat(parts, ignore_index=True)
 
 
-def _occurs(found: bool, pairs: int) -> str:
+# What the claims are put to: single pairs, as in the paper.
+
+
+def occurs(found: bool, pairs: int) -> str:
     """What is not found among few pairs may be found among more."""
     return REPRODUCED if found else NOT if pairs >= MANY else INCONCLUSIVE
 
 
 def out_of_order(tables: Tables, M: int) -> Finding:
     """Whether pairs with nearer losses can be less alike, by a clear margin."""
-    own = tables["pairs"][tables["pairs"]["M"] == M].sort_values("loss_difference")
+    own = where(tables["pairs"], M=M).sort_values("loss_difference")
     third = max(1, len(own) // 3)
     low = own.head(third).sort_values("cca").iloc[0]
     high = own.tail(third).sort_values("cca").iloc[-1]
@@ -237,7 +239,7 @@ def out_of_order(tables: Tables, M: int) -> Finding:
         "the third with the nearest losses and the highest of the third with the farthest. The "
         "value is by how much the second is higher; 0.1 or more counts."
     )
-    return Finding(value, None, _occurs(value >= 0.1, len(own)), comment)
+    return Finding(value, None, occurs(value >= 0.1, len(own)), comment)
 
 
 def dissimilar(tables: Tables) -> Finding:
@@ -250,13 +252,13 @@ def dissimilar(tables: Tables) -> Finding:
         f"These differ by {pair['loss_difference']:.3f}. Untrained {pair['cca_untrained']:.3f}, "
         f"by chance {pair['chance']:.3f}."
     )
-    return Finding(float(pair["cca"]), None, _occurs(near and pair["cca"] <= LOW, count), comment)
+    return Finding(float(pair["cca"]), None, occurs(near and pair["cca"] <= LOW, count), comment)
 
 
 def like_published(tables: Tables, column: str, published: float) -> Finding:
     """A distance of the pair of `dissimilar`, against the one of the paper's pair."""
-    value, models = float(example(tables["pairs"])[column]), tables["models"]
-    accuracy = models.loc[models["M"] == 2, "accuracy"].mean()
+    value = float(example(tables["pairs"])[column])
+    accuracy = where(tables["models"], M=2)["accuracy"].mean()
     comment = (
         "Of the two seeds with the lowest m_CCA at nearly the same loss; within a factor of 1.5 "
         f"counts. Test accuracy is {accuracy:.3f}, elsewhere {DIMENSIONS[2]} with ResNet-18."
@@ -271,29 +273,34 @@ def like_published(tables: Tables, column: str, published: float) -> Finding:
 def within(tables: Tables, bound: str) -> Finding:
     """How much of a bound d_fg takes up at most; rounding aside, 1 is the most there can be."""
     pairs = tables["pairs"]
-    ratio = float((pairs["representation"] / pairs[bound]).max())
+    ratio = (pairs["representation"] / pairs[bound]).max()
     comment = (
         f"The largest d_fg / bound of {len(pairs)} pairs; 1 or less counts. d_fg is 1 at most, so "
         f"the bound says something where it is below 1: {int((pairs[bound] < 1).sum())} pairs."
     )
-    return Finding(ratio, None, REPRODUCED if ratio <= 1 + 1e-9 else NOT, comment)
+    return check.holds([ratio], 1 + 1e-9, comment)
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
     """Embeddings of two seeds; losses, distances and bounds of all pairs."""
     pairs = tables["pairs"]
     seeds = [own for _, own in tables["embeddings"].groupby("seed", sort=False)]
-    losses = partial(_dotted, x="loss_difference", y="cca", names=("loss difference", "m_CCA of f"))
+    levels = {"cca": "trained", "cca_untrained": "untrained", "chance": "chance"}
     return sheet(
         [
-            *(partial(_embedding, points=points) for points in seeds),
-            partial(losses, pairs=pairs, title="Losses and similarity of pairs"),
+            *(partial(embedding, points=points) for points in seeds),
+            partial(against, pairs=pairs, x="loss_difference", y="cca"),
         ],
-        [partial(_bounds, pairs=pairs), partial(_kl, pairs=pairs), partial(_alike, pairs=pairs)],
+        [
+            bounds("d_fg and its bounds", pairs),
+            partial(against, pairs=pairs, x="kl", y="representation"),
+            dotted("m_CCA of f, by M", pairs, "M", levels, "M ="),
+        ],
     )
 
 
-def _embedding(ax: Axes, points: pd.DataFrame) -> None:
+def embedding(ax: Axes, points: pd.DataFrame) -> None:
+    """f of test images by class, for one seed."""
     ax.set_title(f"f of test images, M = 2, seed {points['seed'].iloc[0]}")
     for place, (name, own) in enumerate(points.groupby("class", sort=False)):
         ax.plot(own["x"], own["y"], "o", ms=1.6, color=f"C{place}")
@@ -304,102 +311,61 @@ def _embedding(ax: Axes, points: pd.DataFrame) -> None:
     ax.set_box_aspect(1)
 
 
-def _dotted(
-    ax: Axes, pairs: pd.DataFrame, x: str, y: str, names: tuple[str, str], title: str
-) -> None:
-    """A mark a pair, another for each M."""
-    ax.set_title(title)
-    ax.set_xlabel(names[0])
-    ax.set_ylabel(names[1])
+def against(ax: Axes, pairs: pd.DataFrame, x: str, y: str) -> None:
+    """One column of the pairs against another, a mark a pair, another for each M."""
+    ax.set_title(f"{WORDS[y]} and {WORDS[x]} of pairs")
+    ax.set_xlabel(WORDS[x])
+    ax.set_ylabel(WORDS[y])
     ax.set_xlim(0, 1.1 * pairs[x].max())
     ax.set_ylim(0, 1.03)
-    for M, (colour, mark) in MARKS.items():
-        own = pairs[pairs["M"] == M]
+    for (M, own), (colour, mark, _) in zip(pairs.groupby("M"), LOOKS):
         ax.plot(own[x], own[y], mark, ms=4, mfc="none", color=PALETTE[colour], label=f"M = {M}")
-    ax.legend(frameon=False, loc="best", fontsize=7.5)
+    ax.legend(**BELOW)
 
 
-def _bounds(ax: Axes, pairs: pd.DataFrame) -> None:
-    _dotted(ax, pairs, "llv", "representation", ("ε = d_LLV", "d_fg"), "d_fg and its bounds")
-    eps = np.linspace(0, ax.get_xlim()[1], 200)
-    lines = [
-        *ax.plot(eps, 2 * eps**2, color=PALETTE["ink"], lw=1.2, ls=(0, (4, 2)), label="2ε²"),
-        *(
-            ax.plot(eps, 2 * M * eps, color=PALETTE[colour], lw=0.9, label=f"{2 * M}ε")[0]
-            for M, (colour, _) in MARKS.items()
-        ),
-    ]
-    ax.legend(handles=lines, frameon=False, loc="best", fontsize=7.5)
-
-
-def _kl(ax: Axes, pairs: pd.DataFrame) -> None:
-    _dotted(ax, pairs, "kl", "representation", ("d_KL", "d_fg"), "d_fg and d_KL")
-
-
-def _alike(ax: Axes, pairs: pd.DataFrame) -> None:
-    ax.set_title("Trained and untrained pairs")
-    ax.set_ylabel("m_CCA of f")
-    ax.set_ylim(0, 1.03)
-    for place, M in enumerate(MARKS):
-        own = pairs[pairs["M"] == M]
-        across = place + np.linspace(-0.1, 0.1, len(own))
-        ends = [place - 0.3, place + 0.3]
-        look: dict[str, Any] = {"ms": 3, "color": PALETTE["accent"]}
-        ax.plot(across + 0.15, own["cca"], "o", **look, label="trained")
-        ax.plot(across - 0.15, own["cca_untrained"], "o", mfc="none", **look, label="untrained")
-        ax.plot(ends, 2 * [own["chance"].mean()], color=PALETTE["muted"], lw=0.9, label="chance")
-    ax.set_xticks(range(len(MARKS)), [f"M = {M}" for M in MARKS])
-    ax.legend(*(part[:3] for part in ax.get_legend_handles_labels()), frameon=False, fontsize=7.5)
-
-
-# fmt: off
+WORDS = {
+    "loss_difference": "loss difference", "cca": "m_CCA", "kl": "d_KL", "representation": "d_fg",
+}  # fmt: skip
 SMOKE = {
     "seeds": 3, "channels": 8, "blocks": [1, 1], "side": 16, "batch": 32, "lr": 3e-3,
     "steps": 80, "candidates": 40,
-}
+}  # fmt: skip
 # A smaller network, half the pixels, and a higher learning rate, to get somewhere in a minute.
 LAPTOP = {
     "seeds": 6, "channels": 16, "blocks": [1, 1, 1], "side": 16, "batch": 32, "lr": 1e-3,
     "steps": 5000, "candidates": 200,
-}
+}  # fmt: skip
 # ResNet-18. The paper learns from 50,000 images, this from those that the file has.
 PAPER = {
     "seeds": 10, "channels": 64, "blocks": [2, 2, 2, 2], "side": 32, "batch": 32, "lr": 1e-4,
     "steps": 20_000, "candidates": 200,
-}
-
+}  # fmt: skip
 CLAIMS = (
     *(
         Claim(
             f"losses-{M}",
             f"M = {M}: near losses with a low m_CCA, and far losses with a high one, both occur.",
-            "no number given", "Figure 5", partial(out_of_order, M=M),
-        )
+            "no number given", "Figure 5", partial(out_of_order, M=M))
         for M in DIMENSIONS
     ),
     Claim(
         "example-cca", "Two networks with M = 2 and nearly the same loss are not alike: m_CCA.",
-        0.551, "Figure 3, left", dissimilar,
-    ),
+        0.551, "Figure 3, left", dissimilar),
     Claim(
-        "example-kl", "The distributions of these two differ: d_KL.",
-        1.131, "Figure 3, left", partial(like_published, column="kl", published=1.131),
-    ),
+        "example-kl", "Two networks with M = 2 and nearly the same loss have different "
+        "distributions: d_KL.",
+        1.131, "Figure 3, left", partial(like_published, column="kl", published=1.131)),
     Claim(
-        "example-llv", "The distributions of these two differ: d_LLV.",
-        1.546, "Figure 3, left", partial(like_published, column="llv", published=1.546),
-    ),
+        "example-llv", "Two networks with M = 2 and nearly the same loss have different "
+        "distributions: d_LLV.",
+        1.546, "Figure 3, left", partial(like_published, column="llv", published=1.546)),
     Claim(
         "bound", "d_fg is never above 2M d_LLV.",
-        "at most 1", "Theorem 4.7", partial(within, bound="bound"),
-    ),
+        "at most 1", "Theorem 4.7", partial(within, bound="bound"), "check"),
     Claim(
-        "sharper-bound", "Nor is it above 2 d_LLV².",
-        "at most 1", "not in the paper", partial(within, bound="sharper_bound"),
-    ),
-)
-# fmt: on
-
+        "sharper-bound", "d_fg is never above 2 d_LLV².",
+        "at most 1", "not in the paper", partial(within, bound="sharper_bound"), "check"),
+)  # fmt: skip
 STUDY = Study(
     name="nielsen-cifar",
     title="Classifiers of CIFAR-10 in two, three and five dimensions",

@@ -10,8 +10,7 @@ so their KL divergence goes to 0 and the embeddings stay as they are.
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,11 +18,13 @@ import pandas as pd
 from identikit._linalg import Array, one_thread
 from identikit.family import Distances, SoftmaxModel, distances
 from identikit.moments import accumulate
-from identikit.report._drawing import beside, dots, sheet
+from identikit.report._drawing import dots, sheet
 from identikit.report._style import PALETTE
 from identikit.similarity import cca
+from identikit.studies import _checks as check
+from identikit.studies._seed_pairs import curves, rows_of, where
 from identikit.studies._store import Record
-from identikit.studies._study import UNMEASURED, Claim, Finding, Settings, Study, Tables, judge
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
@@ -36,6 +37,22 @@ MOVED = (2 * np.arange(K) - 2) % K
 LONG = 18
 # Points of a cluster that the figure shows.
 SHOWN = 30
+
+
+def run(work: Work) -> Tables:
+    """Measure every draw; the first one is drawn."""
+    s = work.settings
+    records = work.each("seed={}", measure, range(s.seeds), settings=s)
+    every = rows_of(records)
+    mean = every.drop(columns="seed").groupby("rho", as_index=False).mean()
+    first = records[0].arrays["embeddings"]
+    model, label, _ = (axis.ravel() for axis in np.indices(first.shape[:3]))
+    x, y = first.reshape(-1, 2).T
+    return {
+        "mean": mean.assign(kl_noise_free=[noise_free_kl(rho) for rho in mean["rho"]]),
+        "draws": every,
+        "embeddings": pd.DataFrame({"model": model + 1, "label": label, "x": x, "y": y}),
+    }
 
 
 def directions(angles: Array) -> Array:
@@ -83,18 +100,8 @@ def measure(seed: int, settings: Settings) -> Record:
             apart = distances(*models, candidates=settings.candidates, seed=seed)
         assert isinstance(apart, Distances)
         losses = (-model.log_prob()[np.arange(len(f)), truth].mean() for model in models)
-        rows.append(
-            {
-                "seed": seed,
-                "rho": rho,
-                "kl": apart.kl,
-                "llv": apart.llv,
-                "cca": correlation,
-                "svd_f": apart.svd_f,
-                "svd_g": apart.svd_g,
-                "nll": max(losses),
-            }
-        )
+        row = {"seed": seed, "rho": rho, "kl": apart.kl, "llv": apart.llv, "cca": correlation}
+        rows.append(row | {"svd_f": apart.svd_f, "svd_g": apart.svd_g, "nll": max(losses)})
     return Record(rows, {"embeddings": np.stack(both)[:, :, :SHOWN]})
 
 
@@ -111,86 +118,47 @@ def noise_free_kl(rho: float) -> float:
     return float(q / q.sum() @ (RADIUS * rho * (np.cos(angles) - np.cos(2 * angles))))
 
 
-def run(work: Work) -> Tables:
-    """Measure every draw; the first one is drawn."""
-    s = work.settings
-    records = work.each("seed={}", measure, range(s.seeds), settings=s)
-    every = pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
-    mean = every.drop(columns="seed").groupby("rho", as_index=False).mean()
-    first = records[0].arrays["embeddings"]
-    model, label, _ = (axis.ravel() for axis in np.indices(first.shape[:3]))
-    x, y = first.reshape(-1, 2).T
-    return {
-        "mean": mean.assign(kl_noise_free=[noise_free_kl(rho) for rho in mean["rho"]]),
-        "draws": every,
-        "embeddings": pd.DataFrame({"model": model + 1, "label": label, "x": x, "y": y}),
-    }
+# What the claims are put to: one value a draw.
 
 
-def at(tables: Tables, rho: float, column: str) -> list[float]:
+def at(tables: Tables, rho: float, column: str) -> pd.Series[Any]:
     """A column of every draw at one ρ."""
-    draws = tables["draws"]
-    return list(draws.loc[draws["rho"] == rho, column])
+    return where(tables["draws"], rho=rho)[column]
 
 
 def farthest(tables: Tables, column: str, target: float) -> list[float]:
     """The value of every draw, over all ρ, that is farthest from the target."""
-    draws = tables["draws"]
     return [
         float(values.iloc[np.abs(values - target).argmax()])
-        for _, values in draws.groupby("seed")[column]
+        for _, values in tables["draws"].groupby("seed")[column]
     ]
 
 
-def _kl_3(tables: Tables) -> Finding:
-    comment = "Mean of d_KL over draws; within 1 % of the published draw counts."
-    return judge(at(tables, 3, "kl"), 0.99 * 0.8866, 1.01 * 0.8866, comment)
-
-
-def _kl_18(tables: Tables) -> Finding:
-    return judge(at(tables, LONG, "kl"), 0.5e-4, 1.5e-4, "Mean of d_KL over draws.")
-
-
-def _llv(tables: Tables) -> Finding:
-    comment = (
-        "Of every draw the d_LLV, over all ρ, farthest from 1.317; within 0.003 counts. Without "
-        "noise it is 1.3179 at every ρ."
-    )
-    return judge(farthest(tables, "llv", 1.317), 1.314, 1.32, comment)
-
-
-def _cca(tables: Tables) -> Finding:
-    comment = "Mean canonical correlation of the two f; below 0.005 counts as 0."
-    return judge(farthest(tables, "cca", 0.0), high=0.005, comment=comment)
-
-
-def _svd(tables: Tables) -> Finding:
-    comment = "The smallest over all ρ; 0.998 or more counts."
-    return judge(farthest(tables, "svd_f", 1.0), low=0.998, comment=comment)
-
-
-def _nll(tables: Tables) -> Finding:
+def likelihood(tables: Tables) -> Finding:
+    """The loss of the worse model at the largest ρ, if that is large enough."""
     largest = tables["draws"]["rho"].max()
     comment = f"The larger loss of the two models at ρ = {largest}; below 0.001 counts."
     if largest < LONG:
         comment += f" The claim is of long label vectors: include ρ = {LONG} to measure it."
-        return Finding(None, None, UNMEASURED, comment)
-    return judge(at(tables, largest, "nll"), high=0.001, comment=comment)
+        return check.below([], 0.001, comment)
+    return check.below(at(tables, largest, "nll"), 0.001, comment)
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
     """The embeddings of both models, and what ρ does to the distances."""
-    points = tables["embeddings"]
+    points, names = tables["embeddings"], {"llv": "d_LLV", "svd_f": "d_SVD of f", "kl": "d_KL"}
+    table = tables["draws"].melt(["seed", "rho"], list(names), "line").replace({"line": names})
     return sheet(
         [
-            partial(_circle, points=points[points["model"] == 1], colour="accent", title="Model 1"),
-            partial(_circle, points=points[points["model"] == 2], colour="second", title="Model 2"),
-            partial(_curves, mean=tables["mean"]),
+            partial(circle, points=points[points["model"] == 1], colour="accent", title="Model 1"),
+            partial(circle, points=points[points["model"] == 2], colour="second", title="Model 2"),
+            curves("What longer label vectors do", table, "rho", LENGTH, log_y=True),
         ]
     )
 
 
-def _circle(ax: Axes, points: pd.DataFrame, colour: str, title: str) -> None:
+def circle(ax: Axes, points: pd.DataFrame, colour: str, title: str) -> None:
+    """f of one model in the plane, with the number of each label beyond its cluster."""
     ax.set_title(f"{title}: f(x) by label")
     ax.set_xlim(-3, 3)
     ax.set_ylim(-3, 3)
@@ -202,27 +170,36 @@ def _circle(ax: Axes, points: pd.DataFrame, colour: str, title: str) -> None:
     dots(ax, points["x"].to_numpy(), points["y"].to_numpy(), colour, 4)
 
 
-def _curves(ax: Axes, mean: pd.DataFrame) -> None:
-    ax.set_title("What longer label vectors do")
-    ax.set_yscale("log")
-    # Plain text: superscripts would be drawn, and not follow the page's font.
-    ax.yaxis.set_major_formatter("{x:g}")
-    heights: list[float] = []
-    for column, name, colour, dash in (
-        ("llv", "d_LLV", "accent", "-"),
-        ("svd_f", "d_SVD of f", "second", (0, (4, 2))),
-        ("kl", "d_KL", "ink", (0, (1, 1))),
-    ):
-        ax.plot(mean["rho"], mean[column], color=PALETTE[colour], lw=1.6, ls=dash)
-        # The first two lie side by side; their names, one above the other.
-        height = mean[column].iloc[-1] * {"llv": 1.6, "svd_f": 0.7}.get(column, 1)
-        beside(ax, height, name, colour)
-        heights += [height, mean[column].min(), mean[column].max()]
-    # With one ρ there is no more to the axis than three points, and the names are beside it.
-    ax.set_ylim(0.7 * min(heights), 1.4 * max(heights))
-    ax.set_xlabel("length ρ of the label vectors")
-
-
+LENGTH = "length ρ of the label vectors"
+CLAIMS = (
+    Claim(
+        "kl-3", "At ρ = 3 the distributions of the two models still differ.", 0.8866, "Table 1",
+        lambda t: check.within(
+            at(t, 3, "kl"), 0.99 * 0.8866, 1.01 * 0.8866,
+            "Mean of d_KL over draws; within 1 % of the published draw counts.")),
+    Claim(
+        "kl-18", "At ρ = 18 the KL divergence of the two models is all but zero.", "about 1e-4",
+        "Table 1",
+        lambda t: check.within(at(t, LONG, "kl"), 0.5e-4, 1.5e-4, "Mean of d_KL over draws.")),
+    Claim(
+        "llv", "d_LLV stays where it is, whatever ρ.", 1.317, "Table 1",
+        lambda t: check.within(
+            farthest(t, "llv", 1.317), 1.314, 1.32,
+            "Of every draw the d_LLV, over all ρ, farthest from 1.317; within 0.003 counts. "
+            "Without noise it is 1.3179 at every ρ.")),
+    Claim(
+        "cca", "No linear map relates the embeddings.", "about 0", "Table 1",
+        lambda t: check.below(
+            farthest(t, "cca", 0.0), 0.005,
+            "Mean canonical correlation of the two f; below 0.005 counts as 0.")),
+    Claim(
+        "svd", "d_SVD of the embeddings stays at its largest.", 0.999, "Table 1",
+        lambda t: check.above(
+            farthest(t, "svd_f", 1.0), 0.998, "The smallest over all ρ; 0.998 or more counts.")),
+    Claim(
+        "nll", "Both models come as close to the maximum likelihood as one likes.", "to 0",
+        "Corollary 3.2", likelihood),
+)  # fmt: skip
 STUDY = Study(
     name="nielsen-small-kl",
     title="Small KL divergence, unrelated embeddings",
@@ -239,25 +216,6 @@ STUDY = Study(
         "paper": {"seeds": 40, "rhos": list(range(1, 21)), "per_label": 500, "candidates": 100},
     },
     run=run,
-    claims=(
-        Claim("kl-3", "At ρ = 3 the models still differ.", 0.8866, "Table 1", _kl_3),
-        Claim(
-            "kl-18",
-            "At ρ = 18 their KL divergence is all but zero.",
-            "about 1e-4",
-            "Table 1",
-            _kl_18,
-        ),
-        Claim("llv", "d_LLV stays where it is, whatever ρ.", 1.317, "Table 1", _llv),
-        Claim("cca", "No linear map relates the embeddings.", "about 0", "Table 1", _cca),
-        Claim("svd", "d_SVD of the embeddings stays at its largest.", 0.999, "Table 1", _svd),
-        Claim(
-            "nll",
-            "Both models come as close to the maximum likelihood as one likes.",
-            "to 0",
-            "Corollary 3.2",
-            _nll,
-        ),
-    ),
+    claims=CLAIMS,
     figure=figure,
 )

@@ -29,26 +29,24 @@ from identikit.errors import InputError
 from identikit.inference import cca_chance, held_out_cca
 from identikit.moments import accumulate
 from identikit.report._drawing import sheet
-from identikit.report._style import PALETTE
 from identikit.similarity import cca
+from identikit.studies import _checks as check
 from identikit.studies._data import CIFAR10, Data
 from identikit.studies._patches import centre_pair, random_pair
+from identikit.studies._seed_pairs import Panel, curves, lines, rows_of, where
 from identikit.studies._store import Record
 from identikit.studies._study import (
-    UNMEASURED,
     Claim,
     Finding,
     Settings,
     Study,
     Tables,
-    judge,
     mean_interval,
     per_seed,
 )
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from torch import Tensor
 
@@ -66,6 +64,40 @@ class Setup(NamedTuple):
     width: int
     share: float
     steps: int
+
+
+def run(work: Work) -> Tables:
+    """Train every setup from every seed, and compare all pairs of seeds."""
+    s = work.settings
+    if s.seeds < 2:
+        raise InputError(f"seeds is {s.seeds}; runs are compared in pairs, so give 2 or more")
+    if not all(0 < share <= 1 for share in s.shares):
+        raise InputError(f"shares are {s.shares}; expected parts of the images, above 0, up to 1")
+    if not 1 <= s.patch <= 16:
+        raise InputError(f"patch is {s.patch}; half an image has 16 rows, so give 1 to 16")
+    if s.init not in INITS:
+        raise InputError(f"init is {s.init!r}; expected one of {', '.join(INITS)}")
+    panels = setups(s)
+    # The longest first, so that no core waits for the other in the end.
+    every = sorted({*chain.from_iterable(panels.values())}, key=lambda u: -u.width * u.steps)
+    key = "width={0},share={1},steps={2},seed={3}"
+    runs = [(*setup, seed) for setup in every for seed in range(s.seeds)]
+    items = [(*each, str(work.folder_of(key.format(*each)))) for each in runs]
+    records = work.each(key, learn, items, processes=True, data=work.data, settings=s)
+    done = dict(zip(runs, records))
+    pairs: list[dict[str, Any]] = []
+    shown = [(panel, setup) for panel, own in panels.items() for setup in own]
+    for at, (panel, setup) in enumerate(shown):
+        work.progress("comparing", at, len(shown))
+        seeds = [done[*setup, seed] for seed in range(s.seeds)]
+        steps = kept(setup, s) if panel == "training" else [0, setup.steps]
+        for step, side in product(steps, SIDES):
+            place = {"training": step, "data": seeds[0].rows[0]["images"], "width": setup.width}
+            about = {"panel": panel, "x": place[panel], "trained": step > 0, "side": side}
+            found = compare([record.arrays[f"{side}{step}"] for record in seeds])
+            pairs += [about | pair for pair in found]
+    table = pd.DataFrame(pairs)
+    return {"summary": summary(table), "pairs": table, "history": rows_of(records)}
 
 
 def build(width: int, settings: Settings) -> SoftmaxNet:
@@ -183,45 +215,6 @@ def compare(views: list[Array]) -> list[dict[str, Any]]:
     return rows
 
 
-def run(work: Work) -> Tables:
-    """Train every setup from every seed, and compare all pairs of seeds."""
-    s = work.settings
-    _check(s)
-    panels = setups(s)
-    # The longest first, so that no core waits for the other in the end.
-    every = sorted({*chain.from_iterable(panels.values())}, key=lambda u: -u.width * u.steps)
-    key = "width={0},share={1},steps={2},seed={3}"
-    runs = [(*setup, seed) for setup in every for seed in range(s.seeds)]
-    items = [(*each, str(work.folder_of(key.format(*each)))) for each in runs]
-    records = work.each(key, learn, items, processes=True, data=work.data, settings=s)
-    done = dict(zip(runs, records))
-    pairs: list[dict[str, Any]] = []
-    shown = [(panel, setup) for panel, own in panels.items() for setup in own]
-    for at, (panel, setup) in enumerate(shown):
-        work.progress("comparing", at, len(shown))
-        seeds = [done[*setup, seed] for seed in range(s.seeds)]
-        steps = kept(setup, s) if panel == "training" else [0, setup.steps]
-        for step, side in product(steps, SIDES):
-            place = {"training": step, "data": seeds[0].rows[0]["images"], "width": setup.width}
-            about = {"panel": panel, "x": place[panel], "trained": step > 0, "side": side}
-            found = compare([record.arrays[f"{side}{step}"] for record in seeds])
-            pairs += [about | pair for pair in found]
-    table = pd.DataFrame(pairs)
-    history = pd.DataFrame([row for record in records for row in record.rows])
-    return {"summary": summary(table), "pairs": table, "history": history}
-
-
-def _check(s: Settings) -> None:
-    if s.seeds < 2:
-        raise InputError(f"seeds is {s.seeds}; runs are compared in pairs, so give 2 or more")
-    if not all(0 < share <= 1 for share in s.shares):
-        raise InputError(f"shares are {s.shares}; expected parts of the images, above 0, up to 1")
-    if not 1 <= s.patch <= 16:
-        raise InputError(f"patch is {s.patch}; half an image has 16 rows, so give 1 to 16")
-    if s.init not in INITS:
-        raise InputError(f"init is {s.init!r}; expected one of {', '.join(INITS)}")
-
-
 def summary(pairs: pd.DataFrame) -> pd.DataFrame:
     """Means over pairs, and the 95 % interval over seeds, by panel, place and side."""
     rows = []
@@ -236,6 +229,9 @@ def summary(pairs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+# What the claims are put to: the last place of a panel less the first, one value a seed.
+
+
 def gain(tables: Tables, panel: str, side: str) -> Finding:
     """How much more alike runs are at the end of a panel than at its start.
 
@@ -248,86 +244,63 @@ def gain(tables: Tables, panel: str, side: str) -> Finding:
     side : {"f", "g"}
         Which network.
     """
-    pairs = tables["pairs"][lambda t: (t["panel"] == panel) & (t["side"] == side)]
+    pairs = where(tables["pairs"], panel=panel, side=side)
     compared = pairs if panel == "training" else pairs[pairs["trained"]]
     places, means = zip(*compared.groupby("x")["held_out"].mean().items())
     if len(places) == 1:
-        return Finding(None, None, UNMEASURED, f"Only one place in this panel: {places[0]}.")
+        return check.above([], 0.0, f"Only one place in this panel: {places[0]}.")
     start, end = (compared[compared["x"] == place] for place in (places[0], places[-1]))
     untrained = pairs[~pairs["trained"]].groupby("x")["held_out"].mean()
     comment = (
-        f"Held-out mean CCA of {side} at {_words(places, 'd')}: {_words(means, '.3f')}. The value "
-        f"is the last less the first; above 0 counts. Untrained {_words(untrained, '.3f')}. In "
+        f"Held-out mean CCA of {side} at {said(places, 'd')}: {said(means, '.3f')}. The value "
+        f"is the last less the first; above 0 counts. Untrained {said(untrained, '.3f')}. In "
         f"sample {end['cca'].mean():.3f} in the end, {end['chance'].mean():.3f} by chance."
     )
     gains = np.subtract(per_seed(end, "held_out"), per_seed(start, "held_out"))
-    return judge(list(gains), low=0.0, comment=comment)
+    return check.above(gains, 0.0, comment)
 
 
-def _words(values: Iterable[float], form: str) -> str:
+def said(values: Iterable[float], form: str) -> str:
+    """Numbers in a row."""
     return ", ".join(format(value, form) for value in values)
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """Mean CCA of f and g over training, against the number of images, and against the width."""
-    table = tables["summary"]
-    return sheet(
-        [partial(_panel, table=table[table["panel"] == name]) for name in setups(settings)]
-    )
+    return sheet([panel(where(tables["pairs"], panel=name), name) for name in setups(settings)])
 
 
-def _panel(ax: Axes, table: pd.DataFrame) -> None:
-    panel = table["panel"].iloc[0]
-    titles = {"training": "Over training", "data": "More images", "width": "Wider networks"}
-    names = {"training": "training step", "data": "training images", "width": "hidden units"}
-    ax.set_title(titles[panel])
-    ax.set_xlabel(names[panel])
-    if panel == "training":
-        ax.set_ylabel("mean CCA, held out")
-        last = table["x"].max()
-        ax.set_xscale("symlog", linthresh=30, linscale=0.5)
-        ticks = [tick for tick in (0, 30, 100, 300, 1000, 3000, 10_000, 30_000) if tick <= last]
-    else:
-        ax.set_xscale("log")
-        ticks = sorted(set(table["x"]))
-    ax.set_xticks(ticks, [f"{tick:,}".replace(",", " ") for tick in ticks])
-    ax.set_xticks([], minor=True)
-    ax.set_ylim(0, 1)
-    for side, colour in zip(SIDES, ("accent", "second")):
-        own = table[table["side"] == side]
-        trained = own if panel == "training" else own[own["trained"]]
-        reach = trained["held_out"] - trained["low"], trained["high"] - trained["held_out"]
-        look: dict[str, Any] = {"color": PALETTE[colour], "lw": 1.5}
-        ax.errorbar(
-            trained["x"], trained["held_out"],
-            None if trained["low"].isna().any() else np.array(reach), marker="o", ms=3,
-            elinewidth=0.9, capsize=2, label=side, **look,
-        )  # fmt: skip
-        before = own[~own["trained"]]
-        if panel == "training":
-            ax.axhline(
-                before["held_out"].mean(), ls=(0, (4, 2)), label=f"{side}, untrained", **look
-            )
-        else:
-            ax.plot(before["x"], before["held_out"], ls=(0, (4, 2)), **look)
-    ax.plot(table["x"], table["chance"], color=PALETTE["muted"], lw=0.9, label="chance, in sample")
-    if panel == "training":
-        ax.legend(frameon=False, loc="upper left", ncols=2, fontsize=7.5)
+def panel(pairs: pd.DataFrame, name: str) -> Panel:
+    """Held-out CCA of f and g; before training, which over training is at all steps the same."""
+    title, words = PANELS[name]
+    trained, before = (where(pairs, trained=each) for each in (True, False))
+    if name == "training":
+        trained, before = pairs, pd.concat([before.assign(x=x) for x in sorted(set(pairs["x"]))])
+    table = [
+        lines(trained, "x", {"held_out": ""}, "side"),
+        lines(before.assign(side=before["side"] + ", untrained"), "x", {"held_out": ""}, "side"),
+        lines(pairs, "x", {"chance": "chance, in sample"}),
+    ]
+    return curves(title, pd.concat(table), "x", words, log_x=True)
 
 
+PANELS = {
+    "training": ("Mean CCA over training, held out", "training step"),
+    "data": ("More images", "training images"),
+    "width": ("Wider networks", "hidden units"),
+}
 # Not published: the size of patches, the numbers of images, and how often to validate.
 COMMON = {"lr": 1e-4, "init": "small", "validation": 0.1, "patience": 5}
-# fmt: off
 SMOKE = COMMON | {
     "seeds": 3, "width": 64, "M": 8, "patch": 16, "batch": 64, "lr": 1e-3,
     "steps": 200, "snapshots": [0, 20, 60], "shares": [0.1], "widths": [16, 64],
     "width_steps": 100, "validate_every": 50,
-}
+}  # fmt: skip
 LAPTOP = COMMON | {
     "seeds": 4, "width": 256, "M": 64, "patch": 16, "batch": 256,
     "steps": 4000, "snapshots": [0, 30, 100, 300, 1000, 2000], "shares": [0.03, 0.1, 0.3],
     "widths": [64, 128, 256, 512, 1024], "width_steps": 2000, "validate_every": 200,
-}
+}  # fmt: skip
 # Ten seeds, for the five pairs of the paper.
 PAPER = COMMON | {
     "seeds": 10, "width": 256, "M": 64, "patch": 16, "batch": 256,
@@ -335,8 +308,7 @@ PAPER = COMMON | {
     "shares": [0.02, 0.05, 0.1, 0.3],
     "widths": [64, 128, 256, 512, 1024, 2048, 4096, 8192], "width_steps": 15_000,
     "validate_every": 500,
-}
-# fmt: on
+}  # fmt: skip
 
 # One pair, measured in 4000 steps with jitter of brightness and contrast alone.
 RERUN = {"f": "0.359 to 0.513", "g": "0.342 to 0.507"}

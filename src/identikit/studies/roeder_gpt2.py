@@ -17,7 +17,7 @@ the same distribution; those are compared as what they are, softmax models.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -27,28 +27,21 @@ import numpy as np
 import pandas as pd
 
 from identikit.errors import InputError
-from identikit.report._drawing import BELOW, absent, beside, sheet
+from identikit.report._drawing import BELOW, absent, sheet
 from identikit.report._style import PALETTE
-from identikit.studies._checkpoints import (
-    CHECKPOINTS,
-    checkpoints,
-    compare_checkpoints,
-    sentences,
-)
+from identikit.studies import _checks as check
+from identikit.studies import _gpt2_pairs as gpt2
 from identikit.studies._data import TEXT, Need
-from identikit.studies._store import Record
+from identikit.studies._figures import LOOKS
+from identikit.studies._gpt2_pairs import CHECKPOINTS, OTHER, SAME, layer_name
+from identikit.studies._seed_pairs import TOLERANCE, curves, lines, rows_of, where
 from identikit.studies._study import (
     INCONCLUSIVE,
-    NOT,
-    REPRODUCED,
-    UNMEASURED,
     Claim,
     Finding,
     Settings,
     Study,
     Tables,
-    judge,
-    mean_interval,
     per_seed,
 )
 from identikit.studies._work import Work
@@ -57,46 +50,50 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-S, M, L, XL = CHECKPOINTS
-# The notebook assigns r_s_xl twice, so that small-large is there in place of small-xl.
-NOTEBOOK = [(S, M), (M, L), (L, XL), (S, L), (M, XL), (S, L)]
-# Means read off the figure in the notebook, to about 0.01, by k and by layers before the last.
-PUBLISHED = {
-    16: {0: 0.89, 4: 0.80, 8: 0.74, 12: 0.64},
-    64: {0: 0.84, 4: 0.75, 8: 0.685, 12: 0.63},
-    256: {0: 0.68, 4: 0.66, 8: 0.605, 12: 0.55},
-    768: {0: 0.545, 4: 0.555, 8: 0.53, 12: 0.48},
-}
-OTHER, SAME = "different width", "same width"
-# What a pair has at a layer whatever k, and where that is.
-FULL = ["cca", "cca_held_out", "cca_chance", "r2", "r2_back"]
-PLACE = ["stage", "layer", "back", "a", "b", "pair"]
-LOOKS: tuple[tuple[str, Any], ...] = (
-    ("accent", "-"), ("second", (0, (4, 2))), ("ink", (0, (1, 1))), ("muted", (0, (3, 1, 1, 1))),
-)  # fmt: skip
+Check = Callable[[Tables], Finding]
+
+
+def run(work: Work) -> Tables:
+    """Compare the checkpoints that the data folder holds, or train models and compare those."""
+    found = gpt2.checkpoints(work.data)
+    if not found and work.settings.needs_checkpoints:
+        raise InputError(
+            f"this preset compares checkpoints: give with --data a folder that holds two or more "
+            f"of {', '.join(CHECKPOINTS)} (config.json, model.safetensors and the tokenizer in "
+            "each), or take the preset laptop, which trains small models"
+        )
+    tables = of_checkpoints(work, found) if found else of_trained(work)
+    pairs = tables["pairs"]
+    return {
+        "summary": gpt2.summary(pairs),
+        **tables,
+        "pairs": pairs.drop(columns=gpt2.FULL),
+        "full": pairs[gpt2.PLACE + gpt2.FULL].drop_duplicates(ignore_index=True),
+        "curves": gpt2.averaged(tables["curves"].merge(pairs[[*gpt2.PLACE, "k", "times"]])),
+    }
 
 
 def of_checkpoints(work: Work, found: Mapping[str, Path]) -> Tables:
     """Compare the checkpoints, layer by layer."""
     s = work.settings
-    texts, paper = sentences(work.data, s)
+    texts, paper = gpt2.sentences(work.data, s)
     # Checkpoints are not in the settings, so units are named after what they weigh.
     size = sum(file.stat().st_size for path in found.values() for file in path.iterdir())
     states = work.folder_of(f"states,{size}")
     records = work.each(
-        f"checkpoints,{size},layer=last-{{}}", compare_checkpoints, s.layers, folders=found,
+        f"checkpoints,{size},layer=last-{{}}", gpt2.compare_checkpoints, s.layers, folders=found,
         texts=texts, states=states, settings=s, progress=work.progress,
     )  # fmt: skip
     shutil.rmtree(states, ignore_errors=True)
-    tables = gathered({("trained", back): record for back, record in zip(s.layers, records)})
+    tables = gpt2.gathered({("trained", back): record for back, record in zip(s.layers, records)})
     pairs = tables["pairs"]
-    times = [NOTEBOOK.count(pair) for pair in zip(pairs["a"], pairs["b"])]
+    times = [gpt2.NOTEBOOK.count(pair) for pair in zip(pairs["a"], pairs["b"])]
     return tables | {"pairs": pairs.assign(pair=OTHER, times=times, paper_text=paper)}
 
 
 def of_trained(work: Work) -> Tables:
     """Train every width from every seed; compare all pairs, and seeds of one width as models."""
-    from identikit.studies._text_models import audit_seeds, compare_trained, learn, tokens
+    from identikit.studies._text_models import learn, tokens
 
     s = work.settings
     if s.seeds < 2 or len(s.widths) < 2:
@@ -116,203 +113,114 @@ def of_trained(work: Work) -> Tables:
     runs = [(*model, record) for model, record in zip(models, records)]
     about = {"test": text.arrays["test"][:, :-1], "vocabulary": vocabulary, "settings": s}
     places = [(step, back) for step in (s.steps, 0) for back in s.trained_layers]
-    compared = work.each("step={0},layer=last-{1}", compare_trained, places, runs=runs, **about)
+    compared = work.each(
+        "step={0},layer=last-{1}", gpt2.compare_trained, places, runs=runs, **about
+    )
     seeds = [(width, [run for run in runs if run[0] == width]) for width in s.widths]
-    audited = work.each("models,width={0}", audit_seeds, seeds, **about)
+    audited = work.each("models,width={0}", gpt2.audit_seeds, seeds, **about)
     stages = {
         ("trained" if step else "untrained", back): r for (step, back), r in zip(places, compared)
     }
-    tables = gathered(stages)
+    tables = gpt2.gathered(stages)
     pairs = tables["pairs"]
     same = pairs["a"].str.split(",").str[0] == pairs["b"].str.split(",").str[0]
     kinds, times = np.where(same, SAME, OTHER), (~same).astype(int)
     return tables | {
         "pairs": pairs.assign(pair=kinds, times=times, paper_text=False),
-        "models": pd.DataFrame([row for record in audited for row in record.rows]),
-        "trainings": pd.DataFrame([row for record in records for row in record.rows]),
+        "models": rows_of(audited),
+        "trainings": rows_of(records),
     }
 
 
-def gathered(records: Mapping[tuple[str, int], Record]) -> Tables:
-    """Rows and curves of all pairs, with their stage (trained or not) and layer.
-
-    Parameters
-    ----------
-    records : mapping of (stage, layers before the last) to Record
-        What `measure` gave.
-    """
-    rows, curves = [], []
-    for (stage, back), record in records.items():
-        place = {"stage": stage, "layer": layer_name(back), "back": back}
-        rows += [place | row for row in record.rows]
-        for name, r in record.arrays.items():
-            a, b, k = name.split("|")
-            curve = {"a": a, "b": b, "k": int(k), "index": np.arange(len(r)), "r": r}
-            curves.append(pd.DataFrame(place | curve))
-    return {"pairs": pd.DataFrame(rows), "curves": pd.concat(curves, ignore_index=True)}
+# What the claims are put to: pairs of different width, one value a model.
 
 
-def layer_name(back: Any) -> str:
-    """What a layer is called.
-
-    >>> layer_name(0), layer_name(4)
-    ('last', 'last − 4')
-    """
-    return f"last − {back}" if back else "last"
-
-
-def run(work: Work) -> Tables:
-    """Compare the checkpoints that the data folder holds, or train models and compare those."""
-    found = checkpoints(work.data)
-    if not found and work.settings.needs_checkpoints:
-        raise InputError(
-            f"this preset compares checkpoints: give with --data a folder that holds two or more "
-            f"of {', '.join(CHECKPOINTS)} (config.json, model.safetensors and the tokenizer in "
-            "each), or take the preset laptop, which trains small models"
-        )
-    tables = of_checkpoints(work, found) if found else of_trained(work)
-    pairs = tables["pairs"]
-    return {
-        "summary": summary(pairs),
-        **tables,
-        "pairs": pairs.drop(columns=FULL),
-        "full": pairs[PLACE + FULL].drop_duplicates(ignore_index=True),
-        "curves": averaged(tables["curves"].merge(pairs[[*PLACE, "k", "times"]])),
-    }
-
-
-def averaged(curves: pd.DataFrame) -> pd.DataFrame:
-    """Correlations by their place, averaged over pairs of different width as the notebook does.
-
-    Parameters
-    ----------
-    curves : DataFrame
-        Of all pairs; a pair counts `times` times.
-    """
-    every = curves.loc[curves.index.repeat(curves["times"])]
-    means = every.groupby(["stage", "layer", "back", "k", "index"], sort=False)["r"].mean()
-    return means.reset_index()
-
-
-def summary(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Means by layer and k: as the notebook takes them, and corrected; seeds; what to compare with.
-
-    Parameters
-    ----------
-    pairs : DataFrame
-        Of all pairs.
-    """
-    rows: list[dict[str, Any]] = []
-    for back in sorted(pairs["back"].unique()):
-        for k in sorted(pairs["k"].unique()):
-            here = chosen(pairs, back=back, k=k)
-            other, same = (chosen(here, stage="trained", pair=kind) for kind in (OTHER, SAME))
-            before = chosen(here, stage="untrained", pair=OTHER)
-            mean, interval = mean_interval(per_seed(other, "svcca_held_out"))
-            low, high = (None, None) if interval is None else interval
-            listed = other["times"].sum()
-            row = {"layer": layer_name(back), "back": back, "k": k}
-            row |= {
-                "faithful": (other["svcca"] * other["times"]).sum() / listed if listed else None
-            }
-            row |= {"published": PUBLISHED.get(k, {}).get(back) if same.empty else None}
-            row |= {"corrected": mean, "low": low, "high": high}
-            row |= {"same_width": _mean(same), "untrained": _mean(before)}
-            rows.append(row | {"chance": other["svcca_chance"].mean()})
-    return pd.DataFrame(rows)
-
-
-def _mean(pairs: pd.DataFrame) -> float | None:
-    return None if pairs.empty else float(pairs["svcca_held_out"].mean())
-
-
-def chosen(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
-    """The rows of a table that have these values."""
-    for column, value in values.items():
-        table = table[table[column] == value]
-    return table
-
-
-def _ks(tables: Tables) -> list[int]:
-    return sorted(tables["pairs"]["k"].unique())
-
-
-def _by_pair(pairs: pd.DataFrame, column: str) -> pd.DataFrame:
+def by_pair(t: Tables, column: str, **values: Any) -> pd.DataFrame:
     """Held-out SVCCA, a row a pair of different width, a column a value of this column."""
-    return chosen(pairs, pair=OTHER).pivot(
-        index=["a", "b"], columns=column, values="svcca_held_out"
-    )
+    pairs = where(t["pairs"], pair=OTHER, **values)
+    return pairs.pivot(index=["a", "b"], columns=column, values="svcca_held_out")
 
 
-def _gap(table: pd.DataFrame, first: Any, second: Any) -> list[float]:
+def gap(table: pd.DataFrame, first: Any, second: Any) -> list[float]:
     """How much larger one column is than another, by jackknife over the models."""
-    gaps = table.assign(gap=table[first] - table[second])
-    return per_seed(gaps.reset_index(), "gap")
+    return per_seed(table.assign(gap=table[first] - table[second]).reset_index(), "gap")
 
 
-def _lead(tables: Tables, place: int, low: float = 0.0, high: float = np.inf) -> Finding:
-    k = _ks(tables)[place]
-    table = _by_pair(chosen(tables["pairs"], stage="trained", k=k), "back")
+def ks(t: Tables) -> list[int]:
+    """Components that were kept, the fewest first."""
+    return sorted(t["pairs"]["k"].unique())
+
+
+def lead(place: int, most: float | None = None) -> Check:
+    """What the last layer has above every other at one k: more than 0, or at most so much."""
+
+    def over(t: Tables) -> Finding:
+        k = ks(t)[place]
+        table = by_pair(t, "back", stage="trained", k=k)
+        means = table.mean()
+        best = means.drop(0).idxmax()
+        listed = ", ".join(f"{layer_name(back)} {mean:.3f}" for back, mean in means.items())
+        comment = (
+            f"The last layer less the best of the others, {layer_name(best)}, at k = {k}, on "
+            f"held-out rows; means over pairs of different width: {listed}."
+        )
+        if most is None:
+            return check.above(gap(table, 0, best), 0.0, comment)
+        comment += f" A lead of {most} or less counts as none."
+        return check.below(gap(table, 0, best), most, comment)
+
+    return over
+
+
+def falls(t: Tables) -> Finding:
+    """Similarity of the last layer, from one k to the next, where it falls the least."""
+    table = by_pair(t, "k", stage="trained", back=0)
     means = table.mean()
-    best = means.drop(0).idxmax()
-    listed = ", ".join(f"{layer_name(back)} {mean:.3f}" for back, mean in means.items())
-    comment = (
-        f"The last layer less the best of the others, {layer_name(best)}, at k = {k}, on held-out "
-        f"rows; means over pairs of different width: {listed}."
-    )
-    if np.isfinite(high):
-        comment += f" A lead of {high} or less counts as none."
-    return judge(_gap(table, 0, best), low, high, comment)
+    k, more = min(pairwise(ks(t)), key=lambda both: means[both[0]] - means[both[1]])
+    listed = ", ".join(f"{means[each]:.3f} at k = {each}" for each in ks(t))
+    comment = f"The smallest fall from one k to the next, {k} to {more}, in the last layer: "
+    return check.above(gap(table, k, more), 0.0, f"{comment}{listed}.")
 
 
-def _falls(tables: Tables) -> Finding:
-    table = _by_pair(chosen(tables["pairs"], stage="trained", back=0), "k")
-    means, ks = table.mean(), _ks(tables)
-    k, more = min(pairwise(ks), key=lambda both: means[both[0]] - means[both[1]])
-    listed = ", ".join(f"{means[k]:.3f} at k = {k}" for k in ks)
-    comment = (
-        f"The smallest fall from one k to the next, {k} to {more}, in the last layer: {listed}."
-    )
-    return judge(_gap(table, k, more), low=0.0, comment=comment)
-
-
-def _near_one(tables: Tables) -> Finding:
-    k = _ks(tables)[0]
-    pairs = chosen(tables["pairs"], stage="trained", pair=OTHER, k=k, back=0)
+def near_one(t: Tables) -> Finding:
+    """The first correlation of the last layer."""
+    k = ks(t)[0]
+    pairs = where(t["pairs"], stage="trained", pair=OTHER, k=k, back=0)
     comment = (
         f"The first canonical correlation of the last layer, in sample; 0.95 or more counts. The "
         f"mean of the first {k} is {pairs['svcca'].mean():.2f}."
     )
-    return judge(per_seed(pairs, "first"), low=0.95, comment=comment)
+    return check.above(per_seed(pairs, "first"), 0.95, comment)
 
 
-def _table(tables: Tables) -> Finding:
-    table, pairs = tables["summary"].dropna(subset=["published", "faithful"]), tables["pairs"]
+def published(t: Tables) -> Finding:
+    """The largest difference from the means of the paper, if checkpoints and text are its own."""
+    table, pairs = t["summary"].dropna(subset=["published", "faithful"]), t["pairs"]
     if table.empty:
-        return Finding(None, None, UNMEASURED, "Needs the checkpoints, which were not given.")
-    gap = float((table["faithful"] - table["published"]).abs().max())
+        return check.holds([], 0.02, "Needs the checkpoints, which were not given.")
+    apart = (table["faithful"] - table["published"]).abs()
     comment = (
         f"Largest difference of {len(table)} means from the published ones, which are read off a "
         "figure; 0.02 counts."
     )
     if len({*pairs["a"], *pairs["b"]}) < len(CHECKPOINTS) or not pairs["paper_text"].all():
         comment += " Not all four checkpoints, or not the paper's sentences, were given."
-        return Finding(gap, None, INCONCLUSIVE, comment)
-    return Finding(gap, None, REPRODUCED if gap <= 0.02 else NOT, comment)
+        return Finding(float(apart.max()), None, INCONCLUSIVE, comment)
+    return check.holds(apart, 0.02, comment)
 
 
-def _training(tables: Tables) -> Finding:
-    k = _ks(tables)[1]
-    pairs = chosen(tables["pairs"], back=0, k=k)
-    table = _by_pair(pairs, "stage")
+def training(t: Tables) -> Finding:
+    """Similarity of the last layer after training and before."""
+    k = ks(t)[1]
+    table = by_pair(t, "stage", back=0, k=k)
     if "untrained" not in table:
-        return Finding(None, None, UNMEASURED, "Of checkpoints there is no untrained pair.")
-    means = table.mean()
+        return check.above([], 0.0, "Of checkpoints there is no untrained pair.")
+    means, chance = table.mean(), where(t["pairs"], back=0, k=k)["svcca_chance"].mean()
     comment = (
         f"SVCCA of the last layer at k = {k}, held out: {means['trained']:.3f} after training, "
-        f"{means['untrained']:.3f} before; chance {pairs['svcca_chance'].mean():.3f}."
+        f"{means['untrained']:.3f} before; chance {chance:.3f}."
     )
-    return judge(_gap(table, "trained", "untrained"), low=0.0, comment=comment)
+    return check.above(gap(table, "trained", "untrained"), 0.0, comment)
 
 
 def with_worse(full: pd.DataFrame) -> pd.DataFrame:
@@ -320,156 +228,147 @@ def with_worse(full: pd.DataFrame) -> pd.DataFrame:
     return full.assign(worse=full[["r2", "r2_back"]].min(axis=1).clip(lower=0.0))
 
 
-def _seeds(tables: Tables) -> Finding:
-    last = with_worse(chosen(tables["full"], stage="trained", back=0))
-    same, other = (chosen(last, pair=kind)["worse"] for kind in (SAME, OTHER))
+def seeds(t: Tables) -> Finding:
+    """How well a linear map explains another seed, and another width."""
+    last = with_worse(where(t["full"], stage="trained", back=0))
+    same, other = (where(last, pair=kind)["worse"] for kind in (SAME, OTHER))
     if same.empty:
-        return Finding(None, None, UNMEASURED, "There is one checkpoint of each width.")
+        return check.above([], 0.0, "There is one checkpoint of each width.")
     comment = (
         "Held-out R² of the best linear map of f, the worse direction, or 0 if it is negative: "
         f"{same.mean():.3f} for seeds of a width, less {other.mean():.3f} for different widths."
     )
-    return judge(list(same - other.mean()), low=0.0, comment=comment)
+    return check.above(same - other.mean(), 0.0, comment)
 
 
-def _distribution(tables: Tables) -> Finding:
-    if "models" not in tables:
-        return Finding(None, None, UNMEASURED, "There is one checkpoint of each width.")
-    models = tables["models"]
-    listed = ", ".join(
-        f"{name} ({count})" for name, count in models["finding"].value_counts().items()
-    )
+def distribution(t: Tables) -> Finding:
+    """What `identikit models` says of two seeds of a width."""
+    if "models" not in t:
+        return check.below([], TOLERANCE, "There is one checkpoint of each width.")
+    models = t["models"]
+    counts = models["finding"].value_counts()
+    listed = ", ".join(f"{name} ({count})" for name, count in counts.items())
     low, high = models[["kappa", "kl"]].min(), models[["kappa", "kl"]].max()
     comment = (
-        "Logit gap of two seeds, relative to the spread of the logits; 0.1, the tolerance of "
-        f"identikit models, counts. It finds: {listed}; κ {low['kappa']:.2f} to "
+        f"Logit gap of two seeds, relative to the spread of the logits; {TOLERANCE}, the tolerance "
+        f"of identikit models, counts. It finds: {listed}; κ {low['kappa']:.2f} to "
         f"{high['kappa']:.2f}, KL {low['kl']:.2f} to {high['kl']:.2f}."
     )
-    return judge(list(models.groupby("width")["logit_gap"].mean()), high=0.1, comment=comment)
+    return check.below(models.groupby("width")["logit_gap"].mean(), TOLERANCE, comment)
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
     """The paper's panels, one a k; below, means by layer, and seeds of one width as models."""
-    ks = _ks(tables)
-    panels: list[Any] = [partial(_curves, tables=tables, k=k) for k in ks[:4]]
+    counts = ks(tables)
+    pairs, full = (tables[name].assign(depth=-tables[name]["back"]) for name in ("pairs", "full"))
+    trained, whole = where(pairs, stage="trained"), with_worse(where(full, stage="trained"))
+    other = where(trained, pair=OTHER)
+    paper = tables["summary"].dropna(subset=["published"])
+    printed = [
+        pd.DataFrame({"depth": -own["back"], "value": own["published"]})
+        .assign(seed=0, line=f"published, k = {k}") for k, own in paper.groupby("k")
+    ]  # fmt: skip
+    k = counts[min(1, len(counts) - 1)]
+    means = lines(other.assign(k=other["k"].map("k = {}".format)), "depth", {HELD: ""}, "k")
+    before = where(pairs, stage="untrained", pair=OTHER, k=k)
+    kinds = [
+        lines(where(trained, k=k), "depth", {HELD: ""}, "pair"),
+        lines(before, "depth", {HELD: f"{OTHER}, untrained"}),
+        lines(where(other, k=k), "depth", {"svcca_chance": "chance"}),
+    ]
+    every = [
+        lines(whole, "depth", {"cca_held_out": "CCA", "worse": "R²"}, "pair"),
+        lines(whole, "depth", {"cca_chance": "CCA by chance"}),
+    ]
+    panel = partial(curves, x="depth", words="layer (0 is the last)")
+    panels: list[Any] = [partial(spectrum, tables=tables, k=k) for k in counts[:4]]
     return sheet(
         panels + [absent] * (4 - len(panels)),
         [
-            partial(_means, table=tables["summary"]),
-            partial(_kinds, table=tables["summary"], k=ks[min(1, len(ks) - 1)]),
-            partial(_full, full=tables["full"]),
-            partial(_models, tables=tables) if "models" in tables else absent,
+            panel("Mean SVCCA, held out", pd.concat([means, *printed])),
+            panel(f"Seeds and widths, k = {k}, held out", pd.concat(kinds)),
+            panel("All components, held out", pd.concat(every)),
+            as_models(tables["models"]) if "models" in tables else absent,
         ],
     )
 
 
-def _curves(ax: Axes, tables: Tables, k: int) -> None:
+def as_models(models: pd.DataFrame) -> Any:
+    """A panel of what `identikit models` measures between two seeds, by width."""
+    table = lines(models, "width", {"kappa": "κ", "logit_gap": "logit gap", "kl": "KL (nats)"})
+    return curves(
+        "Two seeds of a width, as models", table, "width", "width", log_y=True, tolerance=True
+    )
+
+
+def spectrum(ax: Axes, tables: Tables, k: int) -> None:
+    """All canonical correlations at one k, by layer; a thin line is of the last one, untrained."""
     ax.set_title(f"k = {k}: pairs of different width")
     ax.set_ylim(0, 1.03)
     ax.set_xlabel("correlations, from the first to the last (%)")
-    curves, means = (tables[name][tables[name]["k"] == k] for name in ("curves", "summary"))
-    for (back, own), (colour, dash) in zip(curves.groupby("back"), LOOKS):
-        for stage, curve in own.groupby("stage"):
+    for (back, own), (colour, _, dash) in zip(where(tables["curves"], k=k).groupby("back"), LOOKS):
+        for stage, r in own.groupby("stage"):
             if stage == "untrained" and back:
                 continue
             name = layer_name(back) if stage == "trained" else "last, untrained"
             look: Any = {"ls": dash, "lw": 1.5} if stage == "trained" else {"ls": "-", "lw": 0.6}
-            place = 100 * curve["index"] / max(1, curve["index"].max())
-            ax.plot(place, curve["r"], color=PALETTE[colour], label=name, **look)
-    ax.axhline(means["chance"].mean(), color=PALETTE["line"], lw=0.9, label="chance (mean)")
+            place = 100 * r["index"] / max(1, r["index"].max())
+            ax.plot(place, r["r"], color=PALETTE[colour], label=name, **look)
+    chance = where(tables["summary"], k=k)["chance"].mean()
+    ax.axhline(chance, color=PALETTE["line"], lw=0.9, label="chance (mean)")
     ax.legend(**BELOW)
 
 
-def _by_depth(ax: Axes, backs: Sequence[int]) -> None:
-    """The axes of a panel by layer, from the earliest to the last."""
-    order = sorted(backs, reverse=True)
-    ax.set_xticks(range(len(order)), [layer_name(back) for back in order])
-    ax.set_xlim(-0.3, len(order) - 0.7)
-    ax.set_ylim(0, 1.03)
-
-
-def _means(ax: Axes, table: pd.DataFrame) -> None:
-    ax.set_title("Mean SVCCA, held out (+ published)")
-    for (k, own), (colour, dash) in zip(table.groupby("k"), LOOKS):
-        own = own.sort_values("back", ascending=False)
-        reach = (own["high"] - own["low"]).astype(float).fillna(0.0) / 2
-        ax.errorbar(
-            range(len(own)), own["corrected"], reach, color=PALETTE[colour], ls=dash, lw=1.5,
-            elinewidth=0.8, capsize=2, label=f"k = {k}",
-        )  # fmt: skip
-        ax.plot(range(len(own)), own["published"].astype(float), "+", color=PALETTE[colour])
-    _by_depth(ax, table["back"].unique().tolist())
-    ax.legend(**BELOW)
-
-
-def _kinds(ax: Axes, table: pd.DataFrame, k: int) -> None:
-    ax.set_title(f"Seeds and widths, k = {k}, held out")
-    own = table[table["k"] == k].sort_values("back", ascending=False)
-    columns = ("same_width", "corrected", "untrained", "chance")
-    for column, (colour, dash) in zip(columns, LOOKS):
-        values = own[column].astype(float)
-        name = {"corrected": OTHER, "untrained": f"{OTHER}, untrained"}.get(column, column)
-        ax.plot(
-            range(len(own)), values, color=PALETTE[colour], ls=dash, lw=1.5, marker="o", ms=3,
-            label=name.replace("_", " "),
-        )  # fmt: skip
-    _by_depth(ax, own["back"].tolist())
-    ax.legend(**BELOW)
-
-
-def _full(ax: Axes, full: pd.DataFrame) -> None:
-    ax.set_title("All components, held out")
-    trained = with_worse(chosen(full, stage="trained"))
-    for kind, colour in ((SAME, "accent"), (OTHER, "second")):
-        means = trained[trained["pair"] == kind].groupby("back").mean(numeric_only=True)
-        means = means.sort_index(ascending=False)
-        for column, name, dash in (("cca_held_out", "CCA", "-"), ("worse", "R²", (0, (4, 2)))):
-            ax.plot(
-                range(len(means)), means[column], color=PALETTE[colour], ls=dash, lw=1.5,
-                marker="o", ms=3, label=f"{name}, {kind}",
-            )  # fmt: skip
-    ax.axhline(trained["cca_chance"].mean(), color=PALETTE["muted"], lw=0.9, label="CCA by chance")
-    _by_depth(ax, trained["back"].unique().tolist())
-    ax.legend(**BELOW)
-
-
-def _models(ax: Axes, tables: Tables) -> None:
-    ax.set_title("Two seeds of a width, as models")
-    models = tables["models"]
-    ax.set_yscale("log")
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.set_ylim(0.05, 1.5 * max(1.0, models[["kappa", "logit_gap", "kl"]].max().max()))
-    names = {"kappa": "κ", "logit_gap": "logit gap", "kl": "KL (nats)"}
-    for (column, name), (colour, dash) in zip(names.items(), LOOKS):
-        means = models.groupby("width")[column].mean()
-        ax.plot(
-            means.index, means, color=PALETTE[colour], ls=dash, lw=1.5, marker="o", ms=3, label=name
-        )
-    ax.axhline(0.1, color=PALETTE["muted"], lw=0.9, ls=(0, (4, 2)))
-    beside(ax, 0.1, "tolerance", "muted")
-    ax.set_xticks(models["width"].unique())
-    ax.set_xlabel("width")
-    ax.legend(**BELOW)
-
-
+HELD = "svcca_held_out"
+control = partial(Claim, published="not tested in the paper", source="Theorem 1", kind="control")
+CLAIMS = (
+    Claim(
+        "last-few",
+        "With the fewest components, the last layer is more alike than every earlier one.",
+        "0.89 against 0.80, 0.74, 0.64 (k = 16)", "Figure 4", lead(0)),
+    Claim(
+        "last-more",
+        "With more components, too, the last layer is more alike than every earlier one.",
+        "0.84 against 0.75, 0.685, 0.63 (k = 64)", "Figure 4", lead(1)),
+    Claim(
+        "last-all",
+        "With as many components as the narrowest model has, the last layer's lead is gone.",
+        "0.545 against 0.555 (k = 768)", "Figure 4", lead(-1, most=0.02)),
+    Claim(
+        "falls", "The more components are kept, the lower the similarity of the last layer.",
+        "0.89, 0.84, 0.68, 0.545", "Figure 4", falls),
+    Claim(
+        "near-one", "Correlations of the last layer approach 1.",
+        "0.98 (the first one)", "Section 5.4, Figure 4", near_one),
+    Claim(
+        "table", "By the notebook's method, means are those of the figure.",
+        "16 values", "Figure 4", published),
+    Claim(
+        "training", "Training makes the last layers of different widths more alike.",
+        "no number given", "Section 5", training),
+    control(
+        "seeds", "Two seeds of one width are, up to a linear map, more alike than two widths.",
+        check=seeds),
+    control(
+        "distribution",
+        "Two seeds of one width learn the same distribution, which the theorem presupposes.",
+        check=distribution),
+)  # fmt: skip
 # The paper's own settings are those of checkpoints: layers before the last, k, sentences.
 COMMON = {"layers": [0, 4, 8, 12], "ks": [16, 64, 256, 768]}
-# fmt: off
 SMOKE = COMMON | {
     "seeds": 2, "sentences": 100, "needs_checkpoints": False, "corpus": "enwik8",
     "max_words": 40_000, "vocabulary": 500, "widths": [16, 32, 48, 64], "blocks": 3, "context": 16,
     "batch": 16, "steps": 60, "lr": 3e-3, "trained_layers": [0, 1, 2, 3],
     "trained_ks": [2, 4, 8, 16], "windows": 100, "audited": 50,
-}
+}  # fmt: skip
 LAPTOP = COMMON | {
     "seeds": 2, "sentences": 400, "needs_checkpoints": False, "corpus": "enwik8",
     "max_words": 3_000_000, "vocabulary": 2000, "widths": [48, 64, 80, 96], "blocks": 4,
     "context": 64, "batch": 8, "steps": 5500, "lr": 2e-3, "trained_layers": [0, 1, 2, 3],
     "trained_ks": [4, 8, 16, 48], "windows": 400, "audited": 64,
-}
-# fmt: on
+}  # fmt: skip
 PAPER = LAPTOP | {"sentences": 2000, "needs_checkpoints": True}
-
 STUDY = Study(
     name="roeder-gpt2",
     title="GPT-2s of different size: which layers are alike",
@@ -484,71 +383,7 @@ STUDY = Study(
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run,
-    claims=(
-        Claim(
-            "last-few",
-            "With the fewest components, the last layer is more alike than every earlier one.",
-            "0.89 against 0.80, 0.74, 0.64 (k = 16)",
-            "Figure 4",
-            partial(_lead, place=0),
-        ),
-        Claim(
-            "last-more",
-            "So it is with more components.",
-            "0.84 against 0.75, 0.685, 0.63 (k = 64)",
-            "Figure 4",
-            partial(_lead, place=1),
-        ),
-        Claim(
-            "last-all",
-            "With as many components as the narrowest model has, its lead is gone.",
-            "0.545 against 0.555 (k = 768)",
-            "Figure 4",
-            partial(_lead, place=-1, low=-np.inf, high=0.02),
-        ),
-        Claim(
-            "falls",
-            "The more components are kept, the lower the similarity of the last layer.",
-            "0.89, 0.84, 0.68, 0.545",
-            "Figure 4",
-            _falls,
-        ),
-        Claim(
-            "near-one",
-            "Correlations of the last layer approach 1.",
-            "0.98 (the first one)",
-            "Section 5.4, Figure 4",
-            _near_one,
-        ),
-        Claim(
-            "table",
-            "The published means, by the notebook's method.",
-            "16 values",
-            "Figure 4",
-            _table,
-        ),
-        Claim(
-            "training",
-            "Training makes the last layers of different widths more alike.",
-            "no number given",
-            "Section 5",
-            _training,
-        ),
-        Claim(
-            "seeds",
-            "Two seeds of one width are, up to a linear map, more alike than two widths.",
-            "not tested in the paper",
-            "Theorem 1",
-            _seeds,
-        ),
-        Claim(
-            "distribution",
-            "Two seeds of one width learn the same distribution, which the theorem presupposes.",
-            "not tested in the paper",
-            "Theorem 1",
-            _distribution,
-        ),
-    ),
+    claims=CLAIMS,
     figure=figure,
     needs=(
         Need(

@@ -8,6 +8,7 @@ A world draws latents and what a learner sees of them; a mixing is the map betwe
 (True, 'linear')
 """
 
+from identikit.worlds._actions import ActionWorld
 from identikit.worlds._clusters import SphereClusters
 from identikit.worlds._environment_sources import EnvironmentSources
 from identikit.worlds._exchangeable import ExchangeablePairs
@@ -22,6 +23,7 @@ from identikit.worlds._sources import Sources
 from identikit.worlds._world import Assumption, Assumptions, Promise, Sample
 
 __all__ = [
+    "ActionWorld",
     "AnisotropicPairs",
     "Assumption",
     "Assumptions",

@@ -1,0 +1,246 @@
+"""Advantage actor-critic on gymnasium's vector environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from identikit.errors import InputError
+from identikit.learn._actor_critic import ActorCritic, State
+from identikit.learn._batches import mix
+from identikit.learn._curiosity import ICM
+from identikit.learn._environments import Copies
+from identikit.learn._workers import Progress
+
+Built = TypeVar("Built", bound=nn.Module)
+#: Updates between two calls of progress.
+EVERY = 100
+
+
+@dataclass(frozen=True, eq=False)
+class A2CRun:
+    """A trained actor-critic.
+
+    Attributes
+    ----------
+    net : ActorCritic
+        After the last update.
+    icm : ICM or None
+        The curiosity module, if there was one.
+    history : DataFrame
+        A row an update: `feature_std` (of all entries of h in the rollout), `value_loss`,
+        `entropy`, and with curiosity `inverse`, `forward` and `intrinsic` (the mean reward).
+    episodes : DataFrame
+        A row an episode that ended: `update`, `score` (the sum of its own rewards, neither scaled
+        nor with intrinsic ones) and `length`.
+    """
+
+    net: ActorCritic = field(repr=False)
+    icm: ICM | None = field(repr=False)
+    history: pd.DataFrame = field(repr=False)
+    episodes: pd.DataFrame = field(repr=False)
+
+
+class Rollout(NamedTuple):
+    """Some steps in all copies of an environment: tensors (steps, copies, ...)."""
+
+    observations: Tensor
+    actions: Tensor
+    #: What an action led to, also where an episode ended there.
+    successors: Tensor
+    rewards: Tensor
+    dones: Tensor
+    log_prob: Tensor
+    entropy: Tensor
+    values: Tensor
+    features: Tensor
+
+
+def n_step_returns(rewards: Tensor, dones: Tensor, last_value: Tensor, gamma: float) -> Tensor:
+    """R_t = r_t + γ R_{t+1}, with 0 in place of R_{t+1} where an episode ended at t.
+
+    Parameters
+    ----------
+    rewards, dones : Tensor (steps, copies)
+        r_t, and whether step t ended an episode.
+    last_value : Tensor (copies,)
+        R after the last step: the critic's value of where it led.
+    gamma : float
+        The discount.
+
+    Examples
+    --------
+    >>> rewards, dones = torch.ones(3, 1), torch.tensor([[False], [True], [False]])
+    >>> n_step_returns(rewards, dones, torch.tensor([100.0]), 0.5).flatten().tolist()
+    [1.5, 1.0, 51.0]
+    """
+    returns, later = [], last_value
+    for reward, done in zip(rewards.flip(0), dones.flip(0)):
+        later = reward + gamma * torch.where(done, torch.zeros_like(later), later)
+        returns.append(later)
+    return torch.stack(returns[::-1])
+
+
+def a2c(
+    environment: str | Callable[[], Any],
+    build: Callable[[], ActorCritic],
+    updates: int,
+    *,
+    curiosity: Callable[[], ICM] | None = None,
+    copies: int = 8,
+    rollout: int = 5,
+    seed: int = 0,
+    lr: float = 1e-3,
+    gamma: float = 0.99,
+    entropy: float = 0.02,
+    value: float = 0.5,
+    policy: float = 1.0,
+    clip: float = 0.5,
+    reward_scale: float = 1.0,
+    progress: Progress | None = None,
+) -> A2CRun:
+    """Train an actor-critic by n-step advantages: synchronous A2C, by Adam (extra `rl`).
+
+    The loss is λ (−log π · A + value · A² − entropy · H), a mean over the rollout, with
+    A = R − V. With curiosity, η/2 ‖φ̂ − φ'‖² is added to the rewards and the ICM learns by its own
+    loss; the gradients of the two are cut apart, so that curiosity acts on the policy by its
+    reward alone. An episode that is cut for want of time is not over: there the critic's value of
+    its last state stands for what would have come. With each episode the LSTM starts anew.
+
+    Parameters
+    ----------
+    environment : str or callable
+        A gymnasium id, Atari's among them, or what makes an environment; actions are discrete.
+    build : callable
+        Makes an `ActorCritic`, under a generator with the seed.
+    updates : int
+        Steps of Adam, each after a rollout.
+    curiosity : callable, optional
+        Makes an `ICM`, under such a generator.
+    copies, rollout : int
+        Copies of the environment, and steps in each between two updates.
+    seed : int
+        Of networks, environments and actions: the same seed gives the same numbers.
+    lr, gamma, entropy, value, clip : float
+        Learning rate, discount, weights of the policy's entropy H and of A², and the largest norm
+        of a gradient.
+    policy : float
+        λ (Pathak et al. 2017 have 0.1).
+    reward_scale : float
+        What the environment's rewards are multiplied by before they are learned from.
+    progress : callable, optional
+        Called with (what is being done, done, of how many).
+
+    Examples
+    --------
+    >>> def build():
+    ...     return ActorCritic(nn.Linear(4, 8), features=8, actions=2)
+    >>> run = a2c("CartPole-v1", build, updates=20)
+    >>> len(run.history)
+    20
+    """
+    for name, count in {"updates": updates, "copies": copies, "rollout": rollout}.items():
+        if count < 1:
+            raise InputError(f"{name} is {count}; give a whole number, 1 or more")
+    net, icm = _seeded(build, seed), None if curiosity is None else _seeded(curiosity, seed)
+    parts = [list(part.parameters()) for part in (net, icm) if part is not None]
+    adam = torch.optim.Adam([{"params": part} for part in parts], lr, fused=True)
+    generator = torch.Generator().manual_seed(mix(seed, 0))
+    state, history, episodes = net.start(copies), list[Any](), list[Any]()
+    with closing(Copies(environment, copies, seed)) as world:
+        for update in range(updates):
+            found, state = _roll(world, net, state, rollout, gamma, reward_scale, generator)
+            rewards, own, line = _curious(icm, found)
+            with torch.no_grad():
+                last = net(world.observations, state).value
+            advantage = n_step_returns(rewards, found.dones, last, gamma) - found.values
+            gain = (found.log_prob * advantage.detach()).mean()
+            error, spread = (advantage**2).mean(), found.entropy.mean()
+            loss = policy * (value * error - gain - entropy * spread) + own
+            if not loss.isfinite():
+                raise InputError(
+                    f"the loss is {loss.item()} at update {update}; try a smaller learning rate "
+                    f"than lr={lr:g}, or a smaller reward_scale"
+                )
+            adam.zero_grad()
+            torch.autograd.backward(loss)
+            for part in parts:
+                nn.utils.clip_grad_norm_(part, clip)
+            adam.step()
+            line |= {"value_loss": error.item(), "entropy": spread.item()}
+            history.append({"update": update, "feature_std": found.features.std().item()} | line)
+            episodes += [(update, *each) for each in world.ended[len(episodes) :]]
+            if progress is not None and (update + 1) % EVERY == 0:
+                progress("updates", update + 1, updates)
+    ended = pd.DataFrame(episodes, columns=["update", "score", "length"])
+    return A2CRun(net, icm, pd.DataFrame(history), ended)
+
+
+def _roll(
+    world: Copies,
+    net: ActorCritic,
+    state: State,
+    steps: int,
+    gamma: float,
+    scale: float,
+    generator: torch.Generator,
+) -> tuple[Rollout, State]:
+    """Act for some steps; gradients go back to the first of them, and no further."""
+    state = state[0].detach(), state[1].detach()
+    lines = []
+    for _ in range(steps):
+        observations = world.observations
+        logits, values, state = net(observations, state)
+        logs = logits.log_softmax(-1)
+        actions = torch.multinomial(logs.detach().exp(), 1, generator=generator)
+        seen = world.step(actions[:, 0])
+        rewards = scale * seen.rewards
+        if seen.cut.any():
+            with torch.no_grad():
+                missed = gamma * net(seen.successors, state).value
+            rewards = rewards + torch.where(seen.cut, missed, torch.zeros_like(missed))
+        lines.append(
+            Rollout(
+                observations,
+                actions[:, 0],
+                seen.successors,
+                rewards,
+                seen.dones,
+                logs.gather(1, actions)[:, 0],
+                -(logs.exp() * logs).sum(1),
+                values,
+                state[0],
+            )
+        )
+        h, c = (torch.where(seen.dones[:, None], torch.zeros_like(s), s) for s in state)
+        state = h, c
+    rollout = Rollout(*(torch.stack(parts) for parts in zip(*lines)))
+    return rollout, (state[0].detach(), state[1].detach())
+
+
+def _curious(icm: ICM | None, found: Rollout) -> tuple[Tensor, Tensor, dict[str, float]]:
+    """Rewards with the intrinsic ones, the ICM's loss, and what to note of it."""
+    if icm is None:
+        return found.rewards, torch.zeros(()), {}
+    now, after, action = (
+        part.flatten(0, 1) for part in (found.observations, found.successors, found.actions)
+    )
+    seen = icm(now, after, action)
+    intrinsic, (inverse, forward) = icm.reward(seen), icm.losses(seen, action)
+    line = {"inverse": inverse.item(), "forward": forward.item()}
+    line["intrinsic"] = intrinsic.mean().item()
+    rewards = found.rewards + intrinsic.view_as(found.rewards)
+    return rewards, icm.loss(seen, action), line
+
+
+def _seeded(build: Callable[[], Built], seed: int) -> Built:
+    """Call `build` under a generator of its own; the caller's is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build()

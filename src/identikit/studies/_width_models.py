@@ -1,0 +1,116 @@
+"""Networks of several widths that tell sectors of the plane apart, and all pairs of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit.family import Distances, SoftmaxModel, distances
+from identikit.moments import accumulate
+from identikit.similarity import cca
+from identikit.studies._angles import points, sectors
+from identikit.studies._store import Record
+from identikit.studies._study import Settings
+
+if TYPE_CHECKING:
+    from identikit.learn import SoftmaxNet
+
+M = 2
+TRAIN, TEST = 0, 1  # the authors' seeds of the data
+
+
+def build(classes: int, width: int) -> SoftmaxNet:
+    """f is 2-w-w-w-2, and g is (K−1)-w-w-w-2 on one-hot labels, the last of which is zero."""
+    from identikit.learn import MLP, OneHot, SoftmaxNet
+
+    f, g = (
+        MLP([first, width, width, width, M], activation="leaky_relu", last_bias=False)
+        for first in (2, classes - 1)
+    )
+    return SoftmaxNet(f, OneHot(classes, g, truncated=True))
+
+
+def data(classes: int, rows: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Points and their labels."""
+    x = points(rows, np.random.default_rng(seed))
+    return x, sectors(x, classes, np.pi)
+
+
+def teach(classes: int, width: int, folder: str, settings: Settings) -> Record:
+    """The networks of one width: a unit of work.
+
+    Parameters
+    ----------
+    classes, width : int
+        K and w.
+    folder : str
+        For checkpoints.
+    settings : Settings
+        Of the study.
+
+    Returns
+    -------
+    Record
+        A row a seed, with accuracy and loss on the test points; arrays f (2, seeds, test, M) and
+        g (2, seeds, classes, M), before training and after.
+    """
+    import torch
+
+    from identikit.learn import shuffled, supervised, train
+
+    known = [torch.from_numpy(part) for part in data(classes, settings.train, TRAIN)]
+    run = train(
+        partial(build, classes, width), supervised, shuffled(known, settings.batch), settings.steps,
+        seeds=range(settings.seeds), data_seed=0, lr=settings.lr, snapshots=(0,), folder=folder,
+    )  # fmt: skip
+    x, y = data(classes, settings.test, TEST)
+    ends = (0, settings.steps)
+    f = np.stack([list(run.embed(torch.from_numpy(x), step).values()) for step in ends])
+    g = np.stack([list(run.unembed(None, step).values()) for step in ends])
+    rows = []
+    for seed in run.seeds:
+        logs = SoftmaxModel(f[1, seed], g[1, seed]).log_prob()
+        accuracy = float(np.mean(logs.argmax(axis=1) == y))
+        row = {"classes": classes, "width": width, "seed": seed, "accuracy": accuracy}
+        row |= {"nll": -logs[np.arange(len(y)), y].mean(), "kept": accuracy > settings.accuracy}
+        rows.append(row)
+    return Record(rows, {"f": f, "g": g})
+
+
+def compare(classes: int, width: int, taught: Record, settings: Settings) -> Record:
+    """All pairs of untrained networks, and of trained ones that passed the filter: a unit of work.
+
+    Parameters
+    ----------
+    classes, width : int
+        K and w.
+    taught : Record
+        Of `teach`.
+    settings : Settings
+        Of the study.
+    """
+    _, y = data(classes, settings.test, TEST)
+    # The sets of the re-run: the first M + 1 labels, and of each the first input.
+    labels = list(range(M + 1))
+    inputs = [int(np.flatnonzero(y == label)[0]) for label in labels]
+    kept = [row["seed"] for row in taught.rows if row["kept"]]
+    rows = []
+    for trained, seeds in ((False, range(settings.seeds)), (True, kept)):
+        f, g = taught.arrays["f"][int(trained)], taught.arrays["g"][int(trained)]
+        for a, b in combinations(seeds, 2):
+            both = [SoftmaxModel(f[seed], g[seed], name=f"seed {seed}") for seed in (a, b)]
+            apart = distances(*both, candidates=settings.candidates, M=M)
+            fixed = distances(*both, labels=labels, inputs=inputs, M=M)
+            assert isinstance(apart, Distances)
+            assert isinstance(fixed, Distances)
+            row: dict[str, Any] = {"classes": classes, "width": width, "trained": trained}
+            row |= {"a": a, "b": b, "llv": apart.llv, "representation": apart.representation}
+            row |= {"bound": apart.bound, "sharper_bound": apart.sharper_bound}
+            row |= {"certificate": apart.certificate, "fixed": fixed.representation}
+            row |= {"cca": cca(accumulate([f[a], f[b]])).mean, "kl": apart.kl}
+            rows.append(row)
+    return Record(rows)

@@ -1,0 +1,256 @@
+"""Log-bilinear language models: windows of a text, three objectives, and pairs of trainings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache, partial
+from itertools import chain, combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+from identikit.alignment import ladder
+from identikit.errors import InputError
+from identikit.family import SoftmaxModel, distances, gauge
+from identikit.inference import cca_chance, held_out_cca
+from identikit.moments import FOLDS, accumulate
+from identikit.similarity import cca
+from identikit.studies._data import Data
+from identikit.studies._store import Record
+from identikit.studies._study import Settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from identikit.learn import Batches, SoftmaxNet
+
+Ints = NDArray[np.int64]
+
+OBJECTIVES = ("negative_sampling", "softmax", "nce")
+# One sentence in so many is held out.
+HELD_OUT = 20
+
+
+class Corpus(NamedTuple):
+    """Words by frequency, and windows (n, 2 side + 1) of word numbers, the target in the middle.
+
+    A word outside the vocabulary has the number after the last; it is never a target. `counts` are
+    of the targets in `train`, `sentences` says which one each window of `test` is from.
+    """
+
+    words: list[str]
+    counts: Ints
+    train: Ints
+    test: Ints
+    sentences: Ints
+
+
+def windows(sentences: list[list[str]], vocabulary: int, side: int, rows: int) -> Corpus:
+    """All windows of the sentences; of one sentence in twenty, a sample for testing.
+
+    Parameters
+    ----------
+    sentences : list of lists of str
+        Words; a window lies within a sentence.
+    vocabulary : int
+        How many words to keep, the most frequent ones.
+    side : int
+        Words of a context on each side of the target.
+    rows : int
+        Windows for testing, at most.
+    """
+    frequent = Counter(chain.from_iterable(sentences)).most_common(vocabulary)
+    number = {word: place for place, (word, _) in enumerate(frequent)}
+    found: dict[bool, list[Ints]] = {False: [], True: []}
+    for place, sentence in enumerate(sentences):
+        if len(sentence) > 2 * side:
+            coded = np.array([number.get(word, len(number)) for word in sentence])
+            some = np.lib.stride_tricks.sliding_window_view(coded, 2 * side + 1)
+            some = np.insert(some[some[:, side] < len(number)], 0, place, axis=1)
+            found[place % HELD_OUT == HELD_OUT - 1].append(some)
+    if not all(sum(map(len, part)) for part in found.values()):
+        raise InputError(
+            f"of {len(sentences)} sentences too few have the {2 * side + 1} words of a window; "
+            "give a longer text with --data"
+        )
+    train, test = (np.concatenate(found[held_out]) for held_out in (False, True))
+    test = np.random.default_rng(0).permutation(test)[:rows]
+    counts = np.bincount(train[:, 1 + side], minlength=len(number))
+    return Corpus(list(number), counts, train[:, 1:], test[:, 1:], test[:, 0])
+
+
+@lru_cache(maxsize=1)
+def _read(data: Data, prefer: str, most: int, vocabulary: int, side: int, rows: int) -> Corpus:
+    return windows(data.words(prefer, most), vocabulary, side, rows)
+
+
+def read(data: Data, s: Settings) -> Corpus:
+    """The windows that the settings ask for; a process reads them once."""
+    return _read(data, s.corpus, s.max_words, s.vocabulary, s.side, s.rows)
+
+
+def build(start: Array, width: int, context: int, diagonal: bool) -> SoftmaxNet:
+    """The model, initialised as in the notebook: tiny context vectors, small g and bias.
+
+    Parameters
+    ----------
+    start : array (words,)
+        Added to the bias.
+    width, context : int
+        Dimensions; words of a context.
+    diagonal : bool
+        Weights c_i, as in the notebook; otherwise matrices C_i, as in Appendix D.7.
+    """
+    import torch
+
+    from identikit.learn import LogBilinear, Lookup, SoftmaxNet
+
+    words = len(start)
+    f = LogBilinear(words + 1, width, context, diagonal)
+    net = SoftmaxNet(f, Lookup(words, width), bias=words)
+    for name, parameter in net.named_parameters():
+        reach = 0.001 if name.startswith("f.") else 0.05
+        torch.nn.init.uniform_(parameter, -reach, reach)
+    assert net.bias is not None
+    net.bias.data += torch.from_numpy(start).float()
+    return net
+
+
+def task(name: str, text: Corpus, s: Settings) -> tuple[Any, Batches]:
+    """An objective, and the batches that it learns from; noise words are unigram.
+
+    Parameters
+    ----------
+    name : str
+        One of `OBJECTIVES`.
+    text : Corpus
+        What is learned.
+    s : Settings
+        `side`, `batch` and `noise`.
+    """
+    import torch
+
+    from identikit.learn import nce, negative_sampling, nplm, shuffled
+
+    context = torch.from_numpy(np.delete(text.train, s.side, axis=1))
+    word = torch.from_numpy(text.train[:, s.side].copy())
+
+    def with_noise(batch: tuple[Tensor, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
+        # Targets of other windows: each word as often as the text has it.
+        places = torch.randint(len(word), (len(batch[1]), s.noise), generator=generator)
+        return (*batch, word[places])
+
+    if name == "softmax":
+        return nplm, shuffled((context, word), s.batch)
+    noisy = shuffled((context, word), s.batch, with_noise)
+    if name == "nce":
+        return partial(nce, log_noise=torch.from_numpy(log_unigram(text)).float()), noisy
+    return negative_sampling, noisy
+
+
+def log_unigram(text: Corpus) -> Array:
+    """log p of every word; of one that is never a target, as if it were so once."""
+    counts = np.maximum(text.counts, 1)
+    logs: Array = np.log(counts / counts.sum())
+    return logs
+
+
+def learn(
+    objective: str, width: int, seed: int, folder: Path, settings: Settings, data: Data
+) -> Record:
+    """One training: the model on held-out windows, before and after. A unit of work.
+
+    Parameters
+    ----------
+    objective : str
+        One of `OBJECTIVES`.
+    width, seed : int
+        Dimensions; of the initialisation, and of the order of the windows.
+    folder : Path
+        For checkpoints.
+    settings : Settings
+        Of the study.
+    data : Data
+        The text.
+    """
+    import torch
+
+    from identikit.learn import train
+
+    s, text = settings, read(data, settings)
+    loss, batches = task(objective, text, s)
+    unigram = log_unigram(text)
+    # Scores of NCE are log-probabilities; from a bias of zero it would learn the words' frequencies
+    # and little else.
+    start = unigram if objective == "nce" else np.zeros_like(unigram)
+    made = partial(build, start, width, 2 * s.side, s.diagonal)
+    run = train(made, loss, batches, s.steps, seeds=[seed], lr=s.lr, snapshots=[0], folder=folder)
+    context = torch.from_numpy(np.delete(text.test, s.side, axis=1))
+    before, after = (run.model(seed, context, step=step) for step in (0, s.steps))
+    assert after.bias is not None
+    # Scores of negative sampling estimate log p(w|h) − log p(w).
+    bias = after.bias + (unigram if objective == "negative_sampling" else 0.0)
+    every = SoftmaxModel(after.f, after.g, bias).log_prob()
+    nll = -float(every[np.arange(len(every)), text.test[:, s.side]].mean())
+    row = {"objective": objective, "width": width, "seed": seed, "nll": nll}
+    arrays = {"f": after.f, "g": after.g, "bias": bias, "f_before": before.f, "g_before": before.g}
+    return Record([row], arrays)
+
+
+def compare(objective: str, width: int, models: list[dict[str, Array]], groups: Ints) -> Record:
+    """All pairs of trainings with one objective and width: a unit of work.
+
+    Parameters
+    ----------
+    objective : str
+        One of `OBJECTIVES`.
+    width : int
+        Dimensions.
+    models : list of dicts of arrays
+        What `learn` gave for each seed.
+    groups : array of int
+        The sentence of each held-out window.
+    """
+    rows = []
+    for a, b in combinations(range(len(models)), 2):
+        pair = models[a], models[b]
+        row: dict[str, Any] = {"objective": objective, "width": width, "a": a, "b": b}
+        row |= fit(*(model["g"] for model in pair))
+        # A fold takes every fifth word, frequent and rare alike; of windows, whole sentences.
+        for side, own in (("g", np.arange(len(pair[0]["g"]))), ("f", groups)):
+            moments = accumulate([model[side] for model in pair], folds=FOLDS, groups=own, sample=0)
+            before = accumulate([model[f"{side}_before"] for model in pair], sample=0)
+            found, held_out = cca(moments), held_out_cca(moments)
+            row |= {f"cca_{side}": found.mean, f"cca_{side}_untrained": cca(before).mean}
+            row |= {f"cca_{side}_held_out": None if held_out is None else held_out.value}
+            row |= {f"cca_{side}_chance": cca_chance(found.rows, *found.ranks)}
+        both = [SoftmaxModel(model["f"], model["g"], model["bias"]) for model in pair]
+        related, apart = gauge(*both), distances(*both)
+        row |= {"kappa": related.kappa, "logit_gap": related.logit_gap, "kl": apart.kl}
+        rows.append(row)
+    return Record(rows)
+
+
+def fit(first: Array, second: Array) -> dict[str, float]:
+    """R² of the best map between two embeddings of the same words, each way, on held-out words.
+
+    Parameters
+    ----------
+    first, second : array (words, M)
+        Embeddings.
+
+    Returns
+    -------
+    dict
+        `r2` of the second from the first, `r2_back` of the first from the second, and
+        `r2_notebook` of the notebook's slip: fit X₁W ≈ X₂, of z-scores, and take X₂W for X₁.
+    """
+    moments = accumulate([first, second], folds=FOLDS, groups=np.arange(len(first)), sample=0)
+    forward, backward = ladder(moments, 0, 1, ("affine",))["affine"]
+    x, y = ((g - g.mean(axis=0)) / g.std(axis=0) for g in (first, second))
+    W = np.linalg.lstsq(x, y, rcond=None)[0]
+    slip = 1 - float(((x - y @ W) ** 2).sum() / (x**2).sum())
+    return {"r2": 1 - forward.error**2, "r2_back": 1 - backward.error**2, "r2_notebook": slip}

@@ -1,0 +1,302 @@
+"""Reizinger and Szemenyei: attention in an actor-critic, and features from what actions do.
+
+Three parts. Agents on CartPole: a softmax gate before each head (AttA2C) divides features by about
+their number, and the LSTM answers by saturating; so their standard deviation is the mark of the
+gate, and a gate times d does not leave it. Features in a world whose factors are known: the inverse
+model of an ICM is a softmax over actions, linear in [φ(s); φ(s')], so it finds the factors that
+actions control up to an affine map, and nothing of others. Pictures of Pong: the same model learns
+from pixels.
+
+In the released code the gates of the ICM and the rational loss are never switched on, and the
+intrinsic reward is never added; here they are. Nothing is said of game scores, of which the
+authors' tables have one run a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.util import find_spec
+from itertools import chain, product
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from identikit.report._drawing import sheet
+from identikit.studies import _checks as check
+from identikit.studies._curiosity_features import ARMS, CONTROLLABLE, FEATURES, features
+from identikit.studies._curiosity_games import AGENTS, agent, pixels
+from identikit.studies._figures import dots
+from identikit.studies._store import Record
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables
+from identikit.studies._work import Work
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Check = Callable[[Tables], Finding]
+# What an agent scores that has learned; one at random has about 22.
+LEARNED = 150.0
+# Of the features' standard deviation, over the baseline's: the committed tables of six games.
+LOWEST, HIGHEST, NOISE = 1.4, 3.6, 0.115
+COLUMNS = {
+    "agents": ["arm", "seed", "score", "std", "intrinsic"],
+    "pixels": ["seed", "loss", "accuracy", "uniform", "most"],
+}
+
+
+def run(work: Work) -> Tables:
+    """All units; agents and pixels only if the games are installed."""
+    s = work.settings
+    each = partial(work.each, processes=True, s=s)
+    found: dict[str, list[Record]] = {"features": each("features={}", features, list(ARMS))}
+    if find_spec("gymnasium") is not None:
+        places = list(product(AGENTS, range(s.seeds)))
+        found["agents"] = each("agent={0},seed={1}", agent, places)
+        if find_spec("ale_py") is not None:
+            found["pixels"] = each("pixels={}", pixels, range(s.pixel_seeds))
+    tables = {
+        name: pd.DataFrame(
+            list(chain.from_iterable(record.rows for record in found.get(name, []))),
+            columns=COLUMNS.get(name) if name not in found else None,
+        )
+        for name in ("features", "agents", "pixels")
+    }
+    agents = tables["agents"]
+    base = agents[agents["arm"] == "baseline"].set_index("seed")["std"]
+    tables["agents"] = agents.assign(ratio=agents["std"] / agents["seed"].map(base))
+    return tables
+
+
+# What the claims are put to: a column of an arm, one value a seed.
+
+
+def of(tables: Tables, table: str, column: str, arm: str | None = None) -> list[float]:
+    """A column of a table, of one arm if there are several, in the order of the seeds."""
+    rows = tables[table]
+    if arm is not None:
+        rows = rows[rows["arm"] == arm]
+    values: list[float] = rows.sort_values("seed")[column].astype(float).to_list()
+    return values
+
+
+def judged(test: Any, bars: Sequence[float], table: str, column: str, arm: str) -> Check:
+    """A column of an arm against a bar, or between two."""
+    sign = {check.above: " or more", check.below: " or less"}.get(test, "")
+    comment = f"{WORDS[column]}; {' to '.join(f'{bar:g}' for bar in bars)}{sign} counts."
+    return lambda t: test(of(t, table, column, arm), *bars, comment)
+
+
+def more(table: str, column: str, a: str, b: str) -> Check:
+    """A column is higher in one arm than in another, seed by seed."""
+    comment = f"{WORDS[column]}: {LABELS[a]}, less {LABELS[b]}; above 0 counts."
+    return lambda t: check.higher(of(t, table, column, a), of(t, table, column, b), comment)
+
+
+def above_chance(column: str, chance: str, sign: float, least: float) -> Check:
+    """On pictures, a column is better than chance by so much."""
+
+    def over(t: Tables) -> Finding:
+        rows = t["pixels"]
+        gain = sign * (rows[column].astype(float) - rows[chance].astype(float))
+        return check.above(gain, least, f"{WORDS[column]}; {least:g} or more counts.")
+
+    return over
+
+
+def figure(tables: Tables, settings: Settings) -> Figure:  # noqa: ARG001
+    """Standard deviation and scores of agents, factors in features, and agreement."""
+    agents, rows = tables["agents"], tables["features"]
+    rows = rows[rows["arm"].isin(["inverse", "gated", "longer", "rescaled", "both"])]
+    kinds = rows.melt(["arm", "seed"], ["read_controllable", "read_exogenous"], "factors", "r2")
+    panel: dict[str, Any] = {"x": "arm", "labels": SHORT}
+    return sheet(
+        [
+            partial(dots, table=agents, y="std", **panel),
+            partial(dots, table=agents, y="score", **panel),
+        ],
+        [
+            partial(dots, table=kinds, y="r2", by="factors", **panel),
+            partial(dots, table=rows, y="excess", **panel),
+        ],
+    )
+
+
+SHORT = {
+    "baseline": "no gate", "attention": "AttA2C", "rescaled": "gate × d", "curious": "ICM",
+    "inverse": "no gate", "gated": "gate", "longer": "longer", "both": "both",
+    "std": "std of features h", "score": "score, last quarter", "arm": "",
+    "r2": "R² from what is read of φ", "excess": "cross-entropy above Bayes, nats",
+    "read_controllable": "controllable", "read_exogenous": "exogenous",
+}  # fmt: skip
+LABELS = {
+    "baseline": "without a gate", "attention": "with it", "rescaled": "with the gate times d",
+    "inverse": "without a gate", "gated": "with it", "both": "with both losses",
+    "forward": "with the forward loss alone",
+}  # fmt: skip
+WORDS = {
+    "std": "Standard deviation of h in the last updates",
+    "ratio": "Standard deviation of h over the baseline's of the same seed",
+    "score": "Mean score of the episodes of the last quarter",
+    "intrinsic": "Mean intrinsic reward of a step, over the whole training",
+    "excess": "Cross-entropy less that of the true posterior on the same rows, in nats",
+    "controllable": "R² of the controllable factors from φ, after the gate",
+    "exogenous": "R² of the exogenous factors from φ, after the gate",
+    "read_controllable": "R² of the controllable factors from what the head reads of φ",
+    "read_exogenous": "R² of the exogenous factors from what the head reads of φ",
+    "agreement": "R² between two networks' φ, after the gate, weighted by variance, the worse way",
+    "read_agreement": "R² between what the heads of two networks read of φ, the worse way",
+    "shrunk": "Standard deviation of φ over that before learning",
+    "forward": "Forward loss",
+    "loss": "Entropy of the actions, ln 6, less the cross-entropy on later pictures, in nats",
+    "accuracy": "Accuracy on later pictures, less the share of the most frequent action there",
+}
+TABLE = "committed results, six games"
+PATHAK = "Pathak et al. 2017, section 2.2"
+control = partial(Claim, published="not in the paper", source="control", kind="control")
+identity = partial(Claim, published="a bound", source="by derivation", kind="check")
+CLAIMS = (
+    Claim(
+        "feature-std", "Attention before the heads of an actor-critic enlarges the standard "
+        "deviation of its features as much as in the six games.",
+        "1.4 to 3.6 times", TABLE,
+        judged(check.within, [LOWEST, HIGHEST], "agents", "ratio", "attention")),
+    Claim(
+        "curious-std", "Curiosity with gates on the inputs of its models leaves that standard "
+        "deviation as it is.",
+        "within 11.5 % (gates and reward off in the released code)", TABLE,
+        judged(check.within, [1 - NOISE, 1 + NOISE], "agents", "ratio", "curious")),
+    Claim(
+        "controllable", "Features by inverse dynamics hold the factors that actions control.",
+        "no number", PATHAK,
+        judged(check.above, [0.98], "features", "read_controllable", "inverse")),
+    Claim(
+        "exogenous", "What the inverse model reads of its features holds nothing of factors that "
+        "no action changes.",
+        "no number", PATHAK,
+        judged(check.below, [0.02], "features", "read_exogenous", "inverse")),
+    Claim(
+        "collapse", "Without the inverse loss features collapse: the forward loss alone makes them "
+        "all but constant.",
+        "no number", PATHAK, judged(check.below, [0.1], "features", "shrunk", "forward")),
+    control(
+        "learns", "The agent without a gate learns, so that its features are those of an agent.",
+        check=judged(check.above, [LEARNED], "agents", "score", "baseline")),
+    control(
+        "rescaled-std", "A gate times d does not enlarge the standard deviation: what does is the "
+        "scale of the gate, not what it selects.",
+        check=judged(check.below, [1.0], "agents", "ratio", "rescaled")),
+    control(
+        "gate-score", "The gate that is not rescaled costs score.",
+        check=more("agents", "score", "baseline", "attention")),
+    control(
+        "rescaled-score", "With the gate times d scores are higher than with the plain one.",
+        check=more("agents", "score", "rescaled", "attention")),
+    control(
+        "intrinsic", "The intrinsic reward is really there, and on average smaller than the "
+        "game's 0.05 a step.",
+        check=judged(check.within, [1e-4, 0.05], "agents", "intrinsic", "curious")),
+    control(
+        "floor", "The inverse model comes close to the true posterior of the actions.",
+        check=judged(check.below, [0.05], "features", "excess", "inverse")),
+    control(
+        "agree", "Two networks read the same of their features, up to an affine map.",
+        check=judged(check.above, [0.98], "features", "read_agreement", "inverse")),
+    control(
+        "kept", "No incentive to keep exogenous factors is none to drop them: directions of φ that "
+        "the head does not read still show them.",
+        check=judged(check.above, [0.1], "features", "exogenous", "inverse")),
+    control(
+        "gate-loss", "With a softmax gate on each part the inverse model is further from the true "
+        "posterior, after as many steps.",
+        check=more("features", "excess", "gated", "inverse")),
+    control(
+        "gate-agree", "With that gate two networks agree less, after the gate.",
+        check=more("features", "agreement", "inverse", "gated")),
+    control(
+        "gate-longer", "That is for want of steps: after four times as many the model with the "
+        "gate is close to the true posterior.",
+        check=judged(check.below, [0.02], "features", "excess", "longer")),
+    control(
+        "gate-longer-agree", "After as many steps two networks with the gate agree, after the "
+        "gate.",
+        check=judged(check.above, [0.98], "features", "agreement", "longer")),
+    control(
+        "rescaled-loss", "With the gate times d the inverse model is nearer to the true posterior "
+        "than with the plain gate.",
+        check=more("features", "excess", "gated", "rescaled")),
+    control(
+        "rescaled-agree", "With the gate times d two networks agree more than with the plain gate.",
+        check=more("features", "agreement", "rescaled", "gated")),
+    control(
+        "both", "With the inverse loss beside it the forward loss does not make features collapse.",
+        check=judged(check.above, [0.2], "features", "shrunk", "both")),
+    control(
+        "rational", "The rational forward loss alone makes features collapse as well.",
+        check=judged(check.below, [0.1], "features", "shrunk", "rational")),
+    control(
+        "pixels", "From pictures of Pong the inverse model learns which of six actions was taken.",
+        check=above_chance("loss", "uniform", -1.0, 0.1)),
+    control(
+        "pixels-accuracy", "On later pictures it names the action more often than by chance.",
+        check=above_chance("accuracy", "most", 1.0, 0.05)),
+    identity(
+        "bayes", "No model is better than the true posterior, but for sampling error.",
+        check=lambda t: check.holds(
+            t["features"]["beats"], 4.0,
+            "By how many standard errors the best is below it; 4 or less holds.")),
+    identity(
+        "rank", f"Nine actions span {CONTROLLABLE} of {FEATURES} dimensions of φ: as many as there "
+        "are controllable factors.",
+        check=lambda t: check.holds(
+            (t["features"]["rank"] - CONTROLLABLE).abs(), 0,
+            "Largest difference of the rank of V_a − V_0 from 3; 0 holds.")),
+    identity(
+        "read", "Three directions of φ carry the log-odds, once they are learned.",
+        check=lambda t: check.holds(
+            1 - t["features"].loc[t["features"]["arm"] == "inverse", "share"], 0.02,
+            "Largest share of the variance of log-odds outside the first three; .02 or less "
+            "holds.")),
+)  # fmt: skip
+LAPTOP: dict[str, Any] = {
+    "seeds": 10, "width": 64, "updates": 2000, "last": 200, "reward_scale": 0.05,
+    "hidden": [64, 64, 64], "batch": 512, "steps": 1500, "collapse_steps": 300, "lr": 0.005,
+    "long_seeds": 3, "long_steps": 6000,
+    "test": 8000, "pixel_seeds": 4, "frames": 8000, "pixel_steps": 400, "pixel_batch": 32,
+    "pixel_lr": 0.002,
+}  # fmt: skip
+SMOKE = LAPTOP | {
+    "seeds": 2, "width": 16, "updates": 100, "last": 20, "hidden": [32, 32], "batch": 128,
+    "steps": 100, "collapse_steps": 30, "long_seeds": 2, "long_steps": 200, "test": 1000,
+    "pixel_seeds": 1, "frames": 300, "pixel_steps": 15, "pixel_batch": 16,
+}  # fmt: skip
+PAPER = LAPTOP | {
+    "seeds": 20, "updates": 10000, "hidden": [128, 128, 128], "steps": 20000,
+    "long_seeds": 20, "long_steps": 80000,
+    "collapse_steps": 3000, "pixel_seeds": 10, "frames": 50000, "pixel_steps": 10000,
+}  # fmt: skip
+STUDY = Study(
+    name="reizinger-curiosity",
+    title="Attention and curiosity: what actions identify",
+    paper="Reizinger and Szemenyei, ICASSP 2020 (arXiv 1910.10840), and the tables of its "
+    "repository; Pathak et al. 2017 (arXiv 1705.05363) for the curiosity module",
+    about=(
+        "Agents with an LSTM on CartPole: without a gate, with a softmax gate before each head "
+        "(AttA2C), with the gate times d, and with an ICM whose intrinsic reward is really added. "
+        "ICMs in worlds of three controllable and three exogenous factors behind a nonlinear "
+        "mixing, two networks a world: by the inverse loss alone, with gates plain (also for four "
+        "times as many steps, in three worlds) and rescaled, with both losses, and by either "
+        "forward loss alone. Features are compared after the gate; what a head reads of φ are the "
+        "three directions in which it moves log-odds most. An inverse model on pictures of Pong "
+        "under random actions, tried on later pictures. The "
+        "authors' scores are not compared: 50 million steps are out of reach, their normalised "
+        "means (AttA2C .880, baseline .923, ICM .949 and .922, RCM .953) have one run a cell, and "
+        "in the released code only AttA2C is switched on. CartPole's rewards are divided by 20: "
+        "without that agents learn badly and all features saturate. Networks, steps and bars were "
+        "set after pilots on the seeds 1000 to 1003."
+    ),
+    presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    run=run,
+    claims=CLAIMS,
+    figure=figure,
+)
