@@ -104,7 +104,10 @@ def _opened(path: Path, label: str) -> Iterator[_Parquet | _Messages]:
     arrow = _pyarrow()
     with ExitStack() as stack, _explained(label):
         source = stack.enter_context(arrow.OSFile(os.fsencode(path)))
-        yield (_Parquet if kind_of(path) in _PARQUET else _Messages)(source, label)
+        if kind_of(path) in _PARQUET:
+            yield _Parquet(source, label)
+        else:
+            yield _Messages(source, label, path)
 
 
 class _Parquet:
@@ -165,8 +168,8 @@ class _Messages:
     a mark before and an index after them.
     """
 
-    def __init__(self, source: Any, label: str) -> None:
-        self._source, self._label = source, label
+    def __init__(self, source: Any, label: str, path: Path) -> None:
+        self._source, self._label, self._path = source, label, path
         self._ipc = require("pyarrow.ipc", "io", "reading Arrow files")
         begin = source.read_at(len(_FILE), 0)
         if begin.startswith(_FEATHER_1):
@@ -231,14 +234,16 @@ class _Messages:
         """Every record batch, by the headers of the messages: nothing is unpacked."""
         place, size = self._start, self._source.size()
         nothing = _pyarrow().schema([])
+        # Mapped, so that the bodies of messages, which nobody looks at here, are not read.
+        mapped = _pyarrow().memory_map(os.fsencode(self._path)) if size else self._source
         marked = self._source.read_at(4, place) == _CONTINUES
         prefix = 8 if marked else 4
         while place < size:
             if (self._source.read_at(4, place) == _CONTINUES) != marked:
                 raise self._damaged(place, "begins unlike the first")
             try:
-                # Of what is left and no more: a forged length takes no memory.
-                message = self._ipc.read_message(self._source.get_stream(place, size - place))
+                mapped.seek(place)
+                message = self._ipc.read_message(mapped)
             except EOFError:
                 self._end = place + prefix
                 return
