@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,10 +22,11 @@ from safetensors.numpy import save_file
 
 import identikit as ik
 from identikit.errors import InputError, MissingExtraError
-from identikit.sources import _arrow, _chunks, _parquet, _shards, open_source, open_sources
+from identikit.sources import _arrow, _chunks, _shards, open_source, open_sources
+from identikit.sources._beside import columns_beside
 from identikit.sources._groups import GroupedRows
 from identikit.sources._open import split_member
-from identikit.sources._registry import id_readers, kind_of
+from identikit.sources._registry import frame_readers, id_readers, kind_of
 
 ROWS, WIDTH = 61, 5
 NATIVE = ["f2", "f4", "f8", "i1", "i4", "i8", "u1", "u4", "?"]
@@ -256,7 +258,7 @@ formats = pytest.mark.parametrize("write", EVERYWHERE, ids=lambda write: write._
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces of a few rows, so that blocks cross their borders."""
-    monkeypatch.setattr(_parquet, "PIECE_BYTES", 64)
+    monkeypatch.setattr(_arrow, "PIECE_BYTES", 64)
     monkeypatch.setattr(_chunks, "PIECE_BYTES", 64)
 
 
@@ -501,10 +503,11 @@ def test_tensors_of_fixed_shape(tmp_path):
 def test_parquet_row_groups_that_do_not_add_up():
     for rows, promised in ((4, 10), (-4, -8)):
         group = SimpleNamespace(num_rows=rows)
-        metadata = SimpleNamespace(num_rows=promised, row_group=lambda _, of=group: of)
-        file = SimpleNamespace(metadata=metadata, num_row_groups=2)
+        metadata = SimpleNamespace(
+            num_rows=promised, num_row_groups=2, row_group=lambda _, of=group: of
+        )
         with pytest.raises(InputError, match=f"its 2 row groups do not hold the {promised} rows"):
-            _parquet._counts(file, "x")
+            _arrow.group_counts(metadata, "x")
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".h5"])
@@ -562,24 +565,37 @@ def test_an_arrow_file_that_shrinks_while_it_is_read(tmp_path):
             source.read(50, 60)
 
 
-def test_arrow_batches_that_promise_other_rows(tmp_path, monkeypatch):
-    path, _ = arrow_file(tmp_path, matrix())
-    with path.open("rb", buffering=0) as stream:
-        file = _arrow._File(stream, "the label")
-        first = file.messages[0]
-        file.check_sizes(WIDTH * 4)
-        file.messages[0] = replace(first, rows=8)
-        with pytest.raises(InputError, match="the label is damaged: a record batch changed its"):
-            next(file.batches(0, [2]))
-        file.messages[0] = replace(first, rows=10**15)
-        with pytest.raises(InputError, match=f"{first.length} bytes promises {10**15} rows"):
-            file.check_sizes(WIDTH * 4)
-        file.messages[0] = replace(first, rows=10**15, packed=True)
-        with pytest.raises(InputError, match=f"would unpack {first.length} bytes to"):
-            file.check_sizes(WIDTH * 4)
-    path, _ = feather_packed(tmp_path, matrix())
-    with path.open("rb", buffering=0) as stream:
-        assert all(message.packed for message in _arrow._File(stream, "x").messages)
+@pytest.mark.parametrize(
+    ("write", "batch"), [(arrow_file, 7), (arrow_stream, 20), (feather_packed, 10)]
+)
+@pytest.mark.parametrize(
+    ("rows", "words"), [(8, "cannot be read"), (-1, "promises -1 rows"), (10**15, "would unpack")]
+)
+def test_arrow_batches_that_promise_other_rows(tmp_path, write, batch, rows, words):
+    path, plain = write(tmp_path, matrix())
+    whole, said = path.read_bytes(), []
+    for found in re.finditer(re.escape(batch.to_bytes(8, "little")), whole):
+        number = rows.to_bytes(8, "little", signed=True)
+        path.write_bytes(whole[: found.start()] + number + whole[found.end() :])
+        try:
+            with closing(open_source(path)) as source:
+                np.testing.assert_array_equal(source.read(0, source.rows), plain)
+        except InputError as error:
+            said.append(str(error))
+    assert any(words in each for each in said), said
+
+
+def test_arrow_messages_that_are_no_part_of_a_table(tmp_path):
+    pa = pyarrow()
+    path, _ = arrow_stream(tmp_path, matrix())
+    whole, tensor = path.read_bytes(), io.BytesIO()
+    pa.ipc.write_tensor(pa.Tensor.from_numpy(matrix()), pa.PythonFile(tensor))
+    path.write_bytes(whole[:-8] + tensor.getvalue() + whole[-8:])
+    refuses(path, f"the message at byte {len(whole) - 8} is a tensor, which is no part of a table")
+    path.write_bytes(whole[:-8] + whole)
+    refuses(path, f"the message at byte {len(whole) - 8} is a schema, which does not belong there")
+    path.write_bytes(whole[:-8])
+    refuses(path, "truncated: it lacks the mark at its end")
 
 
 def test_a_dictionary_that_changes_within_the_file(tmp_path):
@@ -593,7 +609,12 @@ def test_a_dictionary_that_changes_within_the_file(tmp_path):
             writer.write_batch(pa.record_batch([ids, fixed_lists(matrix(rows=2, width=1))], schema))
     with closing(open_source(tmp_path / "x.arrow")) as source:
         assert source.rows == 4
-    refuses_ids(tmp_path / "x.arrow", "id", "dictionary of column 'id' changes", "plain strings")
+        np.testing.assert_array_equal(source.read(2, 4), matrix(rows=2, width=1))
+    assert ids_of(tmp_path / "x.arrow", "id").tolist() == list("abcd")
+    frame = frame_readers()[".arrow"](tmp_path / "x.arrow", "x")
+    assert frame["id"].tolist() == list("abcd")
+    beside = columns_beside(tmp_path / "x.arrow")
+    assert [each for some in beside.frames() for each in some["id"]] == list("abcd")
 
 
 # HDF5

@@ -869,18 +869,23 @@ def test_no_byte_of_a_parquet_footer_ends_the_process():
 
 def messages(data: bytes) -> list[tuple[int, int]]:
     """Of every record batch, where its header says its kind and its number of rows."""
-    _arrow = import_module("identikit.sources._arrow")
+    pa = import_module("pyarrow")
     found, place = [], 8 if data.startswith(b"ARROW1") else 0
     while length := int.from_bytes(data[place + 4 : place + 8], "little"):
-        header = bytearray(data[place + 8 : place + 8 + length])
-        table = int.from_bytes(header[:4], "little")
-        kind = table + _arrow._place(header, table, 1)
-        if header[kind] == _arrow._RECORD_BATCH:
-            batch = table + _arrow._place(header, table, 2)
-            batch += int.from_bytes(header[batch : batch + 4], "little")
-            found.append((place + 8 + kind, place + 8 + batch + _arrow._place(header, batch, 0)))
-        place += 8 + length + _arrow._header(header)[1]
+        message, start = pa.ipc.read_message(data[place:]), place + 8
+        if message.type == "record batch":
+            table = start + struct.unpack_from("<I", data, start)[0]
+            batch = field(data, table, 2)
+            batch += struct.unpack_from("<I", data, batch)[0]
+            found.append((field(data, table, 1), field(data, batch, 0)))
+        place += 8 + length + len(message.body)
     return found
+
+
+def field(data: bytes, table: int, number: int) -> int:
+    """Where a field of a table of FlatBuffers lies."""
+    offsets = table - struct.unpack_from("<i", data, table)[0]
+    return table + struct.unpack_from("<H", data, offsets + 4 + 2 * number)[0]
 
 
 @pytest.mark.parametrize("name", ["file.arrow", "stream.arrow", "stream.feather"])

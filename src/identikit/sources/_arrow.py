@@ -1,284 +1,277 @@
-"""Arrow's file and stream formats, and Feather version 2, which is the former.
+"""Parquet, Arrow's file and stream formats, and Feather version 2, which is Arrow's file format.
 
-Both are a row of messages: a schema, dictionaries, record batches; the file format puts a mark
-before and an index after them. The messages' headers are walked here, because pyarrow would unpack
-every batch to tell how many rows it has. A record batch is then read whole.
+pyarrow reads them, a piece at a time: some rows of a Parquet file, a record batch of the others.
 https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc
 """
 
 from __future__ import annotations
 
-import struct
+import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
 from identikit.sources._checks import choose
-from identikit.sources._columns import choose_columns, id_blocks
-from identikit.sources._groups import GroupedRows, explained
-from identikit.sources._registry import register, register_frame, register_ids
-from identikit.sources._rows import file_label, open_binary, size_of
+from identikit.sources._columns import choose_columns, id_blocks, index_columns, table_fields
+from identikit.sources._groups import PIECE_BYTES, GroupedRows, explained
+from identikit.sources._registry import (
+    Table,
+    kind_of,
+    register,
+    register_frame,
+    register_ids,
+    register_table,
+)
+from identikit.sources._rows import file_label, open_binary
 from identikit.sources._unpacking import check_unpacked
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_MAGIC = b"ARROW1"
-_FEATHER_1 = b"FEA1"
-_CONTINUES = 0xFFFFFFFF
-_KINDS = _SCHEMA, _DICTIONARY, _RECORD_BATCH = 1, 2, 3
+_PARQUET = (".parquet", ".pq")
+_SUFFIXES = (*_PARQUET, ".arrow", ".feather", ".ipc")
+# Of a Parquet column, which would otherwise be read whole before it is decoded.
+_BUFFER_BYTES = 2**16
+# Of columns of a Parquet file that may hold anything.
+_ROWS = 4096
+_FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
+# Stands before every message since version 0.15 of the format.
+_CONTINUES = b"\xff\xff\xff\xff"
 
 
-@register(".arrow", ".feather", ".ipc")
+@register(*_SUFFIXES)
 def open_arrow(path: Path, member: str | None, name: str) -> GroupedRows:
-    """Open the columns of an Arrow file that are a view; which, `sources._columns` says."""
+    """Open the columns of a file that are a view; which, `sources._columns` says."""
     label = file_label(name, path)
-    with ExitStack() as stack, _explained(label):
-        file = _File(stack.enter_context(open_binary(path, label)), label)
+    with ExitStack() as stack:
+        file = stack.enter_context(_opened(path, label))
         columns = choose_columns(file.schema, member, label)
-        fields = [file.schema.get_field_index(column) for column in columns.names]
-        counts = [message.rows for message in file.messages]
-
-        def batches(group: int) -> Iterator[Any]:
-            return file.batches(group, fields)
-
-        width = columns.measure(batches, label)
-        file.check_sizes(width * columns.dtype.itemsize)
+        batches = partial(file.batches, columns=list(columns.names))
+        width = columns.measure(partial(batches, rows=1), label)
+        row_bytes = width * columns.dtype.itemsize
+        file.check_sizes(row_bytes)
         columns = replace(columns, width=width)
+        some = partial(batches, rows=max(1, PIECE_BYTES // max(1, row_bytes)))
 
         def pieces(group: int) -> Iterator[NDArray[Any]]:
-            return columns.blocks(batches, group, sum(counts[:group]), label)
+            return columns.blocks(some, group, sum(file.counts[:group]), label)
 
-        return GroupedRows(counts, width, columns.dtype, pieces, name, label, stack)
+        return GroupedRows(file.counts, width, columns.dtype, pieces, name, label, stack)
 
 
-@register_ids(".arrow", ".feather", ".ipc")
+@register_ids(*_SUFFIXES)
 def read_arrow_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """The ids of all rows, from a column of integers or strings."""
-    with open_binary(path, label) as stream, _explained(label):
-        file = _File(stream, label)
+    with _opened(path, label) as file:
         choose(file.schema.names, column, label)
-        if file.late_dictionaries and hasattr(file.schema.field(column).type, "index_type"):
-            raise InputError(
-                f"{label}: the dictionary of column {column!r} changes within the file; save the "
-                "column as plain strings"
-            )
-        fields = [file.schema.get_field_index(column)]
-        yield from id_blocks(file.batches(0, fields), column, label)
+        yield from id_blocks(file.batches(0, [column]), column, label)
 
 
-def arrow_batches(
-    path: Path, columns: list[str] | None, label: str, stack: ExitStack
-) -> tuple[Any, Iterator[Any]]:
-    """The schema of a file, and record batches of some of its columns.
+@register_frame(*_SUFFIXES)
+def read_arrow_frame(path: Path, label: str) -> pd.DataFrame:
+    """All columns, as pandas reads them."""
+    with _opened(path, label) as file:
+        table = _pyarrow().Table.from_batches(file.batches(0), file.schema)
+        frame: pd.DataFrame = table.to_pandas()
+    return frame
+
+
+@register_table(*_SUFFIXES)
+def arrow_table(path: Path, label: str) -> Table:
+    """The columns as pandas holds Arrow's own types: no gap makes an integer a float."""
+
+    def frames(names: list[str]) -> Iterator[pd.DataFrame]:
+        import pandas as pd
+
+        with _opened(path, label) as file:
+            for batch in file.batches(0, names):
+                yield batch.to_pandas(types_mapper=partial(pd.ArrowDtype))
+
+    with _opened(path, label) as file:
+        return Table(table_fields(file.schema, label), frames, index_columns(file.schema))
+
+
+@contextmanager
+def _opened(path: Path, label: str) -> Iterator[_Parquet | _Messages]:
+    """A file of either kind: `schema`, rows of each group in `counts`, and `batches`."""
+    open_binary(path, label).close()
+    arrow = _pyarrow()
+    with ExitStack() as stack, _explained(label):
+        source = stack.enter_context(arrow.OSFile(os.fsencode(path)))
+        if kind_of(path) in _PARQUET:
+            yield _Parquet(source, label)
+        else:
+            yield _Messages(source, label, path)
+
+
+class _Parquet:
+    """The row groups of a Parquet file."""
+
+    def __init__(self, source: Any, label: str) -> None:
+        parquet = require("pyarrow.parquet", "io", "reading Parquet files")
+        self._file = parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+        self._label = label
+        self.schema = self._file.schema_arrow
+        self.counts = group_counts(self._file.metadata, label)
+
+    def batches(
+        self, first: int, columns: list[str] | None = None, rows: int = _ROWS
+    ) -> Iterator[Any]:
+        """Record batches of so many rows, from a group on, with these columns only."""
+        groups = range(first, len(self.counts))
+        with _explained(self._label):
+            yield from self._file.iter_batches(rows, groups, columns, use_threads=False)
+
+    def check_sizes(self, row_bytes: int) -> None:
+        """Nothing to refuse: a page at a time is decoded, whatever the groups promise."""
+
+
+def group_counts(metadata: Any, label: str) -> list[int]:
+    """Rows of every row group of a Parquet file.
 
     Parameters
     ----------
-    path : Path
-        The file.
-    columns : list of str or None
-        Their names; None for all.
+    metadata : pyarrow.parquet.FileMetaData
+        Of the file.
     label : str
-        What errors shall call the file.
-    stack : ExitStack
-        Receives what has to be closed.
+        What errors shall call it.
     """
-    stack.enter_context(_explained(label))
-    file = _File(stack.enter_context(open_binary(path, label)), label)
-    names = file.schema.names if columns is None else columns
-    return file.schema, file.batches(0, [file.schema.get_field_index(name) for name in names])
+    counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    # No closer look: pyarrow ends the process if a damaged column is asked how long it is.
+    if min(counts, default=0) < 0 or sum(counts) != metadata.num_rows:
+        raise InputError(
+            f"{label} is damaged: its {len(counts)} row groups do not hold the "
+            f"{metadata.num_rows} rows that were promised"
+        )
+    return counts
 
 
 @dataclass(frozen=True)
-class _Message:
-    """A record batch in the file: its first byte, its length, its rows, and if it is packed."""
+class _Batch:
+    """A record batch in the file: its first byte, its length and its rows."""
 
     start: int
     length: int
     rows: int
-    packed: bool
 
 
-class _File:
-    """The record batches of an open file."""
+class _Messages:
+    """The record batches of an Arrow file or stream.
 
-    def __init__(self, stream: IO[bytes], label: str) -> None:
-        self._stream, self._label = stream, label
-        self._size = size_of(stream)
-        self._arrow = require("pyarrow", "io", "reading Arrow files")
-        self.late_dictionaries = False
-        first = self._start()
-        self.messages = list(self._walk(first))
-        # The schema and the dictionaries, without which no batch can be read.
-        ends = self.messages[0].start if self.messages else self._end
-        self._head = self._bytes(first, ends - first)
-        self.schema = self._open(self._head).schema
-        self._check_whole(first > 0)
+    Both are a row of messages: a schema, dictionaries, record batches, an end; the file format has
+    a mark before and an index after them.
+    """
 
-    def batches(self, first: int, fields: list[int]) -> Iterator[Any]:
-        """Record batches from a given one on, with these columns only."""
+    def __init__(self, source: Any, label: str, path: Path) -> None:
+        self._source, self._label, self._path = source, label, path
+        self._ipc = require("pyarrow.ipc", "io", "reading Arrow files")
+        begin = source.read_at(len(_FILE), 0)
+        if begin.startswith(_FEATHER_1):
+            raise InputError(
+                f"{label} is in version 1 of the Feather format; write it again as version 2"
+            )
+        index = self._ipc.open_file(source) if begin == _FILE else None
+        self._start = 0 if index is None else 8
+        self._dictionaries = False
+        self._batches = list(self._walk())
+        self.counts = [batch.rows for batch in self._batches]
+        self.schema = self._reader().schema
+        if index is None:
+            whole = self._end == source.size()
+        else:
+            whole = index.num_record_batches == len(self.counts) and index.schema == self.schema
+        # A batch that became a dictionary by damage would be lost in silence.
+        if not whole or (self._dictionaries and "dictionary<" not in str(self.schema)):
+            raise InputError(
+                f"{label} is damaged: it was found to hold {len(self.counts)} record batches, and "
+                "its end does not agree; write or copy the file again"
+            )
+        for number, count in enumerate(self.counts):
+            if count == 0:  # nobody reads it later on and sees that it has rows
+                next(self.batches(number, self.schema.names[:1]))
+
+    def batches(
+        self,
+        first: int,
+        columns: list[str] | None = None,
+        rows: int = _ROWS,  # noqa: ARG002  # the writer chose
+    ) -> Iterator[Any]:
+        """Record batches from a given one on, with these columns only, however long they are.
+
+        There is one place in the file, so whoever calls this again is done with what came before.
+        """
         with _explained(self._label):
-            for message in self.messages[first:]:
-                data = self._bytes(message.start, message.length, self._head)
-                batch = self._open(data, fields).read_next_batch()
+            reader = self._reader(columns)
+            if first:
+                reader.read_next_batch()  # and the dictionaries, without which none can be read
+                self._source.seek(self._batches[first].start)
+            for count in self.counts[first:]:
+                batch = next(reader, None)
+                if batch is None or batch.num_rows != count:
+                    raise InputError(f"{self._label} changed or became shorter while it was read")
                 # Wrong offsets in a file would otherwise be followed out of its memory.
                 batch.validate(full=True)
-                if batch.num_rows != message.rows:
-                    raise InputError(f"{self._label} is damaged: a record batch changed its length")
                 yield batch
 
     def check_sizes(self, row_bytes: int) -> None:
-        """Refuse batches that promise more rows than their bytes can hold."""
-        for message in self.messages:
-            size = message.rows * row_bytes
-            # A boolean, the smallest number, is an eighth of the byte that NumPy gives it.
-            if not message.packed and size > 8 * message.length:
-                raise InputError(
-                    f"{self._label} is damaged: a record batch of {message.length} bytes promises "
-                    f"{message.rows} rows"
-                )
-            check_unpacked(size, message.length, "a record batch", self._label)
+        """Refuse batches that promise much more than their bytes can hold."""
+        for batch in self._batches:
+            check_unpacked(batch.rows * row_bytes, batch.length, "a record batch", self._label)
 
-    def _check_whole(self, indexed: bool) -> None:
-        """Refuse a file in which batches were lost, or that says two things of itself."""
-        if indexed:
-            index = self._arrow.ipc.open_file(self._arrow.PythonFile(self._stream, "r"))
-            sound = index.num_record_batches == len(self.messages) and index.schema == self.schema
-        else:
-            sound = self._after == self._size
-        if self.late_dictionaries:
-            sound &= "dictionary<" in str(self.schema)
-        # The only batches that nobody reads later on.
-        for number, message in enumerate(self.messages):
-            if message.rows == 0:
-                sound &= next(self.batches(number, [0])).num_rows == 0
-        if not sound:
-            raise InputError(
-                f"{self._label} is damaged: it was found to hold {len(self.messages)} record "
-                "batches, and its end does not agree; write or copy the file again"
-            )
+    def _reader(self, columns: list[str] | None = None) -> Any:
+        self._source.seek(self._start)
+        fields = columns and [self.schema.get_field_index(name) for name in columns]
+        options = self._ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+        return self._ipc.open_stream(self._source, options=options)
 
-    def _open(self, data: bytearray, fields: list[int] | None = None) -> Any:
-        options = self._arrow.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
-        return self._arrow.ipc.open_stream(self._arrow.py_buffer(data), options=options)
-
-    def _start(self) -> int:
-        start = self._bytes(0, min(8, self._size))
-        if start.startswith(_FEATHER_1):
-            raise InputError(
-                f"{self._label} is in version 1 of the Feather format; write it again as version 2"
-            )
-        if not start.startswith(_MAGIC):
-            return 0
-        if self._size < 16 or self._bytes(self._size - 6, 6) != _MAGIC:
-            raise InputError(
-                f"{self._label} is truncated: it lacks the mark at its end ({self._size} bytes "
-                "were found); write or copy the file again"
-            )
-        return 8
-
-    def _walk(self, place: int) -> Iterator[_Message]:
-        """Every record batch, by the headers of the messages alone."""
-        seen, first, usual = False, place, 0
-        while True:
-            (length,) = struct.unpack("<I", self._bytes(place, 4))
-            prefix = 4
-            if length == _CONTINUES:  # absent before version 0.15
-                (length,) = struct.unpack("<I", self._bytes(place + 4, 4))
-                prefix = 8
-            if place > first and prefix != usual:
-                raise InputError(
-                    f"{self._label} is damaged: the message at byte {place} begins unlike the first"
-                )
-            usual = prefix
-            if length == 0:
-                self._end, self._after = place, place + prefix
-                return
+    def _walk(self) -> Iterator[_Batch]:
+        """Every record batch, by the headers of the messages: nothing is unpacked."""
+        place, size = self._start, self._source.size()
+        nothing = _pyarrow().schema([])
+        # Mapped, so that the bodies of messages, which nobody looks at here, are not read.
+        mapped = _pyarrow().memory_map(os.fsencode(self._path)) if size else self._source
+        marked = self._source.read_at(4, place) == _CONTINUES
+        prefix = 8 if marked else 4
+        while place < size:
+            if (self._source.read_at(4, place) == _CONTINUES) != marked:
+                raise self._damaged(place, "begins unlike the first")
             try:
-                kind, body, rows, packed = _header(self._bytes(place + prefix, length))
-            except (struct.error, IndexError) as error:
-                raise InputError(
-                    f"{self._label} is damaged or no Arrow file: the message at byte {place} has a "
-                    "header that cannot be read"
-                ) from error
-            if kind not in _KINDS or (kind == _SCHEMA) != (place == first):
-                raise InputError(
-                    f"{self._label} is damaged or no Arrow file: the message at byte {place} is of "
-                    f"kind {kind}, which does not belong there"
-                )
-            if kind == _RECORD_BATCH:
-                seen = True
-                yield _Message(place, prefix + length + body, rows, packed)
-            self.late_dictionaries |= seen and kind == _DICTIONARY
-            place += prefix + length + body
+                mapped.seek(place)
+                message = self._ipc.read_message(mapped)
+            except EOFError:
+                self._end = place + prefix
+                return
+            kind, length = message.type, prefix + len(message.metadata) + len(message.body)
+            if (kind == "schema") != (place == self._start):
+                raise self._damaged(place, f"is a {kind}, which does not belong there")
+            if kind == "record batch":
+                # By a schema without columns, for which no column has to be unpacked.
+                rows = self._ipc.read_record_batch(message, nothing).num_rows
+                if rows < 0:
+                    raise self._damaged(place, f"promises {rows} rows")
+                yield _Batch(place, length, rows)
+            elif kind == "dictionary":
+                self._dictionaries = True
+            elif kind != "schema":
+                raise self._damaged(place, f"is a {kind}, which is no part of a table")
+            place += length
+        raise InputError(f"{self._label} is truncated: it lacks the mark at its end")
 
-    def _bytes(self, start: int, length: int, head: bytes | bytearray = b"") -> bytearray:
-        """Bytes of the file, after those of `head`."""
-        # Before any memory is taken for them.
-        if length > self._size - start:
-            raise InputError(
-                f"{self._label} is truncated or no Arrow file: {length} bytes are expected from "
-                f"byte {start} on, but it has {self._size}"
-            )
-        found, done = bytearray(len(head) + length), len(head)
-        found[:done] = head
-        self._stream.seek(start)
-        while done < len(found):
-            got = self._stream.readinto(memoryview(found)[done:])  # type: ignore[attr-defined]
-            if not got:
-                raise InputError(f"{self._label} became shorter while it was read")
-            done += got
-        return found
+    def _damaged(self, place: int, words: str) -> InputError:
+        return InputError(
+            f"{self._label} is damaged or no Arrow file: the message at byte {place} {words}"
+        )
 
 
-@register_frame(".arrow", ".feather", ".ipc")
-def read_arrow_frame(path: Path, label: str) -> pd.DataFrame:
-    """All columns, as pandas reads them."""
-    with ExitStack() as stack, _explained(label):
-        schema, batches = arrow_batches(path, None, label, stack)
-        arrow = require("pyarrow", "io", "reading Arrow files")
-        frame: pd.DataFrame = arrow.Table.from_batches(batches, schema).to_pandas()
-    return frame
+def _pyarrow() -> Any:
+    return require("pyarrow", "io", "reading Parquet and Arrow files")
 
 
 def _explained(label: str) -> Any:
-    arrow = require("pyarrow", "io", "reading Arrow files")
-    return explained(label, arrow.ArrowException, OSError, ValueError)
-
-
-def _header(data: bytearray) -> tuple[int, int, int, bool]:
-    """Kind of a message, bytes of its body, rows of its batch and if it is packed.
-
-    That is four fields of two FlatBuffers.
-    """
-    (message,) = struct.unpack_from("<I", data)
-    kind, body = _field(data, message, 1, "<B"), _field(data, message, 3, "<q")
-    rows, packed = 0, False
-    if kind == _RECORD_BATCH:
-        batch = message + _place(data, message, 2)
-        batch += struct.unpack_from("<I", data, batch)[0]
-        rows, packed = _field(data, batch, 0, "<q"), _place(data, batch, 3) > 0
-    if body < 0 or rows < 0:
-        raise IndexError
-    return kind, body, rows, packed
-
-
-def _field(data: bytearray, table: int, number: int, form: str) -> int:
-    place = _place(data, table, number)
-    value: int = struct.unpack_from(form, data, table + place)[0] if place else 0
-    return value
-
-
-def _place(data: bytearray, table: int, number: int) -> int:
-    """Where a field lies after the start of its table; 0 if it is absent, and so 0 or empty."""
-    (back,) = struct.unpack_from("<i", data, table)
-    if back > table:
-        raise IndexError
-    (size,) = struct.unpack_from("<H", data, table - back)
-    entry = 4 + 2 * number
-    return int(struct.unpack_from("<H", data, table - back + entry)[0]) if entry < size else 0
+    return explained(label, _pyarrow().ArrowException, OSError, ValueError)

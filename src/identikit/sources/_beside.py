@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from identikit.sources._arrow import arrow_batches
 from identikit.sources._choice import choose_fields
-from identikit.sources._columns import choose_columns
-from identikit.sources._csv import read_structure
-from identikit.sources._jsonl import JsonLines
 from identikit.sources._open import split_member
-from identikit.sources._parquet import parquet_batches
-from identikit.sources._registry import FOLDER, kind_of
+from identikit.sources._registry import FOLDER, kind_of, tables
 from identikit.sources._rows import file_label
 from identikit.sources._shards import shards_of
 
@@ -69,71 +62,11 @@ def columns_beside(view: str | os.PathLike[str]) -> Beside | None:
 
 
 def _of_file(path: Path, member: str | None, label: str) -> Beside | None:
-    kind = kind_of(path).removesuffix(".gz")
-    if kind in (".csv", ".tsv"):
-        return _of_csv(path, member, label)
-    if kind in (".jsonl", ".ndjson"):
-        return _of_json(path, member, label)
-    if kind in (".parquet", ".pq"):
-        return _of_arrow(parquet_batches, path, member, label)
-    if kind in (".arrow", ".feather", ".ipc"):
-        return _of_arrow(arrow_batches, path, member, label)
-    return None
-
-
-def _of_csv(path: Path, member: str | None, label: str) -> Beside:
-    table = read_structure(path, label)
-    chosen = choose_fields(table.fields, member, label, [""])
-    places = [k for k, name in enumerate(table.names) if name and name not in chosen]
-    names = [table.names[place] for place in places]
-
-    def frames() -> Iterator[pd.DataFrame]:
-        for data in table.lines.read(table.spans):
-            frame = table.parsed(data, places, dtype=str, keep_default_na=False)
-            yield frame.set_axis(names, axis=1)
-
-    return Beside(names, None, frames)
-
-
-def _of_json(path: Path, member: str | None, label: str) -> Beside:
-    import pandas as pd
-
-    table = JsonLines(path, label)
-    chosen = choose_fields(table.fields, member, label)
+    opener = tables().get(kind_of(path))
+    if opener is None:
+        return None
+    table = opener(path, label)
+    chosen = choose_fields(table.fields, member, label, table.index)
     names = [name for name in table.fields if name not in chosen]
-
-    def frames() -> Iterator[pd.DataFrame]:
-        for _, objects in table.objects(0):
-            rows = [[_text(each.get(name)) for name in names] for each in objects]
-            yield pd.DataFrame(rows, columns=names, dtype=str)
-
-    return Beside(names, chosen[0] if table.fields[chosen[0]].lists else None, frames)
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _of_arrow(
-    open_batches: Callable[..., tuple[Any, Iterator[Any]]],
-    path: Path,
-    member: str | None,
-    label: str,
-) -> Beside:
-    with ExitStack() as stack:
-        schema, _ = open_batches(path, None, label, stack)
-    columns = choose_columns(schema, member, label)
-    names = [name for name in schema.names if name not in columns.names]
-
-    def frames() -> Iterator[pd.DataFrame]:
-        import pandas as pd
-
-        with ExitStack() as stack:
-            _, batches = open_batches(path, names, label, stack)
-            for batch in batches:
-                # Arrow's own types, so that nothing becomes a float because a value is missing.
-                yield batch.to_pandas(types_mapper=partial(pd.ArrowDtype))
-
-    return Beside(names, columns.names[0] if columns.lists else None, frames)
+    lists = chosen[0] if table.fields[chosen[0]].lists else None
+    return Beside(names, lists, partial(table.frames, names))

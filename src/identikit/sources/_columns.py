@@ -60,7 +60,7 @@ class Columns:
                     block[:, number] = _numbers(batch.column(name))
             elif batch.num_rows:
                 lists = _stored(batch.column(self.names[0]))
-                lengths = _lengths(lists)
+                lengths = np.asarray(_compute().list_value_length(lists))
                 width = int(lengths[0]) if width is None else width
                 if (wrong := lengths != width).any():
                     raise InputError(
@@ -87,9 +87,8 @@ class Columns:
             column = _stored(batch.column(name))
             if column.null_count:
                 missing |= np.asarray(column.is_null())
-            # A list that is null has no items in `flatten`, which keeps the others in order.
             if self.lists and (items := _stored(column.flatten())).null_count:
-                row_of_item = np.repeat(np.flatnonzero(~missing), _lengths(column)[~missing])
+                row_of_item = np.asarray(_compute().list_parent_indices(column))
                 missing[row_of_item[np.asarray(items.is_null())]] = True
         return missing
 
@@ -121,15 +120,11 @@ def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
     label : str
         What errors shall call the table.
     """
-    pa = _pyarrow()
-    types = {field.name: _stored_type(field.type) for field in schema}
-    if len(types) < len(schema):
-        twice = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise InputError(f"{label} has two columns named {twice!r}; rename one of them")
-    fields = {name: _field(kind, schema.field(name).type) for name, kind in types.items()}
-    chosen = choose_fields(fields, member, label, _index_columns(schema))
+    fields = table_fields(schema, label)
+    chosen = choose_fields(fields, member, label, index_columns(schema))
+    kinds = [_stored_type(schema.field(name).type) for name in chosen]
     if not fields[chosen[0]].lists:
-        dtype = np.result_type(*(types[name].to_pandas_dtype() for name in chosen))
+        dtype = np.result_type(*(kind.to_pandas_dtype() for kind in kinds))
         return Columns(tuple(chosen), dtype, len(chosen), lists=False)
     shape = getattr(schema.field(chosen[0]).type, "shape", None)
     if shape is not None and len(shape) != 1:
@@ -137,9 +132,34 @@ def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
             f"{label}: column {chosen[0]!r} holds tensors of shape {tuple(shape)}; expected one "
             "axis: flatten them before saving"
         )
-    kind = types[chosen[0]]
-    width = kind.list_size if pa.types.is_fixed_size_list(kind) else None
+    (kind,) = kinds
+    width = getattr(kind, "list_size", None)
     return Columns((chosen[0],), np.dtype(kind.value_type.to_pandas_dtype()), width, lists=True)
+
+
+def table_fields(schema: Any, label: str) -> dict[str, Field]:
+    """What every column holds.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of the table.
+    label : str
+        What errors shall call the table.
+    """
+    fields = {field.name: _field(field.type) for field in schema}
+    if len(fields) < len(schema):
+        twice = next(name for name in schema.names if schema.names.count(name) > 1)
+        raise InputError(f"{label} has two columns named {twice!r}; rename one of them")
+    return fields
+
+
+def index_columns(schema: Any) -> list[object]:
+    """The columns that pandas says are the index of the frame it wrote."""
+    try:
+        return list(schema.pandas_metadata["index_columns"])
+    except (TypeError, ValueError, LookupError):
+        return []
 
 
 def id_blocks(batches: Iterable[Any], column: str, label: str) -> Iterator[NDArray[Any]]:
@@ -208,57 +228,44 @@ def _pyarrow() -> Any:
     return require("pyarrow", "io", "reading Parquet and Arrow tables")
 
 
-def _index_columns(schema: Any) -> list[object]:
-    """The columns that pandas says are the index of the frame it wrote."""
-    try:
-        return list(schema.pandas_metadata["index_columns"])
-    except (TypeError, ValueError, LookupError):
-        return []
+def _compute() -> Any:
+    return require("pyarrow.compute", "io", "reading Parquet and Arrow tables")
 
 
-def _field(kind: Any, shown: Any) -> Field:
+def _field(shown: Any) -> Field:
+    types, kind = _pyarrow().types, _stored_type(shown)
+    lists = types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind)
     real = _is_real(kind)
-    lists = _is_list(kind) and _is_real(kind.value_type)
-    return Field(str(shown), lists, real, real and not _pyarrow().types.is_floating(kind))
+    return Field(
+        str(shown),
+        lists=lists and _is_real(kind.value_type),
+        numbers=real,
+        whole=real and not types.is_floating(kind),
+    )
+
+
+def _is_real(kind: Any) -> bool:
+    types = _pyarrow().types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    types = _pyarrow().types
+    # The third is not in the oldest pyarrow that will do.
+    return bool(types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view")
 
 
 def _stored_type(kind: Any) -> Any:
     """The type under an extension type, such as that of tensors of fixed shape."""
-    pa = _pyarrow()
-    while isinstance(kind, pa.BaseExtensionType):
+    while isinstance(kind, _pyarrow().BaseExtensionType):
         kind = kind.storage_type
     return kind
 
 
 def _stored(array: Any) -> Any:
-    pa = _pyarrow()
-    while isinstance(array, pa.ExtensionArray):
+    while isinstance(array, _pyarrow().ExtensionArray):
         array = array.storage
     return array
-
-
-def _is_list(kind: Any) -> bool:
-    kinds = _pyarrow().types
-    return bool(kinds.is_fixed_size_list(kind) or kinds.is_list(kind) or kinds.is_large_list(kind))
-
-
-def _is_real(kind: Any) -> bool:
-    kinds = _pyarrow().types
-    return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind))
-
-
-def _is_text(kind: Any) -> bool:
-    kinds = _pyarrow().types
-    # The third is not in the oldest pyarrow that will do.
-    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or str(kind) == "string_view")
-
-
-def _lengths(lists: Any) -> NDArray[np.int64]:
-    """How many items each list has; 0 for a null."""
-    if _pyarrow().types.is_fixed_size_list(lists.type):
-        return np.where(np.asarray(lists.is_null()), 0, lists.type.list_size)
-    lengths: NDArray[np.int64] = np.asarray(lists.value_lengths().fill_null(0), dtype=np.int64)
-    return lengths
 
 
 def _numbers(array: Any) -> NDArray[Any]:

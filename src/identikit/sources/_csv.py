@@ -26,7 +26,13 @@ from identikit.sources._checks import FLOAT64_EPS, choose
 from identikit.sources._choice import Field, choose_fields
 from identikit.sources._groups import GroupedRows, explained
 from identikit.sources._lines import Lines, Span, blank, inside_quotes, text_eps
-from identikit.sources._registry import register, register_frame, register_ids
+from identikit.sources._registry import (
+    Table,
+    register,
+    register_frame,
+    register_ids,
+    register_table,
+)
 from identikit.sources._rows import file_label
 
 if TYPE_CHECKING:
@@ -99,8 +105,22 @@ def read_frame(path: Path, label: str) -> pd.DataFrame:
     return frame.set_axis(names, axis=1)
 
 
+@register_table(".csv", ".tsv", ".csv.gz", ".tsv.gz")
+def csv_table(path: Path, label: str) -> Table:
+    """The columns that have a name, as text."""
+    table = read_structure(path, label)
+
+    def frames(names: list[str]) -> Iterator[pd.DataFrame]:
+        places = [table.names.index(name) for name in names]
+        for data in table.lines.read(table.spans):
+            frame = table.parsed(data, places, dtype=str, keep_default_na=False)
+            yield frame.set_axis(names, axis=1)
+
+    return Table({name: field for name, field in table.fields.items() if name}, frames)
+
+
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """What is known of a table before its rows are read.
 
     Parameters
@@ -201,7 +221,7 @@ class Table:
                 )
 
 
-def read_structure(path: Path, label: str) -> Table:
+def read_structure(path: Path, label: str) -> TextTable:
     """Find the rows of a table, check that they are of one length, and see what columns hold.
 
     Parameters
@@ -232,7 +252,7 @@ def read_structure(path: Path, label: str) -> Table:
     if not spans:
         raise InputError(f"{label} has a header and no rows; expected at least one row")
     fields = {name: _field(first[place]) for place, name in enumerate(names)}
-    return Table(lines, look.separator, names, fields, first, spans)
+    return TextTable(lines, look.separator, names, fields, first, spans)
 
 
 class _Look:

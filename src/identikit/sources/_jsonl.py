@@ -17,7 +17,13 @@ from identikit.sources._checks import FLOAT64_EPS
 from identikit.sources._choice import Field, choose_fields, listed
 from identikit.sources._groups import GroupedRows
 from identikit.sources._lines import Lines, Span, text_eps
-from identikit.sources._registry import register, register_frame, register_ids
+from identikit.sources._registry import (
+    Table,
+    register,
+    register_frame,
+    register_ids,
+    register_table,
+)
 from identikit.sources._rows import file_label
 
 if TYPE_CHECKING:
@@ -72,6 +78,27 @@ def read_jsonl_frame(path: Path, label: str) -> pd.DataFrame:
 
     table = JsonLines(path, label)
     return pd.DataFrame.from_records([each for _, rows in table.objects(0) for each in rows])
+
+
+@register_table(".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+def jsonl_table(path: Path, label: str) -> Table:
+    """The fields, as text."""
+    import pandas as pd
+
+    table = JsonLines(path, label)
+
+    def frames(names: list[str]) -> Iterator[pd.DataFrame]:
+        for _, objects in table.objects(0):
+            rows = [[_text(each.get(name)) for name in names] for each in objects]
+            yield pd.DataFrame(rows, columns=names, dtype=str)
+
+    return Table(table.fields, frames)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 class JsonLines:

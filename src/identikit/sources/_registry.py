@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from numpy.typing import NDArray
 
 from identikit._plugins import modules
+from identikit.sources._choice import Field
 from identikit.sources._source import Source
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 Opener = Callable[[Path, str | None, str], Source]
 IdReader = Callable[[Path, str, str], Iterator[NDArray[Any]]]
 FrameReader = Callable[[Path, str], "pd.DataFrame"]
+TableOpener = Callable[[Path, str], "Table"]
 F = TypeVar("F")
 
 #: The kind of a folder of shards, which any suffix may have.
@@ -29,6 +32,27 @@ _ZARR = ("zarr.json", ".zgroup", ".zarray")
 _openers: dict[str, Opener] = {}
 _id_readers: dict[str, IdReader] = {}
 _frame_readers: dict[str, FrameReader] = {}
+_tables: dict[str, TableOpener] = {}
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a table, for those that stand beside a view.
+
+    Parameters
+    ----------
+    fields : dict of str to Field
+        What they hold, by name.
+    frames : callable
+        Gives those with these names, in the table's order, as data frames of consecutive rows.
+        Those of a text file are text.
+    index : collection
+        Names of columns that are the index of the frame that the table was.
+    """
+
+    fields: dict[str, Field]
+    frames: Callable[[list[str]], Iterator[pd.DataFrame]]
+    index: Collection[object] = ()
 
 
 def register(*suffixes: str) -> Callable[[Opener], Opener]:
@@ -56,6 +80,14 @@ def register_frame(*suffixes: str) -> Callable[[FrameReader], FrameReader]:
     tables have one, whose columns are chosen by names and patterns.
     """
     return partial(_keep, _frame_readers, suffixes)
+
+
+def register_table(*suffixes: str) -> Callable[[TableOpener], TableOpener]:
+    """Make the decorated function tell the columns of tables in files with these suffixes.
+
+    It is called with the path and what errors shall call it. What stands beside a view is read so.
+    """
+    return partial(_keep, _tables, suffixes)
 
 
 def _keep(where: dict[str, F], suffixes: Sequence[str], function: F) -> F:
@@ -91,6 +123,12 @@ def frame_readers() -> dict[str, FrameReader]:
     """All readers of whole tables by kind."""
     _load()
     return dict(sorted(_frame_readers.items()))
+
+
+def tables() -> dict[str, TableOpener]:
+    """All that tell the columns of tables by kind."""
+    _load()
+    return dict(sorted(_tables.items()))
 
 
 @cache
