@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 import identikit as ik
 from identikit.alignment import ladder
 from identikit.cli._demo_data import TRAINING_ROWS, last_hidden_layer, train_network
-from identikit.report._style import PALETTE, STYLE
+from identikit.report.style import PALETTE, STYLE
 
 LAYERS, ROWS, DRAWS = (64, 128), 400, 20
 MEASURES = {"cca": "mean CCA", "svcca": "SVCCA", "cka": "CKA"}

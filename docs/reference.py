@@ -16,7 +16,7 @@ from identikit._plugins import modules
 from identikit.alignment import GROUPS
 from identikit.factors import listed
 from identikit.similarity import MEASURES
-from identikit.sources._registry import FOLDER, frame_readers, id_readers, openers
+from identikit.sources.registry import FOLDER, frame_readers, id_readers, openers
 from identikit.studies import studies
 
 TOP = """# What there is

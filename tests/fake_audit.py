@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from identikit.auditing._result import (
+from identikit.auditing.result import (
     Audit,
     CCASummary,
     Check,

@@ -68,7 +68,7 @@ def check_toy(tables: Tables) -> Finding:
 
 
 def draw_toy(tables: Tables, settings: Settings) -> Any:
-    from identikit.report._drawing import sheet
+    from identikit.report.drawing import sheet
 
     table = tables["squares"]
     return sheet([lambda ax: ax.plot(table["seed"], table["value"])])

@@ -19,8 +19,8 @@ from identikit.alignment._ica_rung import axes_apart, corrected_rung
 from identikit.auditing import _axes
 from identikit.auditing._axes import ROWS, sample_rows
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import OwnAxes, Rung, SharedAxes
 from identikit.auditing.checks import ica_axes, ica_variance
+from identikit.auditing.result import OwnAxes, Rung, SharedAxes
 from identikit.cli import app
 from identikit.moments import SAMPLE
 from identikit.report import html, table

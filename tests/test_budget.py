@@ -19,7 +19,7 @@ from identikit.factors import disentangle
 from identikit.family import SoftmaxModel
 from identikit.sources import _npz, _unpacking, open_source
 from identikit.sources._labels import read_labels
-from identikit.sources._whole import read_array
+from identikit.sources.whole import read_array
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from identikit.errors import InputError
 from identikit.moments import accumulate
 from identikit.moments.engines import Dask, Pool, _travel
 from identikit.sources import open_source
-from identikit.sources._checks import BFLOAT16_EPS
+from identikit.sources.checks import BFLOAT16_EPS
 from test_engines import same
 
 dask = pytest.importorskip("dask")

@@ -22,7 +22,7 @@ from identikit.moments import _device, accumulate, assign_folds, read_moments
 from identikit.moments._scan import Reading, scan
 from identikit.moments._segment import Segment
 from identikit.sources import open_source, open_sources
-from identikit.sources._device import DeviceSource, lives_elsewhere, on_one_device
+from identikit.sources.device import DeviceSource, lives_elsewhere, on_one_device
 
 pytestmark = pytest.mark.long
 

@@ -28,9 +28,9 @@ from identikit.report._disentangle_words import (
     lead,
     messages,
 )
-from identikit.report._drawing import sheet
-from identikit.report._style import PALETTE
 from identikit.report._svg import inline
+from identikit.report.drawing import sheet
+from identikit.report.style import PALETTE
 from test_report import HOSTILE, Page
 
 QUICK = ["mcc", "mcc_spearman", "r2", "dci_lasso", "mig", "sap"]

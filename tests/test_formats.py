@@ -26,7 +26,7 @@ from identikit.sources import _arrow, _chunks, _shards, open_source, open_source
 from identikit.sources._beside import columns_beside
 from identikit.sources._groups import GroupedRows
 from identikit.sources._open import split_member
-from identikit.sources._registry import frame_readers, id_readers, kind_of
+from identikit.sources.registry import frame_readers, id_readers, kind_of
 
 ROWS, WIDTH = 61, 5
 NATIVE = ["f2", "f4", "f8", "i1", "i4", "i8", "u1", "u4", "?"]

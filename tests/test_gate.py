@@ -10,7 +10,7 @@ import pytest
 
 import identikit as ik
 from fake_audit import LADDER, make_pair
-from identikit.auditing._result import Influence
+from identikit.auditing.result import Influence
 from identikit.errors import InputError
 from test_cli import run
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from conftest import close
 from identikit.auditing import ModelPair, audit_models
-from identikit.auditing._models_result import SAME
+from identikit.auditing.models_result import SAME
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel, gauge
 

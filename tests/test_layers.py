@@ -186,7 +186,7 @@ def test_no_match_between_independent_models() -> None:
 
 def test_passes_within_a_small_memory_say_the_same() -> None:
     from identikit.moments import tiles
-    from identikit.moments._memory import audit_bytes
+    from identikit.moments.memory import audit_bytes
 
     a, b = models()
     memory = audit_bytes([6, 6], 5, 300) + 1

@@ -14,8 +14,8 @@ from safetensors.numpy import save_file
 from typer.testing import CliRunner, Result
 
 from identikit.auditing import ModelPair, audit_models
-from identikit.auditing._models_result import BLOCKS, CLOSE, DIFFERENT, SAME, TWO_MAPS
 from identikit.auditing._models_words import _short
+from identikit.auditing.models_result import BLOCKS, CLOSE, DIFFERENT, SAME, TWO_MAPS
 from identikit.cli import app
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel

@@ -19,8 +19,8 @@ from identikit.report import _models_html, html
 from identikit.report._models_figures import models_figure
 from identikit.report._models_html import models_html
 from identikit.report._models_table import lead, models_table, print_models, small
-from identikit.report._style import PALETTE
 from identikit.report._svg import inline
+from identikit.report.style import PALETTE
 from test_models import (
     biased,
     counter_rotated,

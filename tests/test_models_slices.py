@@ -19,9 +19,9 @@ from scipy.stats import t as student
 from typer.testing import CliRunner, Result
 
 from identikit.auditing import ModelPair, ModelsAudit, Slice, audit_models
-from identikit.auditing._models_result import CLOSE, DIFFERENT, SAME
 from identikit.auditing._models_slices import by_slice, read_slices
 from identikit.auditing._models_words import by_slice as words_of
+from identikit.auditing.models_result import CLOSE, DIFFERENT, SAME
 from identikit.cli import app
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel, _model

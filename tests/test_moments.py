@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from conftest import close
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate, assign_folds
-from identikit.moments._sample import row_keys
 from identikit.moments._scan import squared_norms
+from identikit.moments.sample import row_keys
 from identikit.similarity import cca
 
 EXACT = 1e-10

@@ -27,7 +27,7 @@ from identikit.moments._resume import FileKeeper, fingerprint, read_and_save
 from identikit.moments._scan import Scanned
 from identikit.similarity import cca
 from identikit.sources import open_sources
-from identikit.sources._array import ArraySource
+from identikit.sources.array import ArraySource
 from test_moments import ODD, assert_equals_batch, ill_conditioned, make_views
 
 

@@ -16,7 +16,7 @@ import pytest
 import identikit as ik
 from fake_audit import two_views
 from identikit.errors import InputError
-from identikit.report._numbers import shorten, shortened
+from identikit.report.numbers import shorten, shortened
 from identikit.sources import tell_apart
 from test_cli import done, run
 

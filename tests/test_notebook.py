@@ -14,7 +14,7 @@ import pytest
 import identikit as ik
 from identikit.auditing import audit_models
 from identikit.factors import disentangle
-from identikit.report._style import PALETTE
+from identikit.report.style import PALETTE
 from study_units import toy
 
 HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ from conftest import close
 from identikit import accumulate
 from identikit.auditing._order import LARGEST, Order, _curves, excess
 from identikit.moments import assign_folds
-from identikit.moments._memory import audit_bytes
+from identikit.moments.memory import audit_bytes
 from identikit.report import html
 
 

@@ -37,7 +37,7 @@ CHECK = '''"""Is the mean far from the origin?"""
 import numpy as np
 
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check
+from identikit.auditing.result import Check
 
 
 def check(evidence: Evidence, threshold: float = 1e6) -> Check:
@@ -73,8 +73,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from identikit.sources._array import ArraySource
-from identikit.sources._registry import register, register_frame, register_ids
+from identikit.sources.array import ArraySource
+from identikit.sources.registry import register, register_frame, register_ids
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +109,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from identikit.report._drawing import sheet
+from identikit.report.drawing import sheet
 from identikit.studies._checks import above
 from identikit.studies._figures import dots
 from identikit.studies._store import Record

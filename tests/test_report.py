@@ -28,16 +28,16 @@ from fake_audit import (
     two_views,
     unequal_widths,
 )
-from identikit.auditing._result import Audit, Check
+from identikit.auditing.result import Audit, Check
 from identikit.report import (
     html,
     print_audit,
     sentence,
     table,
 )
-from identikit.report._style import PALETTE
 from identikit.report._svg import _font, inline
 from identikit.report.plots import plot_ladder, plot_pair, plot_scatter, plot_spectrum
+from identikit.report.style import PALETTE
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -14,7 +14,7 @@ from identikit.auditing._evidence import Evidence
 from identikit.auditing._windows import AXES, ROWS, orthonormal, prepared, read_windows
 from identikit.auditing.checks.row_shift import REACH, _all_shifts, check
 from identikit.sources import open_sources
-from identikit.sources._array import ArraySource
+from identikit.sources.array import ArraySource
 
 
 def ask(X, Y, **options):

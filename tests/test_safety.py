@@ -18,7 +18,7 @@ import pytest
 
 from identikit.errors import InputError
 from identikit.sources import _unpacking, open_source, read_labels
-from identikit.sources._registry import id_readers, openers
+from identikit.sources.registry import id_readers, openers
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from identikit.inference import Null, number_of_draws, shuffled, twins
 from identikit.inference._independent import _decomposed, coherence_draw
 from identikit.moments import Moments
 from identikit.moments._folds import assign_folds
-from identikit.moments._sample import RowSample
+from identikit.moments.sample import RowSample
 from identikit.similarity import MEASURES, Scored, calibrate, score_measures, scores_and_laws
 from identikit.similarity._cka import cka_null
 from identikit.similarity._mutual_knn import _of_the_whole

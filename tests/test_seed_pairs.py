@@ -10,7 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from conftest import close
-from identikit.report._drawing import sheet
+from identikit.report.drawing import sheet
 from identikit.studies import Record
 from identikit.studies import _seed_pairs as pairs
 from identikit.studies._study import mean_interval, per_seed

@@ -19,7 +19,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from identikit.errors import InputError
-from identikit.sources import _registry, open_source, open_sources, read_labels
+from identikit.sources import open_source, open_sources, read_labels, registry
 
 DTYPES = ["f2", "f4", "f8", ">f4", ">f8", "i1", "i8", ">i2", "u1", "u4", "?"]
 
@@ -274,8 +274,8 @@ def test_a_file_whose_name_holds_two_colons_wins(tmp_path):
 def test_a_new_format_is_one_new_file(tmp_path):
     (tmp_path / "_toy.py").write_text(
         "import numpy as np\n"
-        "from identikit.sources._array import ArraySource\n"
-        "from identikit.sources._registry import register\n"
+        "from identikit.sources.array import ArraySource\n"
+        "from identikit.sources.registry import register\n"
         "@register('.toy')\n"
         "def open_toy(path, member, name):\n"
         "    return ArraySource(np.loadtxt(path, ndmin=2), name)\n"
@@ -289,7 +289,7 @@ def test_a_new_format_is_one_new_file(tmp_path):
         [sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True
     )
     assert done.stdout.strip() == "[[3.0, 4.0], [5.0, 6.0]]"
-    assert ".toy" not in _registry.openers()
+    assert ".toy" not in registry.openers()
 
 
 # Memory. VmHWM and not ru_maxrss, which a child inherits from the process that started it.

@@ -1125,7 +1125,7 @@ OWN = '''
 """A study in a file."""
 import numpy as np
 import pandas as pd
-from identikit.report._drawing import sheet
+from identikit.report.drawing import sheet
 from identikit.studies import Claim, Record, Study, above, dots
 
 def unit(seed):

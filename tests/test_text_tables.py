@@ -20,7 +20,7 @@ from identikit.cli import app
 from identikit.errors import InputError
 from identikit.sources import _lines, open_source, paired, read_labels
 from identikit.sources._csv import read_frame
-from identikit.sources._registry import id_readers, kind_of
+from identikit.sources.registry import id_readers, kind_of
 
 X = np.random.default_rng(0).normal(size=(61, 4))
 

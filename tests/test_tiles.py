@@ -15,7 +15,7 @@ from conftest import close
 from identikit.auditing._plan import plan
 from identikit.errors import InputError
 from identikit.moments import default_memory, scatter_bytes, tiles
-from identikit.moments._memory import audit_bytes
+from identikit.moments.memory import audit_bytes
 
 pytestmark = pytest.mark.long
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conftest import close
 from identikit.auditing import ModelPair, audit_models
-from identikit.auditing._models_result import DIFFERENT, ORDER, SAME, TEMPERATURE
+from identikit.auditing.models_result import DIFFERENT, ORDER, SAME, TEMPERATURE
 from identikit.family import SoftmaxModel
 from identikit.family._pair import Pair
 from identikit.family._up_to import up_to

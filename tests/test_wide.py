@@ -19,13 +19,13 @@ import identikit as ik
 from conftest import close
 from identikit.alignment import GROUPS, axis_free
 from identikit.auditing._plan import plan, reduce_views
-from identikit.auditing._result import View
+from identikit.auditing.result import View
 from identikit.errors import InputError
 from identikit.moments import assign_folds
 from identikit.moments._folds import Folds
-from identikit.moments._memory import audit_bytes, block_rows
 from identikit.moments._reduce import exact_bytes, leading, reduction_bytes
 from identikit.moments._sketch import oversampled, randomised, sketch_bytes
+from identikit.moments.memory import audit_bytes, block_rows
 from identikit.report import html, print_audit
 from identikit.report._words import reductions
 from identikit.similarity import MEASURES

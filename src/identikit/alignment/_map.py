@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 
 from identikit._linalg import Array
-from identikit.alignment._given import Names, check_names, column_names, given_rows, is_in_memory
 from identikit.alignment._groups import join
 from identikit.alignment._ladder import applicable
 from identikit.alignment._map_fit import (
@@ -24,6 +23,7 @@ from identikit.alignment._map_fit import (
 )
 from identikit.alignment._ridge import choose_strength
 from identikit.alignment._stats import pair_stats
+from identikit.alignment.given import Names, check_names, column_names, given_rows, is_in_memory
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 from identikit.moments import FOLDS, Moments, accumulate

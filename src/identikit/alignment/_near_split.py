@@ -11,7 +11,7 @@ from identikit._linalg import Array
 from identikit.alignment._ica_copies import distinct_rows, half_of
 from identikit.errors import InputError
 from identikit.moments import assign_folds
-from identikit.moments._sample import Keys, row_keys
+from identikit.moments.sample import Keys, row_keys
 
 Labels = NDArray[np.generic] | None
 Numbers = NDArray[np.intp]

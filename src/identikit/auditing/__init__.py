@@ -2,13 +2,13 @@
 
 from identikit.auditing._audit import audit
 from identikit.auditing._batches import audit_batches
-from identikit.auditing._batches_result import BatchAudit
 from identikit.auditing._layers import layers
-from identikit.auditing._layers_result import Layers, Match
 from identikit.auditing._models import audit_models
-from identikit.auditing._models_result import ModelPair, ModelReport, ModelsAudit, Slice
-from identikit.auditing._result import Audit, Check, Pair, Rung, Verdict, View
 from identikit.auditing._verdict import SLACK, choose_group
+from identikit.auditing.batches_result import BatchAudit
+from identikit.auditing.layers_result import Layers, Match
+from identikit.auditing.models_result import ModelPair, ModelReport, ModelsAudit, Slice
+from identikit.auditing.result import Audit, Check, Pair, Rung, Verdict, View
 
 __all__ = [
     "SLACK",

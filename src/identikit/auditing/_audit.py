@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike
 from identikit.auditing._axes import AxesOfViews, sample_rows
 from identikit.auditing._found import Found, Progress
 from identikit.auditing._plan import Plan, plan, reduce_views
-from identikit.auditing._result import Audit
 from identikit.auditing._transposed import ask_if_transposed
 from identikit.auditing._wide import Wide, look_at_columns
 from identikit.auditing._windows import read_windows
 from identikit.auditing.checks import checked_thresholds
+from identikit.auditing.result import Audit
 from identikit.errors import InputError
 from identikit.moments import (
     DUPLICATES,

@@ -16,7 +16,7 @@ from identikit.alignment._ica_rung import (
     turned,
     view_axes,
 )
-from identikit.auditing._result import OwnAxes, Rung, SharedAxes
+from identikit.auditing.result import OwnAxes, Rung, SharedAxes
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 from identikit.moments import SAMPLE, Moments, default_memory

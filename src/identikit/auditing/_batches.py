@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from identikit._linalg import Array
 from identikit.alignment import GROUPS, axis_free
 from identikit.auditing._audit import audit
-from identikit.auditing._batches_result import BatchAudit, Remains, Skipped
 from identikit.auditing._found import Found, Progress
-from identikit.auditing._result import Audit, Interval, Pair
 from identikit.auditing._units import Batch, as_truth, read_batches
+from identikit.auditing.batches_result import BatchAudit, Remains, Skipped
+from identikit.auditing.result import Audit, Interval, Pair
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 from identikit.moments import FOLDS, LEAST_GROUPS

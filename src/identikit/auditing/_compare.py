@@ -13,11 +13,11 @@ from identikit._linalg import Array
 from identikit.alignment import axis_free
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._influence import decided_by
-from identikit.auditing._result import CCASummary, CKASummary, Pair, SharedAxes, View
 from identikit.auditing._verdict import RELATED, UNRELATED, judge, related_by
 from identikit.auditing._wide import Wide
 from identikit.auditing._windows import Window, depends, only_in_order
 from identikit.auditing.checks import run_checks
+from identikit.auditing.result import CCASummary, CKASummary, Pair, SharedAxes, View
 from identikit.inference import (
     adjusted_r2,
     cca_chance,

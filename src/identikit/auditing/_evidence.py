@@ -9,9 +9,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from identikit.auditing._order import Order
-from identikit.auditing._result import Influence, Rung, SharedAxes
 from identikit.auditing._wide import Wide
 from identikit.auditing._windows import Window
+from identikit.auditing.result import Influence, Rung, SharedAxes
 from identikit.moments import Moments
 from identikit.similarity import CCA
 

@@ -14,14 +14,14 @@ from identikit.auditing._axes import AxesOfViews
 from identikit.auditing._axes import rung as rung_of
 from identikit.auditing._compare import compare, describe
 from identikit.auditing._plan import Reduced
-from identikit.auditing._result import Audit, Pair, Rung, Settings, Verdict, View
 from identikit.auditing._verdict import RELATED, SLACK, UNRELATED
 from identikit.auditing._wide import Wide
 from identikit.auditing._windows import Window, depends
 from identikit.auditing.checks.dependent_rows import NAME, with_blocked
+from identikit.auditing.result import Audit, Pair, Rung, Settings, Verdict, View
 from identikit.errors import InputError
 from identikit.moments import FOLD_RULES, SAMPLE, Moments, Tile
-from identikit.moments._sample import RowSample
+from identikit.moments.sample import RowSample
 from identikit.sources import Source
 
 Progress = Callable[[str, int, int], None]

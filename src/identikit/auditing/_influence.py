@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.auditing._result import Influence
 from identikit.auditing._verdict import UNRELATED, Judged, judge
+from identikit.auditing.result import Influence
 from identikit.errors import InputError
 from identikit.moments import Moments, less_extremes
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from identikit._linalg import Array, one_thread
 from identikit._version import __version__
 from identikit.auditing._found import Progress
-from identikit.auditing._layers_result import Layers, Match
+from identikit.auditing.layers_result import Layers, Match
 from identikit.errors import InputError
 from identikit.inference import Null, adjusted_r2, cca_chance_square, largest_by_chance
 from identikit.moments import (
@@ -35,7 +35,7 @@ from identikit.similarity import (
     scores_and_laws,
 )
 from identikit.sources import open_sources, tell_apart
-from identikit.sources._registry import kind_of, openers
+from identikit.sources.registry import kind_of, openers
 
 Views = Mapping[str, object] | Sequence[object] | str | os.PathLike[str]
 

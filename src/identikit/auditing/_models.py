@@ -13,9 +13,9 @@ from identikit._version import __version__
 from identikit.auditing import _models_words as words
 from identikit.auditing._compare import compare
 from identikit.auditing._found import Progress
-from identikit.auditing._models_result import TEMPERATURE, ModelPair, ModelReport, ModelsAudit
 from identikit.auditing._models_slices import by_slice, read_slices
 from identikit.auditing._windows import read_windows
+from identikit.auditing.models_result import TEMPERATURE, ModelPair, ModelReport, ModelsAudit
 from identikit.errors import InputError
 from identikit.family import SoftmaxModel, diversity
 from identikit.family._distances import pair_distances

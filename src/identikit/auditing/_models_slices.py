@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from identikit._linalg import Array
 from identikit._text import shorten
-from identikit.auditing._models_result import CLOSE, DIFFERENT, SAME, SMALL_KL, Slice
-from identikit.auditing._result import Interval
+from identikit.auditing.models_result import CLOSE, DIFFERENT, SAME, SMALL_KL, Slice
+from identikit.auditing.result import Interval
 from identikit.errors import InputError
 from identikit.family._pair import Ints, Pair
 from identikit.family._per_input import per_input

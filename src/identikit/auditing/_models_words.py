@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from identikit._text import shortened
-from identikit.auditing._models_result import (
+from identikit.auditing._verdict import UNRELATED
+from identikit.auditing.models_result import (
     BLOCKS,
     CLOSE,
     DIFFERENT,
@@ -19,8 +20,7 @@ from identikit.auditing._models_result import (
     ModelReport,
     Slice,
 )
-from identikit.auditing._result import Pair
-from identikit.auditing._verdict import UNRELATED
+from identikit.auditing.result import Pair
 from identikit.family import Divergences, Gauge, UpTo
 from identikit.moments import LEAST_GROUPS
 

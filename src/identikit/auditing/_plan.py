@@ -9,7 +9,11 @@ from itertools import pairwise
 from identikit._linalg import blas_threads
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
-from identikit.moments._memory import (
+from identikit.moments._reduce import leading, reduction_bytes
+from identikit.moments._span import in_few_rows, row_span, span_bytes
+from identikit.moments._tiles import Tile, tiles
+from identikit.moments.engines import Engine
+from identikit.moments.memory import (
     COPIES,
     HELD,
     LEAST_ROWS,
@@ -18,10 +22,6 @@ from identikit.moments._memory import (
     block_rows,
     default_memory,
 )
-from identikit.moments._reduce import leading, reduction_bytes
-from identikit.moments._span import in_few_rows, row_span, span_bytes
-from identikit.moments._tiles import Tile, tiles
-from identikit.moments.engines import Engine
 from identikit.sources import Source
 from identikit.sources._projected import CHUNK, Projected, ProjectedSource
 

@@ -13,7 +13,7 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.alignment import GROUPS, Denoised, HeldOut, ladder
 from identikit.auditing._axes import rung
-from identikit.auditing._result import Rung
+from identikit.auditing.result import Rung
 from identikit.moments import Moments
 from identikit.similarity import Scored
 

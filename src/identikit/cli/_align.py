@@ -101,7 +101,7 @@ def command(
 
 def _check_suffix(output: Path) -> None:
     """Refuse a name that says that the file is something else than it will be."""
-    from identikit.sources._registry import openers
+    from identikit.sources.registry import openers
 
     if output.suffix.lower() in openers().keys() - {".safetensors"}:
         raise InputError(

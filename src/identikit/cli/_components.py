@@ -138,7 +138,7 @@ def print_components(found: Components, console: Console) -> None:
     from rich.text import Text
 
     from identikit.report._components_table import TITLES, rows
-    from identikit.report._terminal import named_table, print_result
+    from identikit.report.terminal import named_table, print_result
 
     names = [(run.name,) for run in found.runs]
     spare = [(1, 2), (7,)]
@@ -174,7 +174,7 @@ def _notes(found: Components) -> list[str]:
 
 
 def _listed(name: str, what: str, members: list[int] | tuple[int, ...]) -> str:
-    from identikit.report._numbers import shorten
+    from identikit.report.numbers import shorten
 
     some = ", ".join(map(str, members[:8])) + (", …" if len(members) > 8 else "")
     return f"{shorten(name, 40)}, {what}: {len(members):,} ({some})"

@@ -14,7 +14,7 @@ import typer
 from identikit.cli import _options as options
 
 if TYPE_CHECKING:
-    from identikit.family._members import Member, NonMember
+    from identikit.family.members import Member, NonMember
 
 EXAMPLE = "identikit family gpt2"
 
@@ -28,7 +28,7 @@ def command(
 ) -> None:
     """List the models whose representations theory speaks of, or explain one."""
     from identikit import __version__
-    from identikit.family._members import MEMBERS, NON_MEMBERS, find
+    from identikit.family.members import MEMBERS, NON_MEMBERS, find
 
     entry = None if name is None else find(name)
     if json:
@@ -86,7 +86,7 @@ def _explain(entry: Member | NonMember) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from identikit.family._members import GAUGES, Member
+    from identikit.family.members import GAUGES, Member
 
     if isinstance(entry, Member):
         says = f"{entry.name}: a member of the softmax family, identified up to {entry.group} maps"

@@ -13,7 +13,7 @@ from identikit.cli._output import exit_failed
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
-    from identikit.auditing._result import Audit, Pair
+    from identikit.auditing.result import Audit, Pair
 
 FailAbove = Annotated[
     float | None,

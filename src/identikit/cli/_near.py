@@ -83,8 +83,8 @@ def print_near(result: NearIdentifiability, console: Console) -> None:
     from rich.text import Text
 
     from identikit.alignment._near_result import LARGEST
-    from identikit.report._numbers import shortened
-    from identikit.report._terminal import print_table
+    from identikit.report.numbers import shortened
+    from identikit.report.terminal import print_table
 
     shown = shortened((side.name for side in result.sides), 30)
     sample = f"; a sample of {result.used:,} of {result.rows:,} rows"
@@ -122,8 +122,8 @@ def print_near(result: NearIdentifiability, console: Console) -> None:
 
 
 def _table(way: Direction, width: int) -> Table:
-    from identikit.report._numbers import number, with_interval
-    from identikit.report._terminal import named_table
+    from identikit.report.numbers import number, with_interval
+    from identikit.report.terminal import named_table
 
     rows = []
     for error in way.errors:
@@ -144,7 +144,7 @@ def _table(way: Direction, width: int) -> Table:
 
 
 def _gained(way: Direction) -> str:
-    from identikit.report._numbers import number
+    from identikit.report.numbers import number
 
     gained = way.efficiency
     if gained is None:

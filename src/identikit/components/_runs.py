@@ -17,7 +17,7 @@ from identikit.errors import InputError
 from identikit.sources import Source, open_source, unpack
 from identikit.sources._open import name_apart
 from identikit.sources._scaled import ScaledSource, unit_exponents
-from identikit.sources._whole import read_whole
+from identikit.sources.whole import read_whole
 
 #: Bytes of a block of activations in float64, and rows that it has at least: with fewer, adding up
 #: products takes longer than forming them.

@@ -23,7 +23,7 @@ from identikit.factors._factor import (
 from identikit.factors._read import read_factors
 from identikit.factors._result import Excluded
 from identikit.sources import open_source
-from identikit.sources._whole import read_whole
+from identikit.sources.whole import read_whole
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._array import as_array
 from identikit.sources._npz import array_names
 from identikit.sources._open import split_member
-from identikit.sources._registry import frame_readers, kind_of
 from identikit.sources._rows import open_binary
-from identikit.sources._whole import read_array
+from identikit.sources.array import as_array
+from identikit.sources.registry import frame_readers, kind_of
+from identikit.sources.whole import read_array
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,11 +14,11 @@ from identikit.family._diversity import Diversity, diversity
 from identikit.family._epsilon import BernoulliMixture, PrefixKL, prefix_kl
 from identikit.family._floors import Floor, diet_floor, language_floor, supervised_floor
 from identikit.family._gauge import Gauge, gauge
-from identikit.family._members import GAUGES, MEMBERS, NON_MEMBERS, Member, NonMember, find
 from identikit.family._model import SoftmaxModel
 from identikit.family._normal_form import NormalForm, normal_form
 from identikit.family._up_to import UpTo
 from identikit.family._variability import Variability, variability
+from identikit.family.members import GAUGES, MEMBERS, NON_MEMBERS, Member, NonMember, find
 
 __all__ = [
     "GAUGES",

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.family._members import Parts, member
-from identikit.sources._array import as_array
-from identikit.sources._checks import numeric_eps
+from identikit.family.members import Parts, member
+from identikit.sources.array import as_array
+from identikit.sources.checks import numeric_eps
 
 
 def _arrays(**given: tuple[ArrayLike, str]) -> list[Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from identikit.family._members import NON_MEMBERS, NonMember
+from identikit.family.members import NON_MEMBERS, NonMember
 
 _MEASURE = "Whether runs are linked all the same is a question for `identikit audit`."
 

@@ -15,7 +15,7 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.sources import open_source
 from identikit.sources._npz import array_names
-from identikit.sources._whole import read_array, read_whole
+from identikit.sources.whole import read_array, read_whole
 
 MATRICES = {"f", "g", "candidates", "log_prob"}
 

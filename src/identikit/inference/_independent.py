@@ -9,9 +9,9 @@ import numpy as np
 
 from identikit._linalg import Array, Whitening, eigh, one_thread, svd
 from identikit.moments import Moments
-from identikit.moments._memory import DRAWS_SHARE
 from identikit.moments._part import Layout, Part
-from identikit.moments._sample import RowSample
+from identikit.moments.memory import DRAWS_SHARE
+from identikit.moments.sample import RowSample
 
 #: Draws for few columns, for many, and the cost beyond which there are fewer: p q min(p, q) of one
 #: draw times their number. What many columns sum up varies little, so few draws know it.

@@ -7,13 +7,13 @@ from identikit.moments._file import SUFFIX, check_suffix, load_moments, save_mom
 from identikit.moments._folds import FOLDS, LEAST_GROUPS, Folds, assign_folds
 from identikit.moments._header import FOLD_RULES
 from identikit.moments._less import less_extremes
-from identikit.moments._memory import SAMPLE, check_memory, default_memory, scatter_bytes
 from identikit.moments._merge import merge_moments
 from identikit.moments._moments import Moments, Shard
 from identikit.moments._passes import Keeper, Kept, finite_rows, read_moments
 from identikit.moments._resume import read_and_save
 from identikit.moments._sizes import in_range, in_units
 from identikit.moments._tiles import Tile, tiles
+from identikit.moments.memory import SAMPLE, check_memory, default_memory, scatter_bytes
 
 __all__ = [
     "DUPLICATES",

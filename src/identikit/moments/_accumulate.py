@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 from identikit.errors import InputError
 from identikit.moments._distinct import DUPLICATES, duplicate_groups
 from identikit.moments._folds import FOLDS, assign_folds
-from identikit.moments._memory import check_memory
 from identikit.moments._moments import Moments
 from identikit.moments._passes import read_moments
 from identikit.moments._scan import Progress
 from identikit.moments._sizes import in_range
 from identikit.moments.engines import engine_for
+from identikit.moments.memory import check_memory
 from identikit.sources import open_sources, unpack
 
 

@@ -14,7 +14,7 @@ from identikit.moments._folds import Chosen
 from identikit.moments._part import Layout, Part
 from identikit.moments._scan import Blocks, Reading, Scan, digest
 from identikit.moments._segment import Segment
-from identikit.sources._device import DeviceSource, to_numpy
+from identikit.sources.device import DeviceSource, to_numpy
 
 
 class DeviceScan(Scan):

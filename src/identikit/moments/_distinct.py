@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.moments._sample import Keys, mixed, row_keys
+from identikit.moments.sample import Keys, mixed, row_keys
 from identikit.sources import Source
 
 #: Hashes that are kept: below this the number of distinct rows is exact, above it good to 3 %.

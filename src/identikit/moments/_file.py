@@ -24,11 +24,11 @@ from identikit.errors import InputError
 from identikit.moments._distinct import Distinct
 from identikit.moments._extremes import Extremes
 from identikit.moments._header import DIGEST_BYTES, Header, Partial, parse_header
-from identikit.moments._memory import check_memory, default_memory
 from identikit.moments._moments import Moments
 from identikit.moments._part import Layout, Part
-from identikit.moments._sample import RowSample
 from identikit.moments._sound import impossible, unsound
+from identikit.moments.memory import check_memory, default_memory
+from identikit.moments.sample import RowSample
 from identikit.sources._rows import open_binary, size_of
 from identikit.sources._safetensors import _read_header
 

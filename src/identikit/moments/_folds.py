@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from identikit.errors import InputError
-from identikit.moments._sample import row_keys
+from identikit.moments.sample import row_keys
 
 #: How many folds there are unless somebody asks for others; fewer give poor intervals.
 FOLDS = 5

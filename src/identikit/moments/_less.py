@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit.moments._moments import Moments
 from identikit.moments._part import Layout, Part, less
-from identikit.moments._sample import RowSample
+from identikit.moments.sample import RowSample
 
 #: A sum keeps its digits if what is left is this many times what rounding may have made of it.
 CLEAR = 1e3

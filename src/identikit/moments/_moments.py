@@ -25,9 +25,9 @@ from identikit.errors import InputError
 from identikit.moments._distinct import Distinct
 from identikit.moments._extremes import Extremes
 from identikit.moments._folds import RULES
-from identikit.moments._memory import NARROW_PAIR
 from identikit.moments._part import Layout, Part, merge, moved
-from identikit.moments._sample import RowSample
+from identikit.moments.memory import NARROW_PAIR
+from identikit.moments.sample import RowSample
 
 if TYPE_CHECKING:
     from identikit.moments._rest import Rest

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from identikit._linalg import blas_threads, well_conditioned_root
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
-from identikit.moments._memory import NARROW
-from identikit.moments._memory import block_rows as default_block_rows
 from identikit.moments._moments import Moments, Shard
 from identikit.moments._part import Layout
 from identikit.moments._scan import (
@@ -29,8 +27,10 @@ from identikit.moments._scan import (
 from identikit.moments._sizes import check_sizes
 from identikit.moments._threads import scan_spans
 from identikit.moments.engines import Engine
+from identikit.moments.memory import NARROW
+from identikit.moments.memory import block_rows as default_block_rows
 from identikit.sources import Source, open_sources
-from identikit.sources._device import on_one_device
+from identikit.sources.device import on_one_device
 
 Span = tuple[int, int]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from identikit._linalg import Array
-from identikit.moments._memory import NARROW_PAIR
 from identikit.moments._moments import Moments
+from identikit.moments.memory import NARROW_PAIR
 
 
 @dataclass(frozen=True, eq=False)

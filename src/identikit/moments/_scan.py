@@ -18,14 +18,14 @@ from identikit.errors import InputError
 from identikit.moments._distinct import DistinctKeeper
 from identikit.moments._extremes import ExtremesKeeper, Numbers
 from identikit.moments._folds import Chosen, Folds
-from identikit.moments._memory import NARROW, PIECE_ROWS
 from identikit.moments._moments import Moments
 from identikit.moments._part import Layout, Part, merge
-from identikit.moments._sample import SampleKeeper
 from identikit.moments._segment import Segment, augmented_width
 from identikit.moments._sizes import too_large
+from identikit.moments.memory import NARROW, PIECE_ROWS
+from identikit.moments.sample import SampleKeeper
 from identikit.sources import Source
-from identikit.sources._device import on_one_device
+from identikit.sources.device import on_one_device
 
 Progress = Callable[[int, int], None]
 Blocks = Generator[tuple[int, list[Any], list[int]]]

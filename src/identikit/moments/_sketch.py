@@ -15,11 +15,11 @@ from scipy.linalg.blas import dgemm, dger, dsyrk
 from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
-from identikit.moments._memory import COPIES, LEAST_ROWS, allocated, block_rows
 from identikit.moments._passes import describe_nonfinite, spans_for, spans_of
 from identikit.moments._scan import NonfiniteError, Progress, finite
 from identikit.moments._sizes import too_large
 from identikit.moments.engines import Engine
+from identikit.moments.memory import COPIES, LEAST_ROWS, allocated, block_rows
 from identikit.sources import Source, open_source
 
 #: Rows whose random numbers are drawn together, so that blocks and ranges do not matter.

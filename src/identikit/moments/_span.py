@@ -9,11 +9,11 @@ import numpy as np
 from identikit._linalg import Array, svd
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
-from identikit.moments._memory import allocated
 from identikit.moments._passes import describe_nonfinite
 from identikit.moments._reduce import Subspace, _subspace
 from identikit.moments._sizes import too_large
 from identikit.moments._sketch import Directions
+from identikit.moments.memory import allocated
 from identikit.sources import Source
 
 #: A view is taken to the span of its rows if it has more than this many columns a row.

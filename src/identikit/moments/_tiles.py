@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from identikit.moments._memory import audit_bytes, default_memory, too_little
+from identikit.moments.memory import audit_bytes, default_memory, too_little
 
 Pair = tuple[int, int]
 

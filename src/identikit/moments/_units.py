@@ -10,7 +10,7 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.moments._moments import Moments
 from identikit.moments._part import Layout, Part
-from identikit.moments._sample import RowSample
+from identikit.moments.sample import RowSample
 
 
 def in_units(moments: Moments, exponents: Sequence[int]) -> Moments:

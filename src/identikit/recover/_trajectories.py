@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from identikit._linalg import Array, triangle
-from identikit.alignment._given import given_rows
+from identikit.alignment.given import given_rows
 from identikit.errors import InputError
 from identikit.recover._environments import Environments, read_environments
-from identikit.sources._checks import numeric_eps
+from identikit.sources.checks import numeric_eps
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 
 from identikit._linalg import Array, inverse_or_zero
-from identikit.alignment._given import check_names, column_names, given_rows
+from identikit.alignment.given import check_names, column_names, given_rows
 from identikit.errors import InputError
 from identikit.recover._axes import find_axes
 from identikit.recover._environments import (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from identikit.auditing._batches_result import BatchAudit, Remains
-from identikit.report._numbers import number, shorten, with_interval
+from identikit.auditing.batches_result import BatchAudit, Remains
 from identikit.report._order import shared
-from identikit.report._terminal import named_table, print_result
 from identikit.report._words import GROUPS
+from identikit.report.numbers import number, shorten, with_interval
+from identikit.report.terminal import named_table, print_result
 
 if TYPE_CHECKING:
     from rich.console import Console

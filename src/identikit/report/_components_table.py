@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from identikit.components import Components
-from identikit.report._numbers import number
+from identikit.report.numbers import number
 
 TITLES = (
     *("components", "left out", "tied", "matched"),

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.factors import METRICS, Disentanglement
-from identikit.report._drawing import beside, sheet
-from identikit.report._numbers import number
-from identikit.report._style import PALETTE
+from identikit.report.drawing import beside, sheet
+from identikit.report.numbers import number
+from identikit.report.style import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

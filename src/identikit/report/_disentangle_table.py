@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from identikit.factors import METRICS, Disentanglement
 from identikit.report._disentangle_words import chance, lead, messages, spread
-from identikit.report._numbers import number
-from identikit.report._terminal import print_result
+from identikit.report.numbers import number
+from identikit.report.terminal import print_result
 
 if TYPE_CHECKING:
     from rich.console import Console

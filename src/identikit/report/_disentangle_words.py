@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from identikit.factors import Chance, Disentanglement, Part
 from identikit.factors._result import Interval
-from identikit.report._numbers import decimals, number
+from identikit.report.numbers import decimals, number
 
 #: What the axes may be found to be, and the page's tone for it.
 ALIGNED = "The axes of the codes go with factors more than arbitrary axes would"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from identikit.auditing._result import Audit, Pair
-from identikit.report._drawing import MAX_POINTS
-from identikit.report._numbers import isolated, number, with_interval
+from identikit.auditing.result import Audit, Pair
 from identikit.report._order import shared, worst_first
 from identikit.report._page import render
 from identikit.report._svg import inline
 from identikit.report._words import GROUPS, compose, headline, reductions, standing
+from identikit.report.drawing import MAX_POINTS
+from identikit.report.numbers import isolated, number, with_interval
 from identikit.report.plots import plot_pair
 from identikit.similarity import Scored
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from identikit.auditing._layers_result import Layers
-from identikit.report._numbers import number
+from identikit.auditing.layers_result import Layers
 from identikit.report._page import render
-from identikit.report._terminal import named_table, print_result
+from identikit.report.numbers import number
+from identikit.report.terminal import named_table, print_result
 
 if TYPE_CHECKING:
     from rich.console import Console

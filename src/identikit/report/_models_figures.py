@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.auditing._models_result import ModelPair, ModelReport
+from identikit.auditing.models_result import ModelPair, ModelReport
 from identikit.family._distances import Distances
-from identikit.report._drawing import (
+from identikit.report._panels import ladder, spectrum
+from identikit.report.drawing import (
     MAX_POINTS,
     MAX_SPECTRUM,
     absent,
@@ -23,8 +24,7 @@ from identikit.report._drawing import (
     sheet,
     thinned,
 )
-from identikit.report._panels import ladder, spectrum
-from identikit.report._style import PALETTE
+from identikit.report.style import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from identikit.auditing._models_result import (
+from identikit.auditing.models_result import (
     BLOCKS,
     CLOSE,
     DIFFERENT,
@@ -19,9 +19,9 @@ from identikit.family._distances import Distances
 from identikit.report._models_figures import models_figure
 from identikit.report._models_slices import ON_PAGE, chosen, ends, left_out, slices_figure
 from identikit.report._models_table import lead, numbers, worst_first
-from identikit.report._numbers import isolated, shortened, with_interval
 from identikit.report._page import render
 from identikit.report._svg import inline, sized
+from identikit.report.numbers import isolated, shortened, with_interval
 
 # Pairs that get a figure: a page must stay a page.
 MAX_FIGURES = 20

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from identikit.auditing._models_result import (
+from identikit.auditing.models_result import (
     CLOSE,
     DIFFERENT,
     SAME,
@@ -20,12 +20,12 @@ from identikit.auditing._models_result import (
     ModelPair,
     Slice,
 )
-from identikit.auditing._result import Interval
-from identikit.report._drawing import beside, sheet
+from identikit.auditing.result import Interval
 from identikit.report._models_figures import LEAST, plain_ticks
-from identikit.report._numbers import shortened, small
-from identikit.report._style import PALETTE
-from identikit.report._terminal import named_table
+from identikit.report.drawing import beside, sheet
+from identikit.report.numbers import shortened, small
+from identikit.report.style import PALETTE
+from identikit.report.terminal import named_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

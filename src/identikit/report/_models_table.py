@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from identikit.auditing._models_result import (
+from identikit.auditing.models_result import (
     BLOCKS,
     CLOSE,
     DIFFERENT,
@@ -18,9 +18,9 @@ from identikit.auditing._models_result import (
 )
 from identikit.family._distances import Distances
 from identikit.report._models_slices import slice_tables
-from identikit.report._numbers import shortened, small
 from identikit.report._order import shared
-from identikit.report._terminal import named_table, print_result
+from identikit.report.numbers import shortened, small
+from identikit.report.terminal import named_table, print_result
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from identikit.alignment import NearIdentifiability
-from identikit.report._drawing import beside
-from identikit.report._style import PALETTE
+from identikit.report.drawing import beside
+from identikit.report.style import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,19 +8,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from identikit._text import plain
-from identikit.report._numbers import number, shortened, with_interval
 from identikit.report._page import render
 from identikit.report._svg import sized
+from identikit.report.numbers import number, shortened, with_interval
 
 if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.figure import Figure
 
     from identikit.alignment import NearIdentifiability
-    from identikit.auditing._batches_result import BatchAudit
-    from identikit.auditing._layers_result import Layers
-    from identikit.auditing._models_result import ModelPair, ModelsAudit
-    from identikit.auditing._result import Audit, Interval, Pair
+    from identikit.auditing.batches_result import BatchAudit
+    from identikit.auditing.layers_result import Layers
+    from identikit.auditing.models_result import ModelPair, ModelsAudit
+    from identikit.auditing.result import Audit, Interval, Pair
     from identikit.components import Components
     from identikit.factors import Disentanglement
     from identikit.worlds import Score

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from identikit.auditing._result import Audit, Pair
+from identikit.auditing.result import Audit, Pair
 from identikit.report._words import UNRELATED
 
 

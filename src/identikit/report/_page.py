@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import Any
 
 from identikit._text import fit_for_page, plain
-from identikit.report._numbers import ABSENT, number, shorten, shortened, small
+from identikit.report.numbers import ABSENT, number, shorten, shortened, small
 
 
 def render(template: str, names: Iterable[str] = (), **values: Any) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from identikit.auditing._result import Pair, SharedAxes
-from identikit.report._drawing import (
+from identikit.auditing.result import Pair, SharedAxes
+from identikit.report.drawing import (
     MAX_POINTS,
     MAX_SPECTRUM,
     absent,
@@ -19,8 +19,8 @@ from identikit.report._drawing import (
     dots,
     thinned,
 )
-from identikit.report._numbers import number, with_interval
-from identikit.report._style import PALETTE
+from identikit.report.numbers import number, with_interval
+from identikit.report.style import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

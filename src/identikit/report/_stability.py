@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from identikit.components import Components
-from identikit.report._drawing import BELOW
-from identikit.report._style import PALETTE
+from identikit.report.drawing import BELOW
+from identikit.report.style import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

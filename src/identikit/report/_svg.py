@@ -6,7 +6,7 @@ import re
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from identikit.report._style import PALETTE, STYLE
+from identikit.report.style import PALETTE, STYLE
 
 if TYPE_CHECKING:
     from markupsafe import Markup

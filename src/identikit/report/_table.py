@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from identikit._text import plain
-from identikit.auditing._result import Audit, Pair
-from identikit.report._numbers import number, shortened, with_interval
+from identikit.auditing.result import Audit, Pair
 from identikit.report._order import shared, worst_first
-from identikit.report._terminal import named_table, print_result
 from identikit.report._words import reductions, sentence, standing
+from identikit.report.numbers import number, shortened, with_interval
+from identikit.report.terminal import named_table, print_result
 from identikit.sources import BY_POSITION
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from identikit.alignment import GROUPS as RUNGS
-from identikit.auditing._result import Interval, Pair, Verdict, View
-from identikit.report._numbers import SMALLEST, shortened, with_interval
+from identikit.auditing.result import Interval, Pair, Verdict, View
+from identikit.report.numbers import SMALLEST, shortened, with_interval
 
 UNRELATED = "unrelated"
 RELATED = "related"

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from identikit.auditing._result import Pair
+from identikit.auditing.result import Pair
 from identikit.report._disentangle_figures import heat, matrices_figure
-from identikit.report._drawing import sheet
 from identikit.report._near_panel import distances
 from identikit.report._panels import ladder, scatter, spectrum
 from identikit.report._stability import stability
+from identikit.report.drawing import sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

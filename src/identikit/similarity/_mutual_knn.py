@@ -11,7 +11,7 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.inference import Null
 from identikit.moments import Moments
-from identikit.moments._sample import RowSample
+from identikit.moments.sample import RowSample
 from identikit.similarity._registry import View, Views, measure, pair_of
 
 

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources._checks import choose
 from identikit.sources._columns import choose_columns, id_blocks, index_columns, table_fields
 from identikit.sources._groups import PIECE_BYTES, GroupedRows, explained
-from identikit.sources._registry import (
+from identikit.sources._rows import file_label, open_binary
+from identikit.sources._unpacking import check_unpacked
+from identikit.sources.checks import choose
+from identikit.sources.registry import (
     Table,
     kind_of,
     register,
@@ -28,8 +30,6 @@ from identikit.sources._registry import (
     register_ids,
     register_table,
 )
-from identikit.sources._rows import file_label, open_binary
-from identikit.sources._unpacking import check_unpacked
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from identikit.sources._choice import choose_fields
 from identikit.sources._open import split_member
-from identikit.sources._registry import FOLDER, kind_of, tables
 from identikit.sources._rows import file_label
 from identikit.sources._shards import shards_of
+from identikit.sources.registry import FOLDER, kind_of, tables
 
 if TYPE_CHECKING:
     import pandas as pd

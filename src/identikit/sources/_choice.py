@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from identikit.errors import InputError
-from identikit.sources._checks import choose
+from identikit.sources.checks import choose
 
 #: What stands before the name of a column that is not the view's.
 NOT = "!"

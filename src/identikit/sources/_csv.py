@@ -22,18 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._checks import FLOAT64_EPS, choose
 from identikit.sources._choice import Field, choose_fields
 from identikit.sources._groups import GroupedRows, explained
 from identikit.sources._lines import Lines, Span, blank, inside_quotes, text_eps
-from identikit.sources._registry import (
+from identikit.sources._rows import file_label
+from identikit.sources.checks import FLOAT64_EPS, choose
+from identikit.sources.registry import (
     Table,
     register,
     register_frame,
     register_ids,
     register_table,
 )
-from identikit.sources._rows import file_label
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources._array import as_array
-from identikit.sources._checks import check_matrix, is_bfloat16, numeric_eps
 from identikit.sources._choice import Field, is_id
+from identikit.sources.array import as_array
+from identikit.sources.checks import check_matrix, is_bfloat16, numeric_eps
 
 _KINDS = (("dask.array", "Array"), ("dask.dataframe", "DataFrame"), ("dask.dataframe", "Series"))
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._checks import check_matrix, numeric_eps
+from identikit.sources.checks import check_matrix, numeric_eps
 
 #: Bytes of a piece that is read at once where the format leaves the choice.
 PIECE_BYTES = 4 * 2**20

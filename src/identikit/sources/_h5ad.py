@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.sources._anndata import NAMES
-from identikit.sources._checks import choose
 from identikit.sources._chunks import array_ids
 from identikit.sources._groups import GroupedRows
 from identikit.sources._hdf5 import check_complete, dense_rows, explained_hdf5, open_file, resolve
 from identikit.sources._hdf5 import text_or_numbers as read_as
-from identikit.sources._registry import register, register_ids
 from identikit.sources._rows import file_label
 from identikit.sources._sparse import SparseRows
+from identikit.sources.checks import choose
+from identikit.sources.registry import register, register_ids
 
 _MATRICES = ("layers", "obsm")
 

@@ -11,12 +11,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources._checks import check_matrix, choose, numeric_eps
 from identikit.sources._chunks import array_ids, chunked_rows
 from identikit.sources._groups import GroupedRows, explained
-from identikit.sources._registry import register, register_ids
 from identikit.sources._rows import file_label, open_binary
 from identikit.sources._unpacking import check_unpacked
+from identikit.sources.checks import check_matrix, choose, numeric_eps
+from identikit.sources.registry import register, register_ids
 
 # As many as HDF5 itself follows.
 _MOST_LINKS = 16

@@ -15,11 +15,11 @@ import numpy as np
 
 from identikit.errors import InputError
 from identikit.sources._anndata import is_anndata, obs_columns
-from identikit.sources._checks import choose
 from identikit.sources._choice import NOT, is_pattern
 from identikit.sources._ids import BETWEEN, Block, Ids, cut, plain_ids, read_ids
 from identikit.sources._open import split_member
-from identikit.sources._registry import FOLDER, frame_readers, kind_of
+from identikit.sources.checks import choose
+from identikit.sources.registry import FOLDER, frame_readers, kind_of
 
 
 def named_columns(text: str, views: int) -> list[tuple[str, ...]]:

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._array import as_array
 from identikit.sources._npy import read_layout
 from identikit.sources._npz import open_member
 from identikit.sources._open import split_member
-from identikit.sources._registry import id_readers, kind_of, register_ids
 from identikit.sources._rows import UNPACKING_ERRORS, Layout, open_binary, size_of
 from identikit.sources._safetensors import _read_layout as tensor_layout
+from identikit.sources.array import as_array
+from identikit.sources.registry import id_readers, kind_of, register_ids
 
 Block = NDArray[Any]
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from identikit.errors import InputError
-from identikit.sources._array import as_array
 from identikit.sources._open import split_member
-from identikit.sources._registry import FOLDER, id_readers, kind_of
 from identikit.sources._rows import open_binary
-from identikit.sources._whole import read_array
+from identikit.sources.array import as_array
+from identikit.sources.registry import FOLDER, id_readers, kind_of
+from identikit.sources.whole import read_array
 
 # Beyond this, neighbouring whole numbers are one and the same float64.
 _LARGEST_WHOLE = 2.0**53

@@ -10,8 +10,8 @@ from typing import IO
 from numpy.lib import format as npy
 
 from identikit.errors import InputError
-from identikit.sources._registry import register
 from identikit.sources._rows import FileRows, Layout, file_label, open_binary, size_of
+from identikit.sources.registry import register
 
 # The longest header that NumPy's parser takes, but not before it has read it.
 _LONGEST_HEADER = 10_000

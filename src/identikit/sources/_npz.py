@@ -15,9 +15,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import numpy as np
 
 from identikit.errors import InputError
-from identikit.sources._checks import choose
 from identikit.sources._npy import read_layout
-from identikit.sources._registry import register
 from identikit.sources._rows import (
     UNPACKING_ERRORS,
     FileRows,
@@ -29,6 +27,8 @@ from identikit.sources._rows import (
 from identikit.sources._sparse import SAVED, SparseRows, Stored, open_saved
 from identikit.sources._spill import writing
 from identikit.sources._unpacking import check_unpacked
+from identikit.sources.checks import choose
+from identikit.sources.registry import register
 
 #: Bytes that are unpacked in memory at most, and unpacked at a time beyond that.
 IN_MEMORY, PIECE_BYTES = 2**26, 2**20

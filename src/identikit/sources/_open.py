@@ -10,14 +10,14 @@ from pathlib import Path
 from identikit.errors import InputError
 from identikit.sources import _dask, _torch
 from identikit.sources._anndata import is_anndata, matrix_of
-from identikit.sources._array import ArraySource, as_array
 from identikit.sources._choice import NOT
-from identikit.sources._device import DeviceSource, lives_elsewhere
 from identikit.sources._names import tell_apart
-from identikit.sources._registry import FOLDER, kind_of, openers
 from identikit.sources._rows import file_label, open_binary
 from identikit.sources._source import Source
 from identikit.sources._sparse import is_sparse, open_matrix
+from identikit.sources.array import ArraySource, as_array
+from identikit.sources.device import DeviceSource, lives_elsewhere
+from identikit.sources.registry import FOLDER, kind_of, openers
 
 
 def open_source(view: object, name: str | None = None, position: int = 0) -> Source:

@@ -16,10 +16,10 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources._checks import choose
-from identikit.sources._registry import register
 from identikit.sources._rows import file_label, open_binary
 from identikit.sources._torch import TorchSource
+from identikit.sources.checks import choose
+from identikit.sources.registry import register
 
 #: Bytes after which the map is made anew.
 _MAPPED_BYTES = 64 * 2**20

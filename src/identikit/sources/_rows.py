@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._checks import BFLOAT16_EPS, check_matrix, numeric_eps
 from identikit.sources._direct import Bytes, Disk
+from identikit.sources.checks import BFLOAT16_EPS, check_matrix, numeric_eps
 
 Memory = Callable[[int], Bytes]
 

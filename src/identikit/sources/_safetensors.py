@@ -14,9 +14,9 @@ from typing import IO, Any
 import numpy as np
 
 from identikit.errors import InputError
-from identikit.sources._checks import choose
-from identikit.sources._registry import register
 from identikit.sources._rows import FileRows, Layout, file_label, open_binary, size_of
+from identikit.sources.checks import choose
+from identikit.sources.registry import register
 
 _DTYPES = {
     "F16": "<f2",

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from identikit.errors import InputError
 from identikit.sources._groups import explained
 from identikit.sources._inside import check_inside
-from identikit.sources._registry import FOLDER, id_readers, kind_of, openers, register, register_ids
 from identikit.sources._rows import file_label
 from identikit.sources._source import Source
+from identikit.sources.registry import FOLDER, id_readers, kind_of, openers, register, register_ids
 
 _NOTES = (".json", ".md", ".txt", ".yaml", ".yml")
 _NAMED_NOTES = ("README", "LICENSE")

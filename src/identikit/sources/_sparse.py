@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._checks import check_matrix, numeric_eps
 from identikit.sources._groups import explained
 from identikit.sources._rows import UNPACKING_ERRORS, Layout
+from identikit.sources.checks import check_matrix, numeric_eps
 
 #: What `scipy.sparse.save_npz` calls its arrays.
 SAVED = frozenset(("data", "indices", "indptr", "shape", "format"))

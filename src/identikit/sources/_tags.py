@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.sources._anndata import is_anndata, obs_columns
-from identikit.sources._array import as_array
 from identikit.sources._beside import columns_beside
-from identikit.sources._checks import choose
 from identikit.sources._id_columns import without_columns
 from identikit.sources._ids import read_ids
+from identikit.sources.array import as_array
+from identikit.sources.checks import choose
 
 if TYPE_CHECKING:
     import pandas as pd

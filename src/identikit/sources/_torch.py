@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._checks import BFLOAT16_EPS, check_matrix, numeric_eps
+from identikit.sources.checks import BFLOAT16_EPS, check_matrix, numeric_eps
 
 
 def is_tensor(view: object) -> bool:

@@ -14,13 +14,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources._checks import check_matrix, choose, numeric_eps
 from identikit.sources._chunks import array_ids, chunked_rows
 from identikit.sources._groups import GroupedRows, explained
 from identikit.sources._inside import check_inside
-from identikit.sources._registry import register, register_ids
 from identikit.sources._rows import file_label
 from identikit.sources._unpacking import check_unpacked
+from identikit.sources.checks import check_matrix, choose, numeric_eps
+from identikit.sources.registry import register, register_ids
 
 
 @register(".zarr")

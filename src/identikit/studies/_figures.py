@@ -1,6 +1,6 @@
 """Panels that studies share: a curve, dots, a heat map, and a scatter after a map.
 
-Each draws tidy rows onto given axes, inside `report._drawing.sheet`. A mean is over seeds (column
+Each draws tidy rows onto given axes, inside `report.drawing.sheet`. A mean is over seeds (column
 `seed`), with the interval that the checks judge; several rows of a seed count as their mean. What
 is not finite is left out, and where nothing is left, the panel says so.
 """
@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.report._drawing import BELOW, MAX_POINTS, absent, beside, diagonal, thinned
-from identikit.report._drawing import dots as draw_dots
-from identikit.report._style import PALETTE
+from identikit.report.drawing import BELOW, MAX_POINTS, absent, beside, diagonal, thinned
+from identikit.report.drawing import dots as draw_dots
+from identikit.report.style import PALETTE
 from identikit.studies._study import mean_interval
 
 if TYPE_CHECKING:

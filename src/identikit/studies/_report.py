@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from identikit._files import replacing, write_text
 from identikit._text import plain
 from identikit.report._notebook import Shown
-from identikit.report._numbers import ABSENT
 from identikit.report._page import render
-from identikit.report._style import STYLE
 from identikit.report._svg import sized
+from identikit.report.numbers import ABSENT
+from identikit.report.style import STYLE
 from identikit.studies._study import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED
 from identikit.studies._words import (
     REST,

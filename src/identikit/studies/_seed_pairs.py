@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from identikit.report._drawing import BELOW, absent, beside, dots, thinned
-from identikit.report._style import PALETTE
+from identikit.report.drawing import BELOW, absent, beside, dots, thinned
+from identikit.report.style import PALETTE
 from identikit.studies._figures import DASHED, LOOKS, MAX_TICKS, curve
 from identikit.studies._store import Record
 from identikit.studies._study import per_seed

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from identikit._files import replacing, write_text
 from identikit.errors import InputError
-from identikit.report._numbers import shorten
+from identikit.report.numbers import shorten
 
 if TYPE_CHECKING:
     from identikit.studies._study import Tables

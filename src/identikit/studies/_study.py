@@ -125,7 +125,7 @@ class Study:
         From a Work to tidy tables; each expensive part is a unit of the Work.
     claims : tuple of Claim
     figure : callable
-        From the tables and the settings to a matplotlib Figure (`report._drawing.sheet`).
+        From the tables and the settings to a matplotlib Figure (`report.drawing.sheet`).
     needs : tuple of Need
         Files that the data folder must hold.
     """

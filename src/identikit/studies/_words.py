@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from identikit.report._numbers import ABSENT
+from identikit.report.numbers import ABSENT
 from identikit.studies._study import INCONCLUSIVE, KINDS, NOT, REPRODUCED, UNMEASURED, Interval
 
 #: What else may become of a claim, the worst first.

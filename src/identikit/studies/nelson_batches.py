@@ -34,9 +34,9 @@ import numpy as np
 import pandas as pd
 
 from identikit.errors import InputError
-from identikit.report._drawing import BELOW, absent, sheet
-from identikit.report._drawing import dots as draw_dots
-from identikit.report._style import PALETTE
+from identikit.report.drawing import BELOW, absent, sheet
+from identikit.report.drawing import dots as draw_dots
+from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies._batch_data import NEEDS, read
 from identikit.studies._batch_units import (

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from identikit._linalg import Array
-from identikit.report._drawing import BELOW, sheet
+from identikit.report.drawing import BELOW, sheet
 from identikit.studies import _checks as check
 from identikit.studies._data import Need
 from identikit.studies._figures import dots

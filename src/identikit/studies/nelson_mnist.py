@@ -26,8 +26,8 @@ import pandas as pd
 
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
-from identikit.report._drawing import BELOW, sheet
-from identikit.report._style import PALETTE
+from identikit.report.drawing import BELOW, sheet
+from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies._figures import DASHED, curve
 from identikit.studies._mnist_units import BOUND, LAYERS, MEASURED, MNIST, compare, learn, summary

@@ -30,8 +30,8 @@ import numpy as np
 import pandas as pd
 
 from identikit.errors import InputError
-from identikit.report._drawing import BELOW, sheet
-from identikit.report._style import PALETTE
+from identikit.report.drawing import BELOW, sheet
+from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies._data import CIFAR10, CORPORA, Data, Need
 from identikit.studies._figures import DASHED, curve

@@ -21,8 +21,8 @@ from identikit.errors import InputError
 from identikit.family import Distances, SoftmaxModel, distances
 from identikit.inference import cca_chance, held_out_cca
 from identikit.moments import accumulate
-from identikit.report._drawing import BELOW, sheet, thinned
-from identikit.report._style import PALETTE
+from identikit.report.drawing import BELOW, sheet, thinned
+from identikit.report.style import PALETTE
 from identikit.similarity import cca
 from identikit.studies import _checks as check
 from identikit.studies._data import CIFAR10, Data

@@ -18,8 +18,8 @@ import pandas as pd
 from identikit._linalg import Array, one_thread
 from identikit.family import Distances, SoftmaxModel, distances
 from identikit.moments import accumulate
-from identikit.report._drawing import dots, sheet
-from identikit.report._style import PALETTE
+from identikit.report.drawing import dots, sheet
+from identikit.report.style import PALETTE
 from identikit.similarity import cca
 from identikit.studies import _checks as check
 from identikit.studies._seed_pairs import curves, rows_of, where

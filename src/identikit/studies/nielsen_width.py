@@ -21,7 +21,7 @@ import pandas as pd
 
 from identikit.errors import InputError
 from identikit.inference import cca_chance
-from identikit.report._drawing import sheet
+from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies._seed_pairs import Panel, bounds, curves, lines, rows_of, where
 from identikit.studies._study import (

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from identikit.report._drawing import sheet
+from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies._curiosity_features import ARMS, CONTROLLABLE, FEATURES, features
 from identikit.studies._curiosity_games import AGENTS, agent, pixels

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from identikit.report._drawing import sheet
+from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies._exchangeable_units import CELLS, decisions, duality, largest_drift
 from identikit.studies._figures import curve

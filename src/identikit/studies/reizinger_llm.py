@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from identikit.family import BernoulliMixture
-from identikit.report._drawing import sheet
+from identikit.report.drawing import sheet
 from identikit.studies import _language_models as lm
 from identikit.studies._checks import above, below, higher, holds, ordered, within
 from identikit.studies._figures import dots

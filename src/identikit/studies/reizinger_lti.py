@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from identikit.report._drawing import sheet
+from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies._figures import curve, heat_map
 from identikit.studies._lti_fits import cells, conditions, motors, noisy, numbers, systems

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from identikit.errors import InputError
-from identikit.report._drawing import sheet
+from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies._data import CIFAR10
 from identikit.studies._figures import curve, dots

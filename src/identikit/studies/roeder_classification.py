@@ -25,7 +25,7 @@ from identikit._linalg import Array
 from identikit.alignment import align
 from identikit.errors import InputError
 from identikit.inference import cca_chance
-from identikit.report._drawing import sheet
+from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies import _seed_pairs as draw
 from identikit.studies._figures import scatter_after_map

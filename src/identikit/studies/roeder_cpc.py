@@ -28,7 +28,7 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.inference import cca_chance, held_out_cca
 from identikit.moments import accumulate
-from identikit.report._drawing import sheet
+from identikit.report.drawing import sheet
 from identikit.similarity import cca
 from identikit.studies import _checks as check
 from identikit.studies._data import CIFAR10, Data

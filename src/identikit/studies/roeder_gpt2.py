@@ -27,8 +27,8 @@ import numpy as np
 import pandas as pd
 
 from identikit.errors import InputError
-from identikit.report._drawing import BELOW, absent, sheet
-from identikit.report._style import PALETTE
+from identikit.report.drawing import BELOW, absent, sheet
+from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies import _gpt2_pairs as gpt2
 from identikit.studies._data import TEXT, Need

@@ -25,8 +25,8 @@ import pandas as pd
 from identikit._linalg import Array
 from identikit.alignment import align
 from identikit.errors import InputError
-from identikit.report._drawing import beside, dots, sheet
-from identikit.report._style import PALETTE
+from identikit.report.drawing import beside, dots, sheet
+from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies._data import TEXT, Need
 from identikit.studies._seed_pairs import TOLERANCE, curves, lines, rows_of, where

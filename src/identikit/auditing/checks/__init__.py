@@ -12,7 +12,7 @@ from math import isfinite
 
 from identikit._plugins import module_names, modules
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check
+from identikit.auditing.result import Check
 from identikit.errors import InputError
 
 

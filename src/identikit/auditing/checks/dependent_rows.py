@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._order import LARGEST, Order
-from identikit.auditing._result import Check
+from identikit.auditing.result import Check
 
 NAME, QUESTION = "dependent rows", "Do rows depend on other rows?"
 

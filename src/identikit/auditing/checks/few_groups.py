@@ -1,7 +1,7 @@
 """Are there enough groups of rows to leave out?"""
 
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check
+from identikit.auditing.result import Check
 
 
 def check(evidence: Evidence, threshold: float = 5.0) -> Check | None:

@@ -1,7 +1,7 @@
 """Does ICA identify the axes of both views?"""
 
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check
+from identikit.auditing.result import Check
 
 
 def check(evidence: Evidence, threshold: float = 0.5) -> Check | None:

@@ -1,7 +1,7 @@
 """Would the verdict be the same without a few rows?"""
 
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check, Influence
+from identikit.auditing.result import Check, Influence
 
 #: Row numbers that a message names.
 NAMED = 5

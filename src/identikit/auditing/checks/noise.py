@@ -1,8 +1,8 @@
 """Does the rung that is named also give the best map?"""
 
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check
 from identikit.auditing._verdict import UNRELATED
+from identikit.auditing.result import Check
 
 
 def check(evidence: Evidence, threshold: float = 0.03) -> Check | None:

@@ -3,8 +3,8 @@
 import math
 
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check
 from identikit.auditing._verdict import SLACK
+from identikit.auditing.result import Check
 
 
 def check(evidence: Evidence, threshold: float = SLACK) -> Check | None:

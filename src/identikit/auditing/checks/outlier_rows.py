@@ -3,7 +3,7 @@
 import numpy as np
 
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check
+from identikit.auditing.result import Check
 
 
 def check(evidence: Evidence, threshold: float = 0.1) -> Check | None:

@@ -1,7 +1,7 @@
 """Does every column of a view carry something of its own?"""
 
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check
+from identikit.auditing.result import Check
 
 
 def check(evidence: Evidence, threshold: float = 1.0) -> Check | None:

@@ -1,7 +1,7 @@
 """Is it clear which directions are rounding?"""
 
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check
+from identikit.auditing.result import Check
 
 
 def check(evidence: Evidence, threshold: float = 10.0) -> Check | None:

@@ -7,8 +7,8 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.auditing._evidence import Evidence
 from identikit.auditing._reordered import partners, twins
-from identikit.auditing._result import Check
 from identikit.auditing._verdict import UNRELATED
+from identikit.auditing.result import Check
 
 #: The fewest rows that say anything, and the most that are looked at: all of them must be.
 FEWEST, MOST = 60, 2000

@@ -10,8 +10,8 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check
 from identikit.auditing._windows import FEWEST, Window
+from identikit.auditing.result import Check
 
 #: The largest shift that is tried, in rows, if the window is not too short for it.
 REACH = 32

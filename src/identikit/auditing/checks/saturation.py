@@ -1,7 +1,7 @@
 """Are there more rows than columns?"""
 
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check
+from identikit.auditing.result import Check
 
 
 def check(evidence: Evidence, threshold: float = 1.0) -> Check:

@@ -1,8 +1,8 @@
 """Are rows examples, and columns features?"""
 
 from identikit.auditing._evidence import Evidence
-from identikit.auditing._result import Check
 from identikit.auditing._transposed import ROWS_A_COLUMN, question
+from identikit.auditing.result import Check
 
 
 def check(evidence: Evidence, threshold: float = ROWS_A_COLUMN) -> Check | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.sources._checks import is_bfloat16, numeric_eps
+from identikit.sources.checks import is_bfloat16, numeric_eps
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._result import Result
-from identikit.auditing._result import Interval, Pair
+from identikit.auditing.result import Interval, Pair
 from identikit.family import Distances, Divergences, Diversity, Gauge, UpTo
 
 if TYPE_CHECKING:

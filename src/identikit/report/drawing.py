@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.report._style import PALETTE, STYLE
+from identikit.report.style import PALETTE, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

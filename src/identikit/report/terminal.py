@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from identikit._text import plain
-from identikit.report._numbers import shortened
+from identikit.report.numbers import shortened
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
 from identikit.sources import _torch
-from identikit.sources._checks import BFLOAT16_EPS, check_matrix, is_bfloat16, numeric_eps
 from identikit.sources._source import Source
+from identikit.sources.checks import BFLOAT16_EPS, check_matrix, is_bfloat16, numeric_eps
 
 
 def lives_elsewhere(view: Any) -> bool:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.sources import _torch
-from identikit.sources._checks import check_matrix, is_bfloat16, numeric_eps
 from identikit.sources._choice import Field, default_places
 from identikit.sources._columns import is_table, table_array
+from identikit.sources.checks import check_matrix, is_bfloat16, numeric_eps
 
 # What pandas calls the contents of a column of objects that are no numbers.
 _NO_NUMBERS = ("string", "empty", "datetime", "datetime64", "date", "time", "timedelta", "bytes")

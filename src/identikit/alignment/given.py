@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.sources import _dask, _torch
-from identikit.sources._array import as_array
-from identikit.sources._checks import is_bfloat16, numeric_eps
-from identikit.sources._device import lives_elsewhere
+from identikit.sources.array import as_array
+from identikit.sources.checks import is_bfloat16, numeric_eps
+from identikit.sources.device import lives_elsewhere
 
 Names = NDArray[np.object_]
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from identikit._result import Result
-from identikit.auditing._result import Audit, Interval, Pair, Verdict
+from identikit.auditing.result import Audit, Interval, Pair, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit._result import Result
-from identikit.auditing._result import _plain
+from identikit.auditing.result import _plain
 from identikit.similarity import Scored, calibrate
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 # Others look for them here, where all text of reports comes from.
 from identikit._text import shorten as shorten
 from identikit._text import shortened as shortened
-from identikit.auditing._result import Interval
+from identikit.auditing.result import Interval
 
 ABSENT = "–"
 # Below this an error is rounding, and its digits are noise whatever the interval says.
