@@ -169,7 +169,7 @@ class _Messages:
     """
 
     def __init__(self, source: Any, label: str, path: Path) -> None:
-        self._source, self._label, self._path = source, label, path
+        self._source, self._label = source, label
         self._ipc = require("pyarrow.ipc", "io", "reading Arrow files")
         begin = source.read_at(len(_FILE), 0)
         if begin.startswith(_FEATHER_1):
@@ -179,7 +179,12 @@ class _Messages:
         index = self._ipc.open_file(source) if begin == _FILE else None
         self._start = 0 if index is None else 8
         self._dictionaries = False
-        self._batches = list(self._walk())
+        with ExitStack() as stack:
+            # Mapped, so that the bodies of messages, which nobody looks at here, are not read.
+            mapped = source
+            if source.size():
+                mapped = stack.enter_context(_pyarrow().memory_map(os.fsencode(path)))
+            self._batches = list(self._walk(mapped))
         self.counts = [batch.rows for batch in self._batches]
         self.schema = self._reader().schema
         if index is None:
@@ -230,12 +235,10 @@ class _Messages:
         options = self._ipc.IpcReadOptions(included_fields=fields, use_threads=False)
         return self._ipc.open_stream(self._source, options=options)
 
-    def _walk(self) -> Iterator[_Batch]:
+    def _walk(self, mapped: Any) -> Iterator[_Batch]:
         """Every record batch, by the headers of the messages: nothing is unpacked."""
         place, size = self._start, self._source.size()
         nothing = _pyarrow().schema([])
-        # Mapped, so that the bodies of messages, which nobody looks at here, are not read.
-        mapped = _pyarrow().memory_map(os.fsencode(self._path)) if size else self._source
         marked = self._source.read_at(4, place) == _CONTINUES
         prefix = 8 if marked else 4
         while place < size:
