@@ -28,12 +28,12 @@ from scipy.stats import binom
 
 import identikit as ik
 from identikit.alignment import ladder
-from identikit.alignment._ica_rung import axes_apart, corrected_rung, ica_rung, view_axes
 from identikit.alignment._map import AlignmentMap
-from identikit.alignment._near_measure import Views
-from identikit.alignment._near_split import parts_of
-from identikit.alignment._near_summary import gained, summarise
 from identikit.auditing._axes import rung
+from identikit.axes._ica_rung import axes_apart, corrected_rung, ica_rung, view_axes
+from identikit.axes._near_measure import Views
+from identikit.axes._near_split import parts_of
+from identikit.axes._near_summary import gained, summarise
 from identikit.factors import METRICS, prepare
 from identikit.inference import held_out_cca
 from identikit.similarity import MEASURES

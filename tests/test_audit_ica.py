@@ -14,13 +14,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import identikit as ik
-from identikit.alignment import ica_rung, view_axes
-from identikit.alignment._ica_rung import axes_apart, corrected_rung
 from identikit.auditing import _axes
 from identikit.auditing._axes import ROWS, sample_rows
 from identikit.auditing._evidence import Evidence
 from identikit.auditing.checks import ica_axes, ica_variance
 from identikit.auditing.result import OwnAxes, Rung, SharedAxes
+from identikit.axes import ica_rung, view_axes
+from identikit.axes._ica_rung import axes_apart, corrected_rung
 from identikit.cli import app
 from identikit.moments import SAMPLE
 from identikit.report import html, table

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from identikit.axes.components import match_components
 from identikit.cli import app
-from identikit.components import match_components
 from identikit.errors import InputError
 from identikit.factors import disentangle
 from identikit.family import SoftmaxModel

@@ -20,21 +20,21 @@ from typer.testing import CliRunner, Result
 
 from conftest import close
 from identikit import stability_figure
-from identikit.cli import app
-from identikit.components import Components, match_components
-from identikit.components._assign import Assigner
-from identikit.components._chance import (
+from identikit.axes.components import Components, match_components
+from identikit.axes.components._assign import Assigner
+from identikit.axes.components._chance import (
     best_median,
     best_tail,
     cosine_tail,
     discovery_cut,
 )
-from identikit.components._multiway import match
-from identikit.components._nulls import upper_tail, within_atoms, within_coordinates
-from identikit.components._pairwise import uniqueness
-from identikit.components._runs import shuffled_rows
-from identikit.components._subspace import shared_subspace
-from identikit.components._vectors import Vectors, held, paired, strips, subset, total
+from identikit.axes.components._multiway import match
+from identikit.axes.components._nulls import upper_tail, within_atoms, within_coordinates
+from identikit.axes.components._pairwise import uniqueness
+from identikit.axes.components._runs import shuffled_rows
+from identikit.axes.components._subspace import shared_subspace
+from identikit.axes.components._vectors import Vectors, held, paired, strips, subset, total
+from identikit.cli import app
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 

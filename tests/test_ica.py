@@ -14,12 +14,12 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import identikit as ik
 from conftest import close
 from identikit.alignment import ladder
-from identikit.alignment._ica import ICA
-from identikit.alignment._ica_axes import NORMAL_LOG_COSH, judge
-from identikit.alignment._ica_copies import cut, distinct_rows, first_copies, half_of
-from identikit.alignment._ica_core import _exactly_white, independent_components, refit
-from identikit.alignment._ica_rung import ica_rung, view_axes
-from identikit.alignment._ica_solver import Rotation, solve
+from identikit.axes._ica import ICA
+from identikit.axes._ica_axes import NORMAL_LOG_COSH, judge
+from identikit.axes._ica_copies import cut, distinct_rows, first_copies, half_of
+from identikit.axes._ica_core import _exactly_white, independent_components, refit
+from identikit.axes._ica_rung import ica_rung, view_axes
+from identikit.axes._ica_solver import Rotation, solve
 from identikit.errors import InputError, MissingExtraError
 from identikit.moments import assign_folds
 

@@ -18,13 +18,13 @@ import identikit as ik
 from identikit.alignment import _near_diameter as diameters
 from identikit.alignment import _near_measure as near_module
 from identikit.alignment import ladder
-from identikit.alignment._near import near_identifiability
-from identikit.alignment._near_diameter import largest_distance
-from identikit.alignment._near_measure import Measured, Views
-from identikit.alignment._near_pairs import lengths_of, pairs_of, usual_distance
-from identikit.alignment._near_result import Direction, Efficiency, NearIdentifiability
-from identikit.alignment._near_split import in_two, parts_of, row_numbers
-from identikit.alignment._near_summary import gained, ica_efficiency, ratio_interval, summarise
+from identikit.axes._near import near_identifiability
+from identikit.axes._near_diameter import largest_distance
+from identikit.axes._near_measure import Measured, Views
+from identikit.axes._near_pairs import lengths_of, pairs_of, usual_distance
+from identikit.axes._near_result import Direction, Efficiency, NearIdentifiability
+from identikit.axes._near_split import in_two, parts_of, row_numbers
+from identikit.axes._near_summary import gained, ica_efficiency, ratio_interval, summarise
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 import identikit as ik
 from conftest import close
+from identikit.axes.components import match_components
 from identikit.cli import app
-from identikit.components import match_components
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
 from identikit.sources import open_source

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from conftest import close
-from identikit.alignment import near_identifiability
+from identikit.axes import near_identifiability
 from identikit.errors import InputError
 from identikit.studies import (
     INCONCLUSIVE,

@@ -19,14 +19,7 @@ if TYPE_CHECKING:
     from identikit import recover as recover
     from identikit import studies as studies
     from identikit import worlds as worlds
-    from identikit.alignment import (
-        ICA,
-        AlignmentMap,
-        NearIdentifiability,
-        align,
-        load_map,
-        near_identifiability,
-    )
+    from identikit.alignment import AlignmentMap, align, load_map
     from identikit.auditing import (
         Audit,
         BatchAudit,
@@ -36,7 +29,13 @@ if TYPE_CHECKING:
         audit_models,
         layers,
     )
-    from identikit.components import Components, match_components
+    from identikit.axes import (
+        ICA,
+        Components,
+        NearIdentifiability,
+        match_components,
+        near_identifiability,
+    )
     from identikit.errors import InputError, MissingExtraError
     from identikit.factors import Disentanglement, disentangle
     from identikit.family import SoftmaxModel, distances, diversity, gauge, normal_form
@@ -60,14 +59,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives; it is imported when first used, so that `import identikit` is quick.
 _HOME = {
-    "alignment": (
-        "ICA",
-        "AlignmentMap",
-        "NearIdentifiability",
-        "align",
-        "load_map",
-        "near_identifiability",
-    ),
+    "alignment": ("AlignmentMap", "align", "load_map"),
     "auditing": (
         "Audit",
         "BatchAudit",
@@ -77,7 +69,13 @@ _HOME = {
         "audit_models",
         "layers",
     ),
-    "components": ("Components", "match_components"),
+    "axes": (
+        "ICA",
+        "Components",
+        "NearIdentifiability",
+        "match_components",
+        "near_identifiability",
+    ),
     "errors": ("InputError", "MissingExtraError"),
     "factors": ("Disentanglement", "disentangle"),
     "family": ("SoftmaxModel", "distances", "diversity", "gauge", "normal_form"),

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from identikit.alignment import HeldOut
-from identikit.alignment._ica_core import Components
-from identikit.alignment._ica_rung import (
+from identikit.auditing.result import OwnAxes, Rung, SharedAxes
+from identikit.axes._ica_core import Components
+from identikit.axes._ica_rung import (
     axes_apart,
     corrected_rung,
     ica_rung,
     turned,
     view_axes,
 )
-from identikit.auditing.result import OwnAxes, Rung, SharedAxes
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 from identikit.moments import SAMPLE, Moments, default_memory

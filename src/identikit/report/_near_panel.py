@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from identikit.alignment import NearIdentifiability
+from identikit.axes import NearIdentifiability
 from identikit.report.drawing import beside
 from identikit.report.style import PALETTE
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.figure import Figure
 
-    from identikit.alignment import NearIdentifiability
     from identikit.auditing.batches_result import BatchAudit
     from identikit.auditing.layers_result import Layers
     from identikit.auditing.models_result import ModelPair, ModelsAudit
     from identikit.auditing.result import Audit, Interval, Pair
-    from identikit.components import Components
+    from identikit.axes import NearIdentifiability
+    from identikit.axes.components import Components
     from identikit.factors import Disentanglement
     from identikit.worlds import Score
 

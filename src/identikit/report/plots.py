@@ -24,9 +24,9 @@ from identikit.report.drawing import sheet
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from identikit.alignment import NearIdentifiability
     from identikit.auditing import Layers
-    from identikit.components import Components
+    from identikit.axes import NearIdentifiability
+    from identikit.axes.components import Components
     from identikit.factors import Disentanglement
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array, eigh, inverse_or_zero, svd
-from identikit.alignment import ICA
+from identikit.axes import ICA
 from identikit.errors import InputError
 from identikit.studies._batch_data import Strings, Wells
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from identikit._linalg import Array
-from identikit.alignment import ICA
+from identikit.axes import ICA
 from identikit.factors import disentangle, infomec, prepare
 from identikit.studies._data import read_arrays
 from identikit.studies._dsprites import FACTORS, truth

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from identikit.alignment import near_identifiability
+from identikit.axes import near_identifiability
 from identikit.errors import InputError
 from identikit.studies._data import Need, read_arrays
 from identikit.studies._store import Record

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from identikit.alignment import near_identifiability
+from identikit.axes import near_identifiability
 from identikit.errors import InputError
 from identikit.studies._store import Record
 from identikit.studies._study import mean_interval, per_seed

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.alignment._ica_copies import distinct_rows, half_of
+from identikit.axes._ica_copies import distinct_rows, half_of
 from identikit.errors import InputError
 from identikit.moments import assign_folds
 from identikit.moments.sample import Keys, row_keys

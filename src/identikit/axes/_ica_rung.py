@@ -15,11 +15,11 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit.alignment._groups import GROUPS
-from identikit.alignment._ica_copies import distinct_rows, first_copies, half_of
-from identikit.alignment._ica_core import Components, Search, independent_components, refit
-from identikit.alignment._ica_solver import random_rotation
 from identikit.alignment._ladder import HeldOut, _totals
 from identikit.alignment._stats import PairStats, pair_stats
+from identikit.axes._ica_copies import distinct_rows, first_copies, half_of
+from identikit.axes._ica_core import Components, Search, independent_components, refit
+from identikit.axes._ica_solver import random_rotation
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
 

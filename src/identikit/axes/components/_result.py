@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit._result import Result
-from identikit.components._strictest import NullReport
-from identikit.components._subspace import Subspace
-from identikit.components._vectors import Numbers
+from identikit.axes.components._strictest import NullReport
+from identikit.axes.components._subspace import Subspace
+from identikit.axes.components._vectors import Numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,7 +218,7 @@ class Components(Result):
 
     def summary(self) -> str:
         """What comes back and how strongly, in a few sentences."""
-        from identikit.components._words import summary
+        from identikit.axes.components._words import summary
 
         return summary(self)
 

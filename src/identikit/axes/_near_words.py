@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from identikit.alignment._near_result import Direction, NearIdentifiability
+    from identikit.axes._near_result import Direction, NearIdentifiability
 
 #: The share of the gap between a permutation and a rotation that ICA must close.
 MOST = 0.5

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array, svd
-from identikit.alignment._ica_copies import distinct_rows
-from identikit.alignment._ica_core import Components, Search, independent_components, refit
-from identikit.alignment._ica_rung import components_for, turned
-from identikit.alignment._ica_solver import random_rotation
-from identikit.alignment._near_distances import (
+from identikit.axes._ica_copies import distinct_rows
+from identikit.axes._ica_core import Components, Search, independent_components, refit
+from identikit.axes._ica_rung import components_for, turned
+from identikit.axes._ica_solver import random_rotation
+from identikit.axes._near_distances import (
     BothWays,
     Coordinates,
     after_groups,
     after_matching,
     as_they_are,
 )
-from identikit.alignment._near_pairs import Ends, lengths_of, pairs_of, usual_distance
-from identikit.alignment._near_split import Parts, Split
+from identikit.axes._near_pairs import Ends, lengths_of, pairs_of, usual_distance
+from identikit.axes._near_split import Parts, Split
 from identikit.moments import Moments, accumulate
 
 ICA_AXES, DIFFERENT_ROWS, TURNED = "ica", "ica, different rows", "random rotation"

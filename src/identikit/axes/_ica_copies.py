@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.alignment._ica_solver import Rows
+from identikit.axes._ica_solver import Rows
 
 Numbers = NDArray[np.intp]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.components._multiway import Matching
-from identikit.components._vectors import Vectors, paired
+from identikit.axes.components._multiway import Matching
+from identikit.axes.components._vectors import Vectors, paired
 from identikit.inference import jackknife_interval
 
 Mask = NDArray[np.bool_]

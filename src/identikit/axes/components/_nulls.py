@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.components._runs import Run
-from identikit.components._vectors import Floats, Numbers, held, strips
+from identikit.axes.components._runs import Run
+from identikit.axes.components._vectors import Floats, Numbers, held, strips
 
 #: Best matches drawn for the members of a run, and the most permutations of a run for that.
 DRAWS, SHUFFLES = 2048, 50

@@ -9,9 +9,9 @@ from numbers import Integral, Real
 import numpy as np
 
 from identikit._linalg import Array, blas_threads, eigh, one_thread, svd
-from identikit.alignment._ica_axes import NORMAL_LOG_COSH, Axes, judge, log_cosh, match
-from identikit.alignment._ica_copies import Numbers, cut, first_copies
-from identikit.alignment._ica_solver import (
+from identikit.axes._ica_axes import NORMAL_LOG_COSH, Axes, judge, log_cosh, match
+from identikit.axes._ica_copies import Numbers, cut, first_copies
+from identikit.axes._ica_solver import (
     Rotation,
     Rows,
     random_rotation,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.components._assign import Assigner, Assignment
-from identikit.components._vectors import Numbers, Vectors, paired, total
+from identikit.axes.components._assign import Assigner, Assignment
+from identikit.axes.components._vectors import Numbers, Vectors, paired, total
 
 #: Up to so many vectors a run, every largest run is tried as the start and the best is kept, and
 #: each goes on until no run can be matched better.

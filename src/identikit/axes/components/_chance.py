@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.components._runs import Activations, Run, shuffled_rows
-from identikit.components._vectors import Floats, Numbers, Vectors, held, strips, subset
+from identikit.axes.components._runs import Activations, Run, shuffled_rows
+from identikit.axes.components._vectors import Floats, Numbers, Vectors, held, strips, subset
 
 #: Atoms of other runs that say how atoms lie about a member.
 SAMPLE = 1024

@@ -10,22 +10,22 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit._version import __version__
-from identikit.components._assign import Assigner
-from identikit.components._chance import discovery_cut, shuffled_chance
-from identikit.components._multiway import Matching, match
-from identikit.components._pairwise import pairwise_mcc, uniqueness
-from identikit.components._result import Components, RunReport, Settings
-from identikit.components._runs import Run, open_runs, read_activations, read_atoms
-from identikit.components._stability import (
+from identikit.axes.components._assign import Assigner
+from identikit.axes.components._chance import discovery_cut, shuffled_chance
+from identikit.axes.components._multiway import Matching, match
+from identikit.axes.components._pairwise import pairwise_mcc, uniqueness
+from identikit.axes.components._result import Components, RunReport, Settings
+from identikit.axes.components._runs import Run, open_runs, read_activations, read_atoms
+from identikit.axes.components._stability import (
     Mask,
     fraction_interval,
     pair_cosines,
     similarities,
     stability_intervals,
 )
-from identikit.components._strictest import StrictestChance, strictest_chance
-from identikit.components._subspace import Subspace, shared_subspace
-from identikit.components._vectors import Numbers, Vectors
+from identikit.axes.components._strictest import StrictestChance, strictest_chance
+from identikit.axes.components._subspace import Subspace, shared_subspace
+from identikit.axes.components._vectors import Numbers, Vectors
 from identikit.errors import InputError
 from identikit.moments import default_memory
 

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from identikit._result import Result
-from identikit.alignment._near_diameter import Diameter
-from identikit.alignment._near_pairs import QUANTILE
+from identikit.axes._near_diameter import Diameter
+from identikit.axes._near_pairs import QUANTILE
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class NearIdentifiability(Result):
 
     def summary(self) -> str:
         """What was found, in two sentences."""
-        from identikit.alignment._near_words import summary
+        from identikit.axes._near_words import summary
 
         return summary(self)
 

@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.components._assign import Assigner
-from identikit.components._multiway import Matching
-from identikit.components._vectors import Numbers, Vectors, strips
+from identikit.axes.components._assign import Assigner
+from identikit.axes.components._multiway import Matching
+from identikit.axes.components._vectors import Numbers, Vectors, strips
 
 
 def pairwise_mcc(runs: Sequence[Vectors], found: Matching, assigner: Assigner) -> float:

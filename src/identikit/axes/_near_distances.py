@@ -11,7 +11,7 @@ from identikit._linalg import Array
 from identikit.alignment._groups import GROUPS, Group, matching
 from identikit.alignment._ladder import applicable
 from identikit.alignment._map_fit import best_map
-from identikit.alignment._near_split import Split
+from identikit.axes._near_split import Split
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
 

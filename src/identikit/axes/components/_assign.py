@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.components._vectors import Floats, Numbers, Vectors, strips, subset
+from identikit.axes.components._vectors import Floats, Numbers, Vectors, strips, subset
 from identikit.errors import InputError
 
 METHODS = ("auto", "dense", "sparse")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array, standard_deviations
-from identikit.components._vectors import CHUNK, Floats, Numbers, Vectors, held
+from identikit.axes.components._vectors import CHUNK, Floats, Numbers, Vectors, held
 from identikit.errors import InputError
 from identikit.sources import Source, open_source, unpack
 from identikit.sources._open import name_apart

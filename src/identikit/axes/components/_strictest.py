@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.components._chance import (
+from identikit.axes.components._chance import (
     AtomChance,
     ShuffledChance,
     atom_chance,
     discovery_cut,
 )
-from identikit.components._nulls import SCHEMES, PermutedChance, permuted_chance
-from identikit.components._runs import Run
-from identikit.components._vectors import Numbers
+from identikit.axes.components._nulls import SCHEMES, PermutedChance, permuted_chance
+from identikit.axes.components._runs import Run
+from identikit.axes.components._vectors import Numbers
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.alignment._ica_copies import Numbers, cut
-from identikit.alignment._ica_solver import Rotation, Rows
+from identikit.axes._ica_copies import Numbers, cut
+from identikit.axes._ica_solver import Rotation, Rows
 
 #: Runs of rows whose spread gives the standard errors, and distinct rows that a run should have.
 RUNS = 20

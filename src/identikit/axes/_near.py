@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from identikit._version import __version__
-from identikit.alignment._ica_core import Components
-from identikit.alignment._ica_rung import ica_rung
 from identikit.alignment._ladder import ladder
-from identikit.alignment._near_diameter import Diameter, largest_distance
-from identikit.alignment._near_distances import NEAR_GROUPS
-from identikit.alignment._near_measure import DIFFERENT_ROWS, ICA_AXES, Views
-from identikit.alignment._near_result import Direction, NearIdentifiability, Side
-from identikit.alignment._near_split import LEAST_ROWS, Labels, parts_of, row_numbers
-from identikit.alignment._near_summary import beside, gained, summarise
+from identikit.axes._ica_core import Components
+from identikit.axes._ica_rung import ica_rung
+from identikit.axes._near_diameter import Diameter, largest_distance
+from identikit.axes._near_distances import NEAR_GROUPS
+from identikit.axes._near_measure import DIFFERENT_ROWS, ICA_AXES, Views
+from identikit.axes._near_result import Direction, NearIdentifiability, Side
+from identikit.axes._near_split import LEAST_ROWS, Labels, parts_of, row_numbers
+from identikit.axes._near_summary import beside, gained, summarise
 from identikit.errors import InputError
 from identikit.moments import accumulate
 from identikit.sources import unpack

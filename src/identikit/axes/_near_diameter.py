@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment._near_pairs import QUANTILE
+from identikit.axes._near_pairs import QUANTILE
 
 #: Distances that are computed before the search is cut off: more than 5,000 rows have.
 PAIRS = 5000**2

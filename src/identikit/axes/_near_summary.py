@@ -9,8 +9,8 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit.alignment._ladder import HeldOut
-from identikit.alignment._near_measure import DIFFERENT_ROWS, ICA_AXES, TURNED, Measured
-from identikit.alignment._near_result import Efficiency, Interval, NearError
+from identikit.axes._near_measure import DIFFERENT_ROWS, ICA_AXES, TURNED, Measured
+from identikit.axes._near_result import Efficiency, Interval, NearError
 from identikit.inference import jackknife_interval
 
 Statistic = Callable[[Array], Array]

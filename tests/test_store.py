@@ -1,0 +1,88 @@
+"""What long work keeps on disk: whole or not at all, and never mixed with other work."""
+
+import json
+
+import numpy as np
+import pytest
+
+from identikit import InputError
+from identikit._progress import share
+from identikit._store import DamagedError, Pace, check_same, differences, open_folder, read, write
+
+
+def test_a_file_holds_a_document_and_arrays(tmp_path):
+    arrays = {"a": np.arange(6.0).reshape(2, 3).T, "b": np.array([True]), "c": np.float32(2)}
+    write(tmp_path / "x.safetensors", {"step": 3, "names": ["é"]}, arrays)
+    document, back = read(tmp_path / "x.safetensors")
+    assert document == {"step": 3, "names": ["é"]}
+    for name, array in arrays.items():
+        assert np.array_equal(back[name], array)
+        assert back[name].dtype == np.asarray(array).dtype
+
+
+def test_what_is_not_a_number_is_refused(tmp_path):
+    with pytest.raises(InputError, match="'a' is object"):
+        write(tmp_path / "x.safetensors", {}, {"a": np.array([None])})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda _: b"", lambda _: b"\xff" * 99])
+def test_a_damaged_file_is_said_to_be_one(tmp_path, damage):
+    path = tmp_path / "x.safetensors"
+    write(path, {}, {"a": np.arange(9.0)})
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DamagedError, match="damaged"):
+        read(path)
+
+
+def test_no_file_is_no_damage(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "x.safetensors")
+
+
+def test_a_folder_belongs_to_one_task(tmp_path):
+    folder, asked = tmp_path / "run", {"settings": {"steps": 10, "rate": 0.1}}
+    assert open_folder(folder, "run.json", asked, "a training", "delete it") == asked
+    half = folder / ".seed0.safetensors.abc"
+    half.touch()
+    header = json.loads((folder / "run.json").read_text()) | {"stacked": True}
+    (folder / "run.json").write_text(json.dumps(header))
+    assert open_folder(folder, "run.json", asked, "a training", "delete it") == header
+    assert not half.exists()
+    other = {"settings": {"steps": 20, "rate": 0.1}}
+    with pytest.raises(InputError, match=r"a training .*: steps was 10 and is now 20.*delete it"):
+        open_folder(folder, "run.json", other, "a training", "delete it")
+    (folder / "run.json").write_text("{")
+    with pytest.raises(DamagedError, match="damaged"):
+        open_folder(folder, "run.json", asked, "a training", "delete it")
+    with pytest.raises(InputError, match="is a file"):
+        open_folder(folder / "run.json", "run.json", asked, "a training", "delete it")
+
+
+def test_many_differences_are_counted():
+    before, now = {str(key): key for key in range(9)}, {str(key): -key for key in range(9)}
+    assert len(differences(before, now)) == 8
+    with pytest.raises(InputError, match="and 4 more"):
+        check_same("x", before, now, "work", "stop")
+
+
+def test_writing_takes_a_small_share_of_the_time(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    pace = Pace(5.0)
+    assert not pace.due()
+    now[0] = 5.0
+    assert pace.due()
+    now[0] = 6.0
+    pace.written(began=5.0)
+    now[0] = 25.0
+    assert not pace.due()
+    now[0] = 26.0
+    assert pace.due()
+
+
+def test_a_part_tells_the_whole():
+    told = []
+    share(lambda *call: told.append(call), 2, 4)("reading", 3, 10)
+    assert told == [("reading", 23, 40)]
+    assert share(None, 0, 1) is None
