@@ -217,7 +217,7 @@ def test_progress_counts_rows_to_the_end(backend, rng):
     accumulate(
         [backend(rng.normal(size=(50, 2)))],
         block_rows=20,
-        progress=lambda done, rows: calls.append((done, rows)),
+        progress=lambda _, done, rows: calls.append((done, rows)),
     )
     assert calls == [(20, 50), (40, 50), (50, 50)]
 

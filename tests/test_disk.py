@@ -124,7 +124,7 @@ from identikit.moments import assign_folds
 from identikit.sources import open_sources
 def read(stop):
     sources = open_sources(["long.npy", "long.npy"])
-    def progress(done, rows):
+    def progress(_what, done, rows):
         if done >= stop:
             raise InputError("enough")
     try:

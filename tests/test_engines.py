@@ -169,7 +169,7 @@ def test_the_moments_do_not_depend_on_who_has_read_what(data: st.DataObject):
             [x, y],
             block_rows=block,
             engine=engine,
-            progress=lambda done, _: heard.append(done),
+            progress=lambda _what, done, _of: heard.append(done),
             **options,
         )
     same(found, accumulate([x, y], **options))
@@ -197,7 +197,7 @@ def test_workers_give_what_one_process_gives(
         given = [Recipe(str(tmp_path / "x.npy")), np.asfortranarray(y)[:, ::-1][:, ::-1]]
     heard: list[int] = []
     found = accumulate(
-        given, names=["x", "y"], engine=engine, progress=lambda done, _: heard.append(done)
+        given, names=["x", "y"], engine=engine, progress=lambda _what, done, _of: heard.append(done)
     )
     same(found, accumulate([x, y], names=["x", "y"]))
     assert heard == sorted(heard)

@@ -133,7 +133,7 @@ def test_a_worker_that_is_killed_is_made_up_for(
             [Gate(paths[0], str(gate), 3000), second],
             names=["x", "y"],
             engine=engine,
-            progress=lambda done, _: heard.append(done),
+            progress=lambda _what, done, _of: heard.append(done),
         )
     same(found, accumulate(paths))
     assert found.rows == ROWS

@@ -15,9 +15,9 @@ from scipy.spatial.distance import pdist
 from scipy.stats import binom, chi2
 
 import identikit as ik
-from identikit.alignment import _near_diameter as diameters
-from identikit.alignment import _near_measure as near_module
 from identikit.alignment import ladder
+from identikit.axes import _near_diameter as diameters
+from identikit.axes import _near_measure as near_module
 from identikit.axes._near import near_identifiability
 from identikit.axes._near_diameter import largest_distance
 from identikit.axes._near_measure import Measured, Views

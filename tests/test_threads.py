@@ -74,7 +74,7 @@ def test_an_error_in_one_thread_is_the_error(views):
 
 def test_rows_are_counted_and_a_fault_of_the_listener_stops_the_threads(views):
     told = []
-    accumulate(views, progress=lambda done, rows: told.append((done, rows)))
+    accumulate(views, progress=lambda _, done, rows: told.append((done, rows)))
     assert told[-1] == (7001, 7001)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
@@ -97,7 +97,7 @@ def test_rows_are_counted_and_a_fault_of_the_listener_stops_the_threads(views):
         def close(self) -> None:
             """Nothing to close."""
 
-    def interrupt(done: int, rows: int) -> None:
+    def interrupt(_what: str, done: int, rows: int) -> None:
         raise KeyboardInterrupt
 
     slow = SlowRows()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from identikit._progress import Progress, share
 from identikit.auditing._axes import AxesOfViews, sample_rows
-from identikit.auditing._found import Found, Progress
+from identikit.auditing._found import Found
 from identikit.auditing._plan import Plan, plan, reduce_views
 from identikit.auditing._transposed import ask_if_transposed
 from identikit.auditing._wide import Wide, look_at_columns
@@ -279,7 +280,7 @@ class _Run:
             sample=sample,
             drop_nonfinite=self.drop_nonfinite,
             block_rows=self.chosen.block_rows if self.chosen.careful else None,
-            progress=_reading(self.progress, tile, len(self.chosen.tiles)),
+            progress=share(self.progress, tile, len(self.chosen.tiles)),
             engine=self.engine,
         )
 
@@ -315,7 +316,7 @@ class _Run:
             seed=self.seed,
             sample=self.sample,
             drop_nonfinite=self.drop_nonfinite,
-            progress=_reading(self.progress, 0, 1),
+            progress=self.progress,
             engine=self.engine,
         )
         sources = in_units(self.sources, moments)
@@ -324,9 +325,3 @@ class _Run:
         del moments
         if dependent:
             self._again(found, sources, tile, dependent, 0)
-
-
-def _reading(progress: Progress | None, tile: int, tiles: int) -> Callable[[int, int], None] | None:
-    if progress is None:
-        return None
-    return lambda done, rows: progress("reading", tile * rows + done, tiles * rows)

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from identikit._linalg import Array
+from identikit._progress import Progress
 from identikit.alignment import GROUPS, axis_free
 from identikit.auditing._audit import audit
-from identikit.auditing._found import Found, Progress
+from identikit.auditing._found import Found
 from identikit.auditing._units import Batch, as_truth, read_batches
 from identikit.auditing.batches_result import BatchAudit, Remains, Skipped
 from identikit.auditing.result import Audit, Interval, Pair

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from identikit._linalg import one_thread
+from identikit._progress import Progress
 from identikit._version import __version__
 from identikit.alignment import GROUPS, ladder
 from identikit.auditing._axes import AxesOfViews
@@ -23,8 +24,6 @@ from identikit.errors import InputError
 from identikit.moments import FOLD_RULES, SAMPLE, Moments, Tile
 from identikit.moments.sample import RowSample
 from identikit.sources import Source
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from identikit._linalg import Array, one_thread
+from identikit._progress import Progress
 from identikit._version import __version__
-from identikit.auditing._found import Progress
 from identikit.auditing.layers_result import Layers, Match
 from identikit.errors import InputError
 from identikit.inference import Null, adjusted_r2, cca_chance_square, largest_by_chance

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from identikit._linalg import Array, one_thread
+from identikit._progress import Progress
 from identikit._version import __version__
 from identikit.auditing import _models_words as words
 from identikit.auditing._compare import compare
-from identikit.auditing._found import Progress
 from identikit.auditing._models_slices import by_slice, read_slices
 from identikit.auditing._windows import read_windows
 from identikit.auditing.models_result import TEMPERATURE, ModelPair, ModelReport, ModelsAudit

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from identikit._linalg import blas_threads
+from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
 from identikit.moments._reduce import leading, reduction_bytes
@@ -24,8 +25,6 @@ from identikit.moments.memory import (
 )
 from identikit.sources import Source
 from identikit.sources._projected import CHUNK, Projected, ProjectedSource
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -248,7 +247,7 @@ def reduce_views(
         if chosen.spans:
             found = row_span(sources[v], folds)
             if told is not None:
-                told(folds.rows, folds.rows)
+                told("reading", folds.rows, folds.rows)
         else:
             k = max(1, chosen.widths[v] - 1)
             found = leading(sources[v], folds, k, left, seed, engine=engine, progress=told)
@@ -266,9 +265,7 @@ def reduce_views(
     return views, what
 
 
-def _share(
-    progress: Progress | None, position: int, views: int
-) -> Callable[[int, int], None] | None:
+def _share(progress: Progress | None, position: int, views: int) -> Progress | None:
     if progress is None:
         return None
-    return lambda done, rows: progress("reducing", position * rows + done, views * rows)
+    return lambda _, done, rows: progress("reducing", position * rows + done, views * rows)

@@ -10,11 +10,12 @@ turned to its independent axes on its own, and only order and signs of the axes 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from identikit._progress import Progress
 from identikit._version import __version__
 from identikit.alignment._ladder import ladder
 from identikit.axes._ica_core import Components
@@ -28,8 +29,6 @@ from identikit.axes._near_summary import beside, gained, summarise
 from identikit.errors import InputError
 from identikit.moments import accumulate
 from identikit.sources import unpack
-
-Progress = Callable[[str, int, int], None]
 
 
 def near_identifiability(
@@ -129,7 +128,7 @@ def near_identifiability(
         seed=seed,
         sample=max_rows,
         drop_nonfinite=drop_nonfinite,
-        progress=lambda done, rows: say("reading", done, rows),
+        progress=say,
     )
     held_out = ladder(moments, 0, 1, NEAR_GROUPS)
     rng = np.random.default_rng(seed)

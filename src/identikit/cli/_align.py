@@ -62,7 +62,7 @@ def command(
             names=options.split_names(names),
             ids=options.choose_ids(id_column, ids),
             drop_nonfinite=drop_nonfinite,
-            progress=lambda done, rows: progress("reading", done, rows),
+            progress=progress,
         )
     fitted.save(output, overwrite=force)
     widths = fitted.weights_.shape

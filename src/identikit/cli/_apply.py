@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from identikit._progress import Progress
 from identikit._text import plain
 from identikit.cli import _options as options
 from identikit.cli._progress import progress_bar
@@ -85,7 +86,7 @@ def _write(
     view: str,
     inverse: bool,
     force: bool,
-    progress: Callable[[str, int, int], None],
+    progress: Progress,
 ) -> int:
     """Write the image of every row; return how many rows held NaN or infinity."""
     import numpy as np

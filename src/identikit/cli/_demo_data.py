@@ -9,9 +9,10 @@ random initial weights only.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from identikit._progress import Progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +42,7 @@ class DemoViews:
         return {name: self.views[name] for name in self.accuracy}
 
 
-def demo_views(seeds: int, progress: Callable[[str, int, int], None]) -> DemoViews:
+def demo_views(seeds: int, progress: Progress) -> DemoViews:
     """Train a network a seed, and one on shuffled labels; return their views of unseen digits.
 
     Parameters

@@ -92,7 +92,7 @@ def command(
                 seed=seed,
                 sample=0 if no_sample else SAMPLE,
                 drop_nonfinite=drop_nonfinite,
-                progress=lambda done, rows: progress("reading", done, rows),
+                progress=progress,
                 engine=ready,
             )
     finally:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from identikit._progress import Progress
 from identikit.errors import InputError, require
 from identikit.extract._folder import check_folder, filling, read_manifest
 from identikit.extract._load import PURPOSE, load, load_processor
@@ -32,7 +33,7 @@ def images(
     limit: int | None = None,
     device: str | None = None,
     overwrite: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Run a Hugging Face vision model over images and store its states; returns the manifest.
 

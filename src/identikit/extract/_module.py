@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from identikit._progress import Progress
 from identikit.errors import InputError, require
 from identikit.extract._folder import filling
 
@@ -28,7 +29,7 @@ def module(
     *,
     pool: Callable[[Any], Any] | None = None,
     overwrite: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Array]:
     """Outputs of layers over all batches: layer name to array (rows × columns).
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.extract._folder import check_folder, filling, read_manifest
 from identikit.extract._lines import Lines
@@ -34,7 +35,7 @@ def text(
     tokenizer: str | os.PathLike[str] | None = None,
     device: str | None = None,
     overwrite: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Run a Hugging Face model over sentences and store its states; returns the manifest.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from identikit._progress import Progress
 from identikit._result import Result
 from identikit._version import __version__
 from identikit.errors import InputError
@@ -19,8 +20,6 @@ from identikit.factors._rotation import Level, RotationLevel, rotation_level
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.learn._actor_critic import ActorCritic, State
 from identikit.learn._batches import mix
 from identikit.learn._curiosity import ICM
 from identikit.learn._environments import Copies
-from identikit.learn._workers import Progress
 
 Built = TypeVar("Built", bound=nn.Module)
 #: Updates between two calls of progress.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.learn._batches import Batch
 from identikit.learn._fit import Outcome, Task
@@ -18,7 +19,7 @@ from identikit.learn._learner import Learner, largest_tensor, why_not_stacked
 from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import Objective
 from identikit.learn._processes import in_processes, packed
-from identikit.learn._workers import Progress, in_turn, threads
+from identikit.learn._workers import in_turn, threads
 
 #: A step whose tensors are all smaller than this is mostly the cost of calling operations, which a
 #: stack saves; larger ones fill the cache by themselves, and a stack would empty it.

@@ -24,9 +24,10 @@ from typing import IO, Any, NoReturn
 
 import torch
 
+from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.learn._fit import Fit, Outcome, Stopped, Task, finished
-from identikit.learn._workers import Progress, Teller, stop_asked
+from identikit.learn._workers import Teller, stop_asked
 
 COMMAND = [sys.executable, "-c", "from identikit.learn._processes import work; work()"]
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")

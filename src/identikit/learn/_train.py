@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from identikit._progress import Progress
 from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.learn import _checkpoint, _plan
@@ -24,7 +25,6 @@ from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import Objective
 from identikit.learn._perturbations import AfterStep, Kick
 from identikit.learn._run import Run
-from identikit.learn._workers import Progress
 
 
 def train(

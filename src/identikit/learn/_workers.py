@@ -9,9 +9,8 @@ from contextlib import contextmanager
 
 import torch
 
+from identikit._progress import Progress
 from identikit.learn._fit import Fit, Outcome, Stop, Stopped, Task, finished
-
-Progress = Callable[[str, int, int], None]
 
 
 def in_turn(tasks: Sequence[Task], count: int, progress: Progress | None) -> list[Outcome]:

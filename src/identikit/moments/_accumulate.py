@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from numpy.typing import ArrayLike
 
+from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.moments._distinct import DUPLICATES, duplicate_groups
 from identikit.moments._folds import FOLDS, assign_folds
 from identikit.moments._moments import Moments
 from identikit.moments._passes import read_moments
-from identikit.moments._scan import Progress
 from identikit.moments._sizes import in_range
 from identikit.moments.engines import engine_for
 from identikit.moments.memory import check_memory
@@ -63,7 +63,7 @@ def accumulate(
     block_rows : int, optional
         Rows to read at a time.
     progress : callable, optional
-        Called with (rows done, rows in all).
+        Called with ("reading", rows done, rows in all).
     engine : str or Engine, optional
         Who reads: this process by default, "pool" for processes on this machine, "dask" for a
         Dask cluster started for the call, a scheduler's address, or a Dask client.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import blas_threads, well_conditioned_root
+from identikit._progress import Progress, silent
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
 from identikit.moments._moments import Moments, Shard
@@ -18,7 +19,6 @@ from identikit.moments._part import Layout
 from identikit.moments._scan import (
     CHUNK_ROWS,
     NonfiniteError,
-    Progress,
     Reading,
     Scanned,
     finite,
@@ -181,17 +181,24 @@ class Passes:
         return 1
 
     def _read_spans(self, reading: Reading, spans: list[Span], before: int) -> Scanned:
-        rows, told = reading.folds.rows, self.progress or (lambda _done, _rows: None)
+        rows, told = reading.folds.rows, self.progress or silent
         if self.engine is None and len(spans) == 1:
-            return scan(self.sources, reading, *spans[0], lambda done, _: told(before + done, rows))
+            return scan(
+                self.sources,
+                reading,
+                *spans[0],
+                lambda what, done, _: told(what, before + done, rows),
+            )
         if self.engine is None:
-            return scan_spans(self.sources, reading, spans, lambda done: told(before + done, rows))
+            return scan_spans(
+                self.sources, reading, spans, lambda done: told("reading", before + done, rows)
+            )
         finished = [before]
 
         def done(number: int) -> None:
             start, stop = spans[number]
             finished[0] += stop - start
-            told(finished[0], rows)
+            told("reading", finished[0], rows)
 
         # Of narrow rows a worker has its hands full; a thread that reads would be in its way.
         own = replace(reading, ahead=reading.layout.width > NARROW)

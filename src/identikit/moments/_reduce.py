@@ -9,11 +9,12 @@ import numpy as np
 from scipy.linalg import eigh
 
 from identikit._linalg import GRAM_FLOOR, LARGEST_ROUNDING, Array, rank_tolerance
+from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
 from identikit.moments._part import Layout
 from identikit.moments._passes import Passes
-from identikit.moments._scan import Progress, Reading
+from identikit.moments._scan import Reading
 from identikit.moments._sketch import Directions, oversampled, randomised, sketch_bytes
 from identikit.moments.engines import Engine
 from identikit.moments.memory import COPIES, LEAST_ROWS, allocated, block_rows, default_memory

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from identikit._progress import Progress
 from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.moments._file import check_suffix, read, save_moments, write
@@ -19,7 +20,7 @@ from identikit.moments._folds import Folds
 from identikit.moments._header import Partial
 from identikit.moments._moments import Moments
 from identikit.moments._passes import Kept, kept_spans, read_moments, stamps_of
-from identikit.moments._scan import Progress, Scanned
+from identikit.moments._scan import Scanned
 from identikit.moments._sizes import in_range
 from identikit.moments.engines import Engine
 from identikit.sources import Source

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
+from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.moments._distinct import DistinctKeeper
 from identikit.moments._extremes import ExtremesKeeper, Numbers
@@ -27,7 +28,6 @@ from identikit.moments.sample import SampleKeeper
 from identikit.sources import Source
 from identikit.sources.device import on_one_device
 
-Progress = Callable[[int, int], None]
 Blocks = Generator[tuple[int, list[Any], list[int]]]
 
 #: Rows that are digested together. Ranges of rows and blocks start at multiples of it.
@@ -117,7 +117,7 @@ def scan(
     start, stop : int
         The range of rows.
     progress : callable, optional
-        Called with (rows read, rows in all).
+        Called with ("reading", rows read, rows in all).
     """
     together = on_one_device(sources)
     if together:
@@ -171,7 +171,7 @@ class Scan:
                 self._count(first, after, views)
                 digests = [(a + b) % 2**128 for a, b in zip(digests, hashes)]
                 if progress is not None:
-                    progress(after - start, stop - start)
+                    progress("reading", after - start, stop - start)
         return Scanned(
             Moments(
                 tuple(source.name for source in self.sources),

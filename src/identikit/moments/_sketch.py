@@ -13,10 +13,11 @@ from scipy.linalg import eigh, qr
 from scipy.linalg.blas import dgemm, dger, dsyrk
 
 from identikit._linalg import Array
+from identikit._progress import Progress, share, silent
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
 from identikit.moments._passes import describe_nonfinite, spans_for, spans_of
-from identikit.moments._scan import NonfiniteError, Progress, finite
+from identikit.moments._scan import NonfiniteError, finite
 from identikit.moments._sizes import too_large
 from identikit.moments.engines import Engine
 from identikit.moments.memory import COPIES, LEAST_ROWS, allocated, block_rows
@@ -90,7 +91,7 @@ def randomised(
     del start
     sketch = _Sketch(source.name, folds, step, seed, columns, centre)
     for number in range(PASSES - 1):
-        sums = _read(source, sketch, engine, _share(progress, number))
+        sums = _read(source, sketch, engine, share(progress, number, PASSES) or silent)
         mean, _, product = sums.centred(sketch.centre)
         del sums
         # Householder's, in place: columns that rounding alone tells apart come out orthonormal.
@@ -98,7 +99,7 @@ def randomised(
         basis = np.asarray(turned[0], dtype=np.float64)
         sketch = replace(sketch, centre=mean, basis=basis, last=number == PASSES - 2)
         del product, turned
-    sums = _read(source, sketch, engine, _share(progress, PASSES - 1))
+    sums = _read(source, sketch, engine, share(progress, PASSES - 1, PASSES) or silent)
     mean, squares, product = sums.centred(sketch.centre)
     values, vectors = eigh(
         product,
@@ -173,7 +174,7 @@ def _read(source: Source, sketch: _Sketch, engine: Engine | None, progress: Prog
 
         def done(number: int) -> None:
             finished[0] += spans[number][1] - spans[number][0]
-            progress(finished[0], rows)
+            progress("reading", finished[0], rows)
 
         items = [
             (replace(sketch, folds=sketch.folds.within(start, stop)), start, stop)
@@ -189,7 +190,7 @@ def _read(source: Source, sketch: _Sketch, engine: Engine | None, progress: Prog
 def _sums_of_span(views: list[Any], item: tuple[_Sketch, int, int]) -> _Sums:
     """What a worker does: open the view, read a range of rows, close it."""
     with closing(open_source(views[0])) as source:
-        return _sums(source, *item, lambda _done, _rows: None)
+        return _sums(source, *item, silent)
 
 
 def _sums(source: Source, sketch: _Sketch, start: int, stop: int, progress: Progress) -> _Sums:
@@ -210,7 +211,7 @@ def _sums(source: Source, sketch: _Sketch, start: int, stop: int, progress: Prog
             rows += x.sum(axis=0)
             squares += np.einsum("ij,ij->j", x, x)
             coordinates += w.sum(axis=1)
-        progress(after - start, stop - start)
+        progress("reading", after - start, stop - start)
     return _Sums(count, rows, squares, coordinates, product, sketch.last)
 
 
@@ -238,10 +239,3 @@ def _normals(start: int, stop: int, columns: int, seed: int) -> Array:
     generators = [np.random.default_rng([seed % 2**32, chunk]) for chunk in chunks]
     draws = np.concatenate([each.standard_normal((DRAWN, columns)) for each in generators])
     return draws[start - chunks[0] * DRAWN : stop - chunks[0] * DRAWN].T
-
-
-def _share(progress: Progress | None, number: int) -> Progress:
-    """How far one of the passes is, as a share of all."""
-    if progress is None:
-        return lambda _done, _rows: None
-    return lambda done, rows: progress(number * rows + done, PASSES * rows)

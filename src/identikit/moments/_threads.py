@@ -46,7 +46,7 @@ def scan_spans(
     done, stop = [0] * len(spans), [False]
 
     def run(number: int) -> Scanned:
-        def count(rows: int, _: int) -> None:
+        def count(_what: str, rows: int, _of: int) -> None:
             done[number] = rows
             if stop[0]:
                 raise _StoppedError

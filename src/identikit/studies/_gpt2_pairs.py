@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from identikit._linalg import Array, eigh, inverse_or_zero, singular_values, svd
+from identikit._progress import Progress
 from identikit.alignment import ladder
 from identikit.auditing import audit_models
 from identikit.errors import InputError
@@ -23,7 +24,6 @@ from identikit.studies._data import Data
 from identikit.studies._seed_pairs import where
 from identikit.studies._store import Record
 from identikit.studies._study import Settings, Tables, mean_interval, per_seed
-from identikit.studies._work import Progress
 
 #: Of the held-out values.
 CHECKPOINTS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from identikit import _result
 from identikit._files import write_text
+from identikit._progress import Progress
 from identikit._version import __version__
 from identikit.errors import InputError, naming_extras
 from identikit.moments.engines import engine_for
@@ -24,7 +25,7 @@ from identikit.studies._report import html, shown, write_report
 from identikit.studies._settings import settings_of
 from identikit.studies._study import KINDS, NOT, Finding, Settings, Study, Tables
 from identikit.studies._words import headline
-from identikit.studies._work import WORKING, Progress, Work
+from identikit.studies._work import WORKING, Work
 
 if TYPE_CHECKING:
     import pandas as pd

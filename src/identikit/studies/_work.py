@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from identikit._progress import Progress
 from identikit.errors import InputError, MissingExtraError, naming_extras
 from identikit.moments.engines import Engine, LostError, Pool, engine_for
 from identikit.studies._data import Data
 from identikit.studies._store import Record, read_unit, unit_path, write_unit
 from identikit.studies._study import Settings
 
-Progress = Callable[[str, int, int], None]
 WORKING = "working"
 _KEY = re.compile(r"\w[\w.,=+-]{0,119}", re.ASCII)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
 
 from identikit._linalg import Array
+from identikit._progress import Progress
 from identikit._version import __version__
 from identikit.axes.components._assign import Assigner
 from identikit.axes.components._chance import discovery_cut, shuffled_chance
@@ -31,8 +32,6 @@ from identikit.moments import default_memory
 
 KINDS = ("atoms", "activations")
 AXES = ("rows", "columns")
-
-Progress = Callable[[str, int, int], None]
 
 
 def match_components(
