@@ -17,8 +17,7 @@ from identikit.cli import app
 from identikit.errors import InputError
 from identikit.factors import disentangle
 from identikit.family import SoftmaxModel
-from identikit.sources import _npz, _unpacking, open_source
-from identikit.sources._labels import read_labels
+from identikit.sources import _npz, memory, open_source, read_labels
 from identikit.sources.whole import read_array
 
 
@@ -30,7 +29,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def small_machine(monkeypatch):
     """A machine of 2 MB, half of which may be used."""
-    monkeypatch.setattr(_unpacking, "default_memory", lambda: 10**6)
+    monkeypatch.setattr(memory, "default_memory", lambda: 10**6)
 
 
 def trap(rows=10**5, width=20):

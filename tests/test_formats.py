@@ -22,10 +22,9 @@ from safetensors.numpy import save_file
 
 import identikit as ik
 from identikit.errors import InputError, MissingExtraError
-from identikit.sources import _arrow, _chunks, _shards, open_source, open_sources
-from identikit.sources._beside import columns_beside
-from identikit.sources._groups import GroupedRows
-from identikit.sources._open import split_member
+from identikit.sources import _arrow, _bands, _shards, columns_beside, open_source, open_sources
+from identikit.sources._bands import BandedRows
+from identikit.sources.files import split_member
 from identikit.sources.registry import frame_readers, id_readers, kind_of
 
 ROWS, WIDTH = 61, 5
@@ -259,7 +258,7 @@ formats = pytest.mark.parametrize("write", EVERYWHERE, ids=lambda write: write._
 def small_pieces(monkeypatch):
     """Pieces of a few rows, so that blocks cross their borders."""
     monkeypatch.setattr(_arrow, "PIECE_BYTES", 64)
-    monkeypatch.setattr(_chunks, "PIECE_BYTES", 64)
+    monkeypatch.setattr(_bands, "PIECE_BYTES", 64)
 
 
 def assert_reads(source, expected):
@@ -358,7 +357,7 @@ def grouped(counts, promised=None, taken=None):
             yield X[sum(counts[:number]) : sum(counts[: number + 1])]
 
     label = "the label"
-    return X, GroupedRows(promised or counts, WIDTH, X.dtype, pieces, "g", label, ExitStack())
+    return X, BandedRows(promised or counts, WIDTH, X.dtype, pieces, "g", label, ExitStack())
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any), st.integers(1, 12))

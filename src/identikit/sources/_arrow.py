@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
+from identikit.sources._bands import PIECE_BYTES, BandedRows
 from identikit.sources._columns import choose_columns, id_blocks, index_columns, table_fields
-from identikit.sources._groups import PIECE_BYTES, GroupedRows, explained
-from identikit.sources._rows import file_label, open_binary
-from identikit.sources._unpacking import check_unpacked
 from identikit.sources.checks import choose
+from identikit.sources.files import explained, file_label, open_binary
+from identikit.sources.memory import check_unpacked
 from identikit.sources.registry import (
     Table,
     kind_of,
@@ -46,7 +46,7 @@ _CONTINUES = b"\xff\xff\xff\xff"
 
 
 @register(*_SUFFIXES)
-def open_arrow(path: Path, member: str | None, name: str) -> GroupedRows:
+def open_arrow(path: Path, member: str | None, name: str) -> BandedRows:
     """Open the columns of a file that are a view; which, `sources._columns` says."""
     label = file_label(name, path)
     with ExitStack() as stack:
@@ -62,7 +62,7 @@ def open_arrow(path: Path, member: str | None, name: str) -> GroupedRows:
         def pieces(group: int) -> Iterator[NDArray[Any]]:
             return columns.blocks(some, group, sum(file.counts[:group]), label)
 
-        return GroupedRows(file.counts, width, columns.dtype, pieces, name, label, stack)
+        return BandedRows(file.counts, width, columns.dtype, pieces, name, label, stack)
 
 
 @register_ids(*_SUFFIXES)

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
+from identikit.sources._bands import BandedRows
 from identikit.sources._choice import Field, choose_fields
-from identikit.sources._groups import GroupedRows, explained
 from identikit.sources._lines import Lines, Span, blank, inside_quotes, text_eps
-from identikit.sources._rows import file_label
 from identikit.sources.checks import FLOAT64_EPS, choose
+from identikit.sources.files import explained, file_label
 from identikit.sources.registry import (
     Table,
     register,
@@ -47,7 +47,7 @@ _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 
 
 @register(".csv", ".tsv", ".csv.gz", ".tsv.gz")
-def open_csv(path: Path, member: str | None, name: str) -> GroupedRows:
+def open_csv(path: Path, member: str | None, name: str) -> BandedRows:
     """Open the columns of a table in text that are a view; which, `sources._choice` says."""
     table = read_structure(path, file_label(name, path))
     chosen = choose_fields(table.fields, member, table.label, [""])
@@ -58,7 +58,7 @@ def open_csv(path: Path, member: str | None, name: str) -> GroupedRows:
         return table.numbers(group, places)
 
     with ExitStack() as stack:
-        source = GroupedRows(counts, len(places), np.dtype(float), pieces, name, table.label, stack)
+        source = BandedRows(counts, len(places), np.dtype(float), pieces, name, table.label, stack)
     if all(table.fields[each].whole for each in chosen):
         source.eps = FLOAT64_EPS
     else:

@@ -25,7 +25,7 @@ def is_collection(view: object) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class DaskBlocks:
     """A Dask collection, cut into blocks of whole rows that are computed when they are read.
 
     It is the recipe that workers are sent: a graph, and no rows, unless somebody has put rows into
@@ -71,8 +71,8 @@ class Blocks:
         return _thawed, (_cloudpickle().dumps(parts),)
 
 
-def _thawed(parts: bytes) -> Blocks:
-    return Blocks(*_cloudpickle().loads(parts))
+def _thawed(parts: bytes) -> DaskBlocks:
+    return DaskBlocks(*_cloudpickle().loads(parts))
 
 
 def _cloudpickle() -> Any:
@@ -87,13 +87,13 @@ class DaskSource:
 
     Parameters
     ----------
-    blocks : Blocks
+    blocks : DaskBlocks
         The collection.
     name : str
         What reports call the view.
     """
 
-    def __init__(self, blocks: Blocks, name: str) -> None:
+    def __init__(self, blocks: DaskBlocks, name: str) -> None:
         self.name = name
         self.origin: object = blocks
         self.rows, self.width = int(blocks.ends[-1]), blocks.width
@@ -178,7 +178,9 @@ def open_collection(collection: Any, name: str) -> DaskSource:
         first = _computed(kept[0][0], client, name)
         width, dtype = first.shape[1], first.dtype
     ends = np.cumsum([length for _, length in kept], dtype=np.int64)
-    return DaskSource(Blocks(tuple(block for block, _ in kept), ends, width, dtype, client), name)
+    return DaskSource(
+        DaskBlocks(tuple(block for block, _ in kept), ends, width, dtype, client), name
+    )
 
 
 def _client_of(collection: Any) -> Any:

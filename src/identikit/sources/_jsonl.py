@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
+from identikit.sources._bands import BandedRows
 from identikit.sources._choice import Field, choose_fields, listed
-from identikit.sources._groups import GroupedRows
 from identikit.sources._lines import Lines, Span, text_eps
-from identikit.sources._rows import file_label
 from identikit.sources.checks import FLOAT64_EPS
+from identikit.sources.files import file_label
 from identikit.sources.registry import (
     Table,
     register,
@@ -35,7 +35,7 @@ _ROW = ""
 
 
 @register(".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
-def open_jsonl(path: Path, member: str | None, name: str) -> GroupedRows:
+def open_jsonl(path: Path, member: str | None, name: str) -> BandedRows:
     """Open the fields of JSON lines that are a view; which, `sources._choice` says."""
     table = JsonLines(path, file_label(name, path))
     names = choose_fields(table.fields, member, table.label)
@@ -47,7 +47,7 @@ def open_jsonl(path: Path, member: str | None, name: str) -> GroupedRows:
         return table.blocks(group, names, lists, width)
 
     with ExitStack() as stack:
-        source = GroupedRows(counts, width, np.dtype(float), pieces, name, table.label, stack)
+        source = BandedRows(counts, width, np.dtype(float), pieces, name, table.label, stack)
     few = first[:_SNIFFED].ravel().tolist()
     whole = all(value == int(value) for value in few if np.isfinite(value))
     source.eps = FLOAT64_EPS if whole else text_eps(map(repr, few))

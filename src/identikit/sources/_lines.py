@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._groups import PIECE_BYTES, explained
-from identikit.sources._rows import open_binary
+from identikit.sources._bands import PIECE_BYTES
+from identikit.sources.files import explained, open_binary
 
 #: A record that is longer than this is no row of a table.
 LARGEST_RECORD = 64 * 2**20

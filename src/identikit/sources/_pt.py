@@ -16,9 +16,9 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources._rows import file_label, open_binary
 from identikit.sources._torch import TorchSource
 from identikit.sources.checks import choose
+from identikit.sources.files import file_label, open_binary
 from identikit.sources.registry import register
 
 #: Bytes after which the map is made anew.
@@ -63,7 +63,7 @@ class MappedTensor(TorchSource):
         _check_archive(path, self._label)
         self._stamp = self._stamped()
         super().__init__(self._load(), name)
-        self.origin = self._label  # which the one door for views makes a whole path
+        self.origin = self._label  # `open_source` makes it a whole path
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""

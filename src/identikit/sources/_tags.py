@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from identikit.errors import InputError
 from identikit.sources._anndata import is_anndata, obs_columns
 from identikit.sources._beside import columns_beside
-from identikit.sources._id_columns import without_columns
-from identikit.sources._ids import read_ids
+from identikit.sources._ids import read_ids, without_columns
 from identikit.sources.array import as_array
 from identikit.sources.checks import choose
+from identikit.sources.files import split_member
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +71,9 @@ def _columns(view: Any, without: Any, columns: list[str]) -> dict[str, Any]:
     beside = columns_beside(without)
     if beside is None:
         return {
-            name: np.concatenate(list(read_ids(view, name, f"column {name!r} ({view})")))
+            name: np.concatenate(
+                list(read_ids(split_member(view)[0], name, f"column {name!r} ({view})"))
+            )
             for name in columns
         }
     frame = pd.concat([frame[columns] for frame in beside.frames()], ignore_index=True)
