@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources.checks import check_matrix, numeric_eps
+from identikit.sources._source import RowSource
+from identikit.sources.checks import numeric_eps
 
 #: Bytes of a piece that is read at once where the format leaves the choice.
 PIECE_BYTES = 4 * 2**20
@@ -25,7 +25,7 @@ _LARGEST_BAND = 256 * 2**20
 Pieces = Callable[[int], Iterator[NDArray[Any]]]
 
 
-class BandedRows:
+class BandedRows(RowSource):
     """A source of rows that lie in bands one after another.
 
     Parameters
@@ -55,20 +55,14 @@ class BandedRows:
         label: str,
         resources: ExitStack,
     ) -> None:
-        self.name = name
-        self.eps = numeric_eps(dtype, label)
-        self.rows, self.width = check_matrix((sum(counts), width), label)
-        self.origin: object = label  # `open_source` makes it a whole path
-        self.files: tuple[Path, ...] = ()
+        eps = numeric_eps(dtype, label)
+        super().__init__(name, label, (sum(counts), width), eps, resources=resources)
         self._dtype = dtype
-        self._label = label
         self._pieces = pieces
         self._ends = np.cumsum(counts)
         # The piece at hand and its first row; `_ahead` goes on after it.
         self._piece = np.empty((0, width), dtype)
         self._forget()
-        # Only now: if a check above fails, the opener's own `with` still closes the file.
-        self._resources = resources.pop_all()
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""
@@ -85,7 +79,7 @@ class BandedRows:
     def close(self) -> None:
         """Let go of the file and of what was read ahead."""
         self._forget()
-        self._resources.close()
+        super().close()
 
     def _forget(self) -> None:
         """Hold nothing, so that the next block starts at its own band."""

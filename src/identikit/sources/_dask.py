@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
 from identikit.sources._choice import Field, is_id
+from identikit.sources._source import RowSource
 from identikit.sources.array import as_array
 from identikit.sources.checks import check_matrix, is_bfloat16, numeric_eps
 
@@ -80,7 +80,7 @@ def _cloudpickle() -> Any:
     return require("cloudpickle", "dask", "sending a Dask graph")
 
 
-class DaskSource:
+class DaskSource(RowSource):
     """Rows of a Dask collection, computed in this process a block at a time.
 
     If rows lie on a cluster already, the cluster computes.
@@ -94,11 +94,8 @@ class DaskSource:
     """
 
     def __init__(self, blocks: DaskBlocks, name: str) -> None:
-        self.name = name
-        self.origin: object = blocks
-        self.rows, self.width = int(blocks.ends[-1]), blocks.width
-        self.eps = numeric_eps(blocks.dtype, f"view {name!r}")
-        self.files: tuple[Path, ...] = ()
+        label, shape = f"view {name!r}", (int(blocks.ends[-1]), blocks.width)
+        super().__init__(name, label, shape, numeric_eps(blocks.dtype, label), blocks)
         self._blocks, self._last = blocks, (-1, np.empty((0, self.width)))
 
     def read(self, start: int, stop: int) -> NDArray[Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.sources._open import open_source
-from identikit.sources._source import Source
+from identikit.sources._source import DerivedSource, Source
 from identikit.sources.files import writing_temporary
 from identikit.sources.npy import NpyWriter
 
@@ -61,14 +61,12 @@ class JoinedView:
         return rows
 
 
-class _PickedRows:
+class _PickedRows(DerivedSource):
     """Rows of a source, by their rising numbers."""
 
     def __init__(self, source: Source, places: Source) -> None:
-        self.name, self.width, self.eps = source.name, source.width, source.eps
-        self.origin, self.files = source.origin, source.files
-        self.rows = places.rows
-        self._source, self._places = source, places
+        super().__init__(source, source.origin)
+        self.rows, self._places = places.rows, places
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""
@@ -76,7 +74,7 @@ class _PickedRows:
 
     def close(self) -> None:
         """Close the view and the file of row numbers."""
-        self._source.close()
+        super().close()
         self._places.close()
 
 

@@ -8,14 +8,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from identikit.errors import InputError
-from identikit.sources import _dask, _torch
+from identikit.sources import _dask
 from identikit.sources._anndata import is_anndata, matrix_of
 from identikit.sources._choice import NOT
 from identikit.sources._names import tell_apart
 from identikit.sources._source import Source
 from identikit.sources._sparse import is_sparse, open_matrix
 from identikit.sources.array import ArraySource, as_array
-from identikit.sources.device import DeviceSource, lives_elsewhere
+from identikit.sources.device import DeviceSource, TensorSource, is_tensor, lives_elsewhere
 from identikit.sources.files import file_label, open_binary, split_member
 from identikit.sources.registry import FOLDER, kind_of, openers
 
@@ -57,8 +57,8 @@ def open_source(view: object, name: str | None = None, position: int = 0) -> Sou
         return _dask.open_collection(view, name)
     if lives_elsewhere(view):
         return DeviceSource(view, name)
-    if _torch.is_tensor(view):
-        return _torch.TorchSource(view, name)
+    if is_tensor(view):
+        return TensorSource(view, name)
     return ArraySource(as_array(view, f"view {name!r}"), name)
 
 
@@ -112,7 +112,7 @@ def is_in_memory(view: object) -> bool:
     """Whether a view is an array, a data frame or lists, and not a path or read in blocks."""
     if isinstance(view, str | os.PathLike) or hasattr(view, "open_source"):
         return False
-    return not (_dask.is_collection(view) or _torch.is_tensor(view) or lives_elsewhere(view))
+    return not (_dask.is_collection(view) or is_tensor(view) or lives_elsewhere(view))
 
 
 def _open_path(view: str | os.PathLike[str], name: str | None, position: int) -> Source:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources.checks import BFLOAT16_EPS, check_matrix, numeric_eps
+from identikit.sources._source import RowSource
+from identikit.sources.checks import BFLOAT16_EPS, numeric_eps
 from identikit.sources.files import UNPACKING_ERRORS
 
 
@@ -77,7 +77,7 @@ class StoredArray:
         return np.ndarray(count, self.dtype, buffer)
 
 
-class FileRows:
+class FileRows(RowSource):
     """A source of rows from a seekable binary stream.
 
     Parameters
@@ -95,14 +95,9 @@ class FileRows:
     def __init__(
         self, stream: IO[bytes], stored: StoredArray, name: str, label: str, resources: ExitStack
     ) -> None:
-        self.name = name
-        self.eps = BFLOAT16_EPS if stored.bfloat16 else numeric_eps(stored.dtype, label)
-        self.rows, self.width = check_matrix(stored.shape, label)
-        self.origin: object = label  # `open_source` makes it a whole path
-        self.files: tuple[Path, ...] = ()
-        self._stream, self._stored, self._label = stream, stored, label
-        # Only now: if a check above fails, the opener's own `with` still closes the file.
-        self._resources = resources.pop_all()
+        eps = BFLOAT16_EPS if stored.bfloat16 else numeric_eps(stored.dtype, label)
+        super().__init__(name, label, stored.shape, eps, resources=resources)
+        self._stream, self._stored = stream, stored
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""
@@ -117,10 +112,6 @@ class FileRows:
         if self._stored.bfloat16:
             return (block.astype(np.uint32) << 16).view(np.float32)
         return block
-
-    def close(self) -> None:
-        """Close the file."""
-        self._resources.close()
 
     def _numbers(self, first: int, count: int) -> NDArray[Any]:
         return self._stored.read(self._stream, first, count, self._label)

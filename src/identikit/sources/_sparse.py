@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
+from identikit.sources._source import RowSource
 from identikit.sources._vectors import StoredVector, Vector
 from identikit.sources.checks import check_matrix, numeric_eps
 
@@ -21,7 +21,7 @@ from identikit.sources.checks import check_matrix, numeric_eps
 SAVED = frozenset(("data", "indices", "indptr", "shape", "format"))
 
 
-class SparseRows:
+class SparseRows(RowSource):
     """A source of the rows of a matrix in compressed sparse rows.
 
     Row i has ``data[indptr[i]:indptr[i+1]]`` in the columns ``indices[indptr[i]:indptr[i+1]]``.
@@ -48,20 +48,16 @@ class SparseRows:
         label: str,
         resources: ExitStack | None = None,
     ) -> None:
-        self.name = name
-        self.eps = numeric_eps(data.dtype, label)
-        self.rows, self.width = check_matrix(shape, label)
-        self.origin: object = label  # `open_source` makes it a whole path
-        self.files: tuple[Path, ...] = ()
-        self._data, self._indices, self._indptr, self._label = data, indices, indptr, label
+        eps, (rows, _) = numeric_eps(data.dtype, label), check_matrix(shape, label)
         whole = all(np.dtype(each.dtype).kind in "iu" for each in (indices, indptr))
         lengths = data.shape, indices.shape, indptr.shape
-        if not whole or lengths[0] != lengths[1] or lengths[2] != (self.rows + 1,):
+        if not whole or lengths[0] != lengths[1] or lengths[2] != (rows + 1,):
             raise InputError(
                 f"{label} is damaged: the parts of a sparse matrix of shape {shape} have shapes "
                 f"{lengths[0]}, {lengths[1]} and {lengths[2]}"
             )
-        self._resources = ExitStack() if resources is None else resources.pop_all()
+        super().__init__(name, label, shape, eps, resources=resources)
+        self._data, self._indices, self._indptr = data, indices, indptr
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`, dense."""
@@ -86,10 +82,6 @@ class SparseRows:
             return dense.toarray().astype(np.float16)
         block: NDArray[Any] = csr_array((values, columns, ends - first), shape=shape).toarray()
         return block
-
-    def close(self) -> None:
-        """Close the file, if there is one."""
-        self._resources.close()
 
 
 def open_saved(
