@@ -41,7 +41,7 @@ class BandedRows(RowSource):
         all, in pieces of any length.
     name, label : str
         What reports call the view, and what errors call it.
-    resources : ExitStack
+    resources : ExitStack, optional
         What `close` shall close; taken over from the opener if all is well.
     """
 
@@ -53,7 +53,7 @@ class BandedRows(RowSource):
         pieces: Pieces,
         name: str,
         label: str,
-        resources: ExitStack,
+        resources: ExitStack | None = None,
     ) -> None:
         eps = numeric_eps(dtype, label)
         super().__init__(name, label, (sum(counts), width), eps, resources=resources)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from identikit.errors import InputError
 from identikit.sources._anndata import is_anndata, obs_columns
 from identikit.sources._choice import NOT, is_pattern
-from identikit.sources._vectors import BLOCK, StoredVector, line_ids, vector_ids
+from identikit.sources._vectors import BLOCK, StoredVector, check_alike, line_ids, vector_ids
 from identikit.sources.array import as_array
 from identikit.sources.checks import choose
 from identikit.sources.files import open_binary, size_of, split_member
@@ -182,14 +182,30 @@ def column_ids(view: Any, columns: Sequence[str], name: str) -> Ids:
         label = f"{label} ({path})"
         parts = [read_ids(path, column, label) for column in columns]
     else:
-        if not _names(view):
-            raise InputError(
-                f"{label}: a {type(view).__name__} in memory has no named columns; give the ids "
-                "apart from the rows, one array a view: ids=[ids_a, ids_b]"
-            )
-        there = obs_columns(view) if is_anndata(view) else view
-        parts = [_cut(np.asarray(there[choose(_names(view), column, label)])) for column in columns]
+        parts = [_cut(np.asarray(column_of(view, column, label))) for column in columns]
     return Ids(label, parts[0] if len(parts) == 1 else _together(parts, label))
+
+
+def column_of(view: Any, column: str, label: str) -> Any:
+    """A column beside the rows of a data frame, a table or an AnnData.
+
+    Parameters
+    ----------
+    view : data frame, table or AnnData
+        Anything else is an error.
+    column : str
+        Its name.
+    label : str
+        What errors shall call it.
+    """
+    names = _names(view)
+    if not names:
+        raise InputError(
+            f"{label}: a {type(view).__name__} in memory has no named columns, and so no column "
+            f"{column!r}; give what it would hold as an array (ids one a view: ids=[ids_a, ids_b])"
+        )
+    there = obs_columns(view) if is_anndata(view) else view
+    return there[choose(names, column, label)]
 
 
 def read_ids(path: Path, column: str, label: str) -> Iterator[Block]:
@@ -262,14 +278,8 @@ def plain_ids(block: Block, label: str, first: int = 0) -> Block:
 
 def _from_objects(block: Block, label: str, first: int) -> Block:
     """Python's strings as they are, Python's integers as NumPy's; nothing else, and no mixture."""
-    expected = str if len(block) and isinstance(block[0], str) else (int, np.integer)
-    for row, value in enumerate(block):
-        if not isinstance(value, expected) or isinstance(value, bool):
-            raise InputError(
-                f"{label}: row {first + row} is {value!r} of type {type(value).__name__}; expected "
-                "integers only or strings only, with none missing"
-            )
-    if expected is str:
+    check_alike(block, label, (int, np.integer), first)
+    if len(block) and isinstance(block[0], str):
         return block
     values = [int(value) for value in block]
     for wide in (np.int64, np.uint64):

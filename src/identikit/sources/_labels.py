@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from identikit.errors import InputError
 from identikit.sources._ids import read_ids
-from identikit.sources._vectors import line_ids
+from identikit.sources._vectors import check_alike, line_ids
 from identikit.sources.array import as_array
 from identikit.sources.files import open_binary, split_member
 from identikit.sources.registry import FOLDER, id_readers, kind_of
@@ -79,7 +79,8 @@ def _checked(labels: NDArray[Any], label: str) -> NDArray[Any]:
     if labels.ndim != 1:
         raise InputError(f"{label} has shape {labels.shape}; expected 1-D, one label a row")
     if labels.dtype.kind in "OT":  # T: NumPy's strings of variable length
-        labels = _from_objects(labels.astype(object), label)
+        check_alike(labels, label, (int, float, np.integer, np.floating, np.bool_))
+        labels = np.array(labels.tolist())
     kind = labels.dtype.kind
     if kind == "f":
         return _whole(labels, label)
@@ -88,18 +89,6 @@ def _checked(labels: NDArray[Any], label: str) -> NDArray[Any]:
     if kind not in "iuU":
         raise InputError(f"{label} has dtype {labels.dtype}; expected integers or strings")
     return labels
-
-
-def _from_objects(labels: NDArray[Any], label: str) -> NDArray[Any]:
-    numbers = (int, float, np.integer, np.floating, np.bool_)
-    expected = str if len(labels) and isinstance(labels[0], str) else numbers
-    for row, value in enumerate(labels):
-        if not isinstance(value, expected):
-            raise InputError(
-                f"{label}: row {row} is {value!r} of type {type(value).__name__}; expected "
-                "integers only or strings only, with none missing"
-            )
-    return np.array(labels.tolist())
 
 
 def _whole(labels: NDArray[Any], label: str) -> NDArray[Any]:

@@ -109,3 +109,29 @@ def line_ids(path: Path, label: str, what: str = "an id") -> Iterator[NDArray[An
                 done += len(lines)
         except UnicodeDecodeError as error:
             raise InputError(f"{label} is not UTF-8 text ({error}); save it as UTF-8") from error
+
+
+def check_alike(
+    values: NDArray[Any], label: str, numbers: tuple[type, ...], first: int = 0
+) -> None:
+    """Refuse objects that are neither all strings nor all numbers.
+
+    Parameters
+    ----------
+    values : array of object (n,)
+        The ids or labels.
+    label : str
+        What errors shall call them.
+    numbers : tuple of type
+        What numbers may be; true and false are numbers only if floats are.
+    first : int
+        The row of the first, for errors.
+    """
+    expected = (str,) if len(values) and isinstance(values[0], str) else numbers
+    for row, value in enumerate(values, first):
+        wrong = isinstance(value, bool) and float not in expected
+        if wrong or not isinstance(value, expected):
+            raise InputError(
+                f"{label}: row {row} is {value!r} of type {type(value).__name__}; expected "
+                "integers only or strings only, with none missing"
+            )
