@@ -140,7 +140,7 @@ def group_counts(metadata: Any, label: str) -> list[int]:
     metadata : pyarrow.parquet.FileMetaData
         Of the file.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
     counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     # No closer look: pyarrow ends the process if a damaged column is asked how long it is.

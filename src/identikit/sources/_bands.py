@@ -42,7 +42,7 @@ class BandedRows(RowSource):
     name, label : str
         What reports call the view, and what errors call it.
     resources : ExitStack, optional
-        What `close` shall close; taken over from the opener if all is well.
+        What `close` closes; taken over from the opener if all is well.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ class Columns:
         group, first : int
             The group, and the number of its first row.
         label : str
-            What errors shall call the table.
+            What errors call the table.
         """
         width = self.width
         for batch in batches(group):
@@ -118,7 +118,7 @@ def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
     member : str or None
         What stands after `::`.
     label : str
-        What errors shall call the table.
+        What errors call the table.
     """
     fields = table_fields(schema, label)
     chosen = choose_fields(fields, member, label, index_columns(schema))
@@ -145,7 +145,7 @@ def table_fields(schema: Any, label: str) -> dict[str, Field]:
     schema : pyarrow.Schema
         Of the table.
     label : str
-        What errors shall call the table.
+        What errors call the table.
     """
     fields = {field.name: _field(field.type) for field in schema}
     if len(fields) < len(schema):
@@ -172,7 +172,7 @@ def id_blocks(batches: Iterable[Any], column: str, label: str) -> Iterator[NDArr
     column : str
         Integers or strings.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
     pa, rows = _pyarrow(), 0
     for batch in batches:
@@ -202,7 +202,7 @@ def table_array(table: Any, label: str) -> NDArray[Any]:
     table : pyarrow.Table or pyarrow.RecordBatch
         By the same rules as a file.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
     pa = _pyarrow()
     if isinstance(table, pa.RecordBatch):

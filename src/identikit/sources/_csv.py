@@ -84,7 +84,7 @@ def read_frame(path: Path, label: str) -> pd.DataFrame:
     path : Path
         The file.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
     import pandas as pd
 
@@ -231,7 +231,7 @@ def read_structure(path: Path, label: str) -> TextTable:
     path : Path
         The file.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
     lines = Lines(path, label, quoted=True)
     look = _Look(path, label)

@@ -196,7 +196,7 @@ def column_of(view: Any, column: str, label: str) -> Any:
     column : str
         Its name.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
     names = _names(view)
     if not names:
@@ -218,7 +218,7 @@ def read_ids(path: Path, column: str, label: str) -> Iterator[Block]:
     column : str
         What holds the ids.
     label : str
-        What errors shall call them.
+        What errors call them.
     """
     reader = id_readers().get(kind_of(path))
     if reader is None:
@@ -251,7 +251,7 @@ def plain_ids(block: Block, label: str, first: int = 0) -> Block:
     block : array (n,)
         The ids.
     label : str
-        What errors shall call them.
+        What errors call them.
     first : int
         The row of the first, for errors.
     """

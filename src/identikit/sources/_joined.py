@@ -35,7 +35,7 @@ class JoinedView:
     places : str or None
         A .npy file of the numbers of the rows that are meant, which rise; None for all rows.
     eps : float
-        Spacing at 1 of the numbers as the view itself stores them.
+        Machine epsilon of the numbers as the view itself stores them.
     files : tuple of Path
         The files of the view itself.
     identity : str

@@ -45,7 +45,7 @@ class Lines:
     path : Path
         The file.
     label : str
-        What errors shall call it.
+        What errors call it.
     quoted : bool
         Whether a line break within double quotes is part of a record, as in a table.
     """
@@ -148,7 +148,7 @@ def blank(data: bytes, ends: NDArray[np.intp]) -> NDArray[np.bool_]:
 
 
 def text_eps(cells: Iterator[str]) -> float:
-    """Spacing at 1 of numbers that are written with as many digits as the longest of these."""
+    """Machine epsilon of numbers written with as many digits as the longest of these."""
     digits = 1
     for cell in cells:
         mantissa = cell.strip().lower().split("e")[0].lstrip("+-0.").replace(".", "")

@@ -111,7 +111,7 @@ def open_member(
     member : str or None
         The array's name.
     label : str
-        What the error shall call it.
+        What the error calls it.
     stack : ExitStack
         Receives what has to be closed.
     """
@@ -146,7 +146,7 @@ def array_names(path: Path, label: str) -> list[str]:
     path : Path
         The file.
     label : str
-        What the error shall call it.
+        What the error calls it.
     """
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))

@@ -100,7 +100,7 @@ def load_tensor(path: Path, member: str | None, label: str) -> Any:
     member : str or None
         The tensor's key, if the file holds a dictionary.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
     torch = require("torch", "torch", "reading .pt files")
     try:

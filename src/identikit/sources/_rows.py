@@ -57,7 +57,7 @@ class StoredArray:
         first, count : int
             The place of the first number in that order, and how many.
         label : str
-            What errors shall call the file.
+            What errors call the file.
         """
         place, size = self.offset + first * self.dtype.itemsize, count * self.dtype.itemsize
         # Bytes, because a buffer of big-endian or half-precision numbers cannot be sliced as such.
@@ -89,7 +89,7 @@ class FileRows(RowSource):
     name, label : str
         What reports call the view, and what errors call it.
     resources : ExitStack
-        What `close` shall close; taken over from the opener if all is well.
+        What `close` closes; taken over from the opener if all is well.
     """
 
     def __init__(

@@ -120,7 +120,7 @@ def read_header(file: IO[bytes], size: int, label: str) -> tuple[dict[str, Any],
     size : int
         How many bytes it has.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
     if size < _PREFIX:
         raise InputError(f"{label} is truncated: expected at least {_PREFIX} bytes, found {size}")

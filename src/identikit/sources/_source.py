@@ -70,7 +70,7 @@ class RowSource:
     origin : object, optional
         What lies in memory; `open_source` sets it to the whole path for what lies in a file.
     resources : ExitStack, optional
-        What `close` shall close, taken over if the shape is right; the opener's own `with` closes
+        What `close` closes, taken over if the shape is right; the opener's own `with` closes
         it otherwise.
     """
 

@@ -43,7 +43,7 @@ class StoredVector:
     stored : StoredArray
         Where the array lies in it.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
 
     def __init__(self, stream: IO[bytes], stored: StoredArray, label: str) -> None:
@@ -63,7 +63,7 @@ def vector_ids(vector: Vector, label: str) -> Iterator[NDArray[Any]]:
     vector : Vector
         An id a row.
     label : str
-        What the error shall call it.
+        What the error calls it.
     """
     if len(vector.shape) != 1:
         raise InputError(
@@ -92,7 +92,7 @@ def line_ids(path: Path, label: str, what: str = "an id") -> Iterator[NDArray[An
     path : Path
         The file; empty lines at its end do not count.
     label : str
-        What errors shall call it.
+        What errors call it.
     what : str
         What a line should hold.
     """
@@ -121,7 +121,7 @@ def check_alike(
     values : array of object (n,)
         The ids or labels.
     label : str
-        What errors shall call them.
+        What errors call them.
     numbers : tuple of type
         What numbers may be; true and false are numbers only if floats are.
     first : int

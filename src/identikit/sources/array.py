@@ -53,7 +53,7 @@ def as_array(view: object, label: str) -> NDArray[Any]:
     view : object
         An array, a tensor, a data frame, a table of pyarrow, nested lists.
     label : str
-        What the error shall call it.
+        What the error calls it.
     """
     if isinstance(view, np.ma.MaskedArray) and np.ma.is_masked(view):
         raise InputError(

@@ -44,7 +44,7 @@ def open_binary(path: Path, label: str) -> IO[bytes]:
     path : Path
         The file.
     label : str
-        What the error shall call it.
+        What the error calls it.
     """
     try:
         mode = path.stat().st_mode
@@ -75,7 +75,7 @@ def check_inside(path: Path, folder: Path, label: str) -> None:
     folder : Path
         Where it was found.
     label : str
-        What the error shall call the folder.
+        What the error calls the folder.
     """
     if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
         raise InputError(
@@ -91,7 +91,7 @@ def explained(label: str, *errors: type[BaseException]) -> Iterator[None]:
     Parameters
     ----------
     label : str
-        What the error shall call the file.
+        What the error calls the file.
     *errors : type
         What the library raises.
     """

@@ -27,7 +27,7 @@ def check_unpacked(unpacked: int, packed: int, what: str, label: str) -> None:
     what : str
         What it is, for the error.
     label : str
-        What the error shall call the file.
+        What the error calls the file.
     """
     if unpacked > LARGEST_UNPACKED and unpacked > MOST_UNPACKED * packed:
         raise InputError(
@@ -81,7 +81,7 @@ def check_whole(numbers: int, label: str, memory: int | None = None) -> None:
     numbers : int
         How many there are, as declared.
     label : str
-        What the error shall call what holds them.
+        What the error calls what holds them.
     memory : int, optional
         The budget in bytes; half of the machine's memory by default.
     """

@@ -122,7 +122,7 @@ def read_header(stream: IO[bytes], size: int, label: str) -> StoredArray:
     size : int
         How many bytes it has.
     label : str
-        What the error shall call it.
+        What the error calls it.
     """
     try:
         version = npy.read_magic(stream)

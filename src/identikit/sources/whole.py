@@ -45,7 +45,7 @@ def read_array(
     member : str or None
         The name of the array in a .npz file.
     label : str
-        What errors shall call it.
+        What errors call it.
     memory : int, optional
         Bytes, as of `read_whole`.
     """
