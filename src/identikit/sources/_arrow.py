@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources._bands import PIECE_BYTES, BandedRows
+from identikit.sources import memory
+from identikit.sources._bands import BandedRows
 from identikit.sources._columns import choose_columns, id_blocks, index_columns, table_fields
 from identikit.sources.checks import choose
 from identikit.sources.files import explained, file_label, open_binary
-from identikit.sources.memory import check_unpacked
 from identikit.sources.registry import (
     Table,
     kind_of,
@@ -57,7 +57,7 @@ def open_arrow(path: Path, member: str | None, name: str) -> BandedRows:
         row_bytes = width * columns.dtype.itemsize
         file.check_sizes(row_bytes)
         columns = replace(columns, width=width)
-        some = partial(batches, rows=max(1, PIECE_BYTES // max(1, row_bytes)))
+        some = partial(batches, rows=max(1, memory.PIECE_BYTES // max(1, row_bytes)))
 
         def pieces(group: int) -> Iterator[NDArray[Any]]:
             return columns.blocks(some, group, sum(file.counts[:group]), label)
@@ -227,7 +227,9 @@ class _Messages:
     def check_sizes(self, row_bytes: int) -> None:
         """Refuse batches that promise much more than their bytes can hold."""
         for batch in self._batches:
-            check_unpacked(batch.rows * row_bytes, batch.length, "a record batch", self._label)
+            memory.check_unpacked(
+                batch.rows * row_bytes, batch.length, "a record batch", self._label
+            )
 
     def _reader(self, columns: list[str] | None = None) -> Any:
         self._source.seek(self._start)

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
+from identikit.sources import memory
 from identikit.sources._source import RowSource
 from identikit.sources.checks import numeric_eps
 
-#: Bytes of a piece that is read at once where the format leaves the choice.
-PIECE_BYTES = 4 * 2**20
 #: Bytes of the largest band; where chunks are taller than that, they are unpacked several times.
 _LARGEST_BAND = 256 * 2**20
 
@@ -132,7 +131,9 @@ def chunked_rows(
     rows, width = array.shape
     row_bytes = width * array.dtype.itemsize
     tall = array.chunks[0] if array.chunks else 1
-    band = min(tall * max(1, PIECE_BYTES // (tall * row_bytes)), max(1, _LARGEST_BAND // row_bytes))
+    band = min(
+        tall * max(1, memory.PIECE_BYTES // (tall * row_bytes)), max(1, _LARGEST_BAND // row_bytes)
+    )
     starts = range(0, rows, band)
 
     def pieces(first: int) -> Iterator[NDArray[Any]]:

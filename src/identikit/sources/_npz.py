@@ -15,6 +15,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
+from identikit.sources import memory
 from identikit.sources._rows import FileRows, StoredArray
 from identikit.sources._sparse import SAVED, SparseRows, open_saved
 from identikit.sources._vectors import StoredVector, vector_ids
@@ -26,12 +27,8 @@ from identikit.sources.files import (
     size_of,
     writing_temporary,
 )
-from identikit.sources.memory import check_unpacked
 from identikit.sources.npy import read_header
 from identikit.sources.registry import register, register_ids
-
-#: Bytes that are unpacked in memory at most, and unpacked at a time beyond that.
-IN_MEMORY, PIECE_BYTES = 2**26, 2**20
 
 _ENCRYPTED = 0x1
 # 258 bytes for two bits: deflate cannot do better, so whoever promises more lies.
@@ -134,7 +131,8 @@ def open_member(
             return file, stored
         if not stored.fortran:
             return stream, stored
-        check_unpacked(info.file_size, info.compress_size, f"the member {info.filename!r}", label)
+        what = f"the member {info.filename!r}"
+        memory.check_unpacked(info.file_size, info.compress_size, what, label)
         return _unpacked(stream, info.file_size, stack), stored
 
 
@@ -193,12 +191,12 @@ def _check_declared(info: ZipInfo, size: int, label: str) -> None:
 def _unpacked(stream: IO[bytes], size: int, stack: ExitStack) -> IO[bytes]:
     """All of a member, in memory if it is small and else in a file without a name."""
     stream.seek(0)
-    if size <= IN_MEMORY:
+    if size <= memory.IN_MEMORY:
         return io.BytesIO(stream.read())
     folder = Path(tempfile.gettempdir())
     with writing_temporary(folder):
         file = stack.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
-    while piece := stream.read(PIECE_BYTES):
+    while piece := stream.read(memory.PIECE_BYTES):
         with writing_temporary(folder):
             file.write(piece)
     with writing_temporary(folder):

@@ -13,6 +13,13 @@ from identikit.errors import InputError
 LARGEST_UNPACKED = 2**30
 MOST_UNPACKED = 100
 
+#: Bytes of a piece of rows that is read at once where the format leaves the choice.
+PIECE_BYTES = 4 * 2**20
+#: Bytes of an array that is unpacked in memory as a whole; a larger one is unpacked onto the disk.
+IN_MEMORY = 2**26
+#: Bytes of a row of a text file; a longer one is no row of a table.
+LARGEST_RECORD = 64 * 2**20
+
 #: Numbers in memory for each one that is read whole: as stored, as float64, and what is made of it.
 COPIES = 4
 

@@ -67,7 +67,7 @@ def register_ids(*suffixes: str) -> Callable[[IdReader], IdReader]:
     """Make the decorated function read the ids of rows from files with these suffixes.
 
     It is called with the path, the name of the column or array that holds them, and what errors
-    shall call it. It yields 1-D arrays of integers or strings (dtype kind i, u or U; b for labels
+    call it. It yields 1-D arrays of integers or strings (dtype kind i, u or U; b for labels
     that are true or false), those of consecutive rows from the first to the last.
     """
     return partial(_keep, _id_readers, suffixes)
