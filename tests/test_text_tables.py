@@ -241,6 +241,18 @@ def test_faults_in_json_lines(text: str, parts: tuple[str, ...]):
     refuses("x.jsonl", *parts)
 
 
+@pytest.mark.parametrize(
+    ("values", "wrong"),
+    [("1 2.5", "row 1 (counting from 0) has 2.5"), ("1.5 2.5", "row 0"), ('1 "1"', "row 1")],
+)
+def test_ids_in_json_lines_are_of_one_kind(values: str, wrong: str):
+    Path("x.jsonl").write_text("".join(f'{{"id": {value}}}\n' for value in values.split()))
+    with pytest.raises(InputError) as caught:
+        read_labels("x.jsonl::id")
+    assert wrong in str(caught.value)
+    assert "integers only or strings only" in str(caught.value)
+
+
 # Damage
 
 damages = st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.booleans())

@@ -56,16 +56,16 @@ def open_jsonl(path: Path, member: str | None, name: str) -> BandedRows:
 def read_jsonl_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """The ids of all rows, from a field of integers or strings."""
     table = JsonLines(path, label)
-    kinds: set[type] = set()
-    for row, objects in table.objects():
-        ids = [table.value(each, column, row + place) for place, each in enumerate(objects)]
-        kinds |= {type(each) for each in ids}
-        if kinds not in ({int}, {str}, {bool}):
-            wrong = next(place for place, each in enumerate(ids) if type(each) is not type(ids[0]))
-            raise InputError(
-                f"{label}: row {row + wrong} (counting from 0) has {ids[wrong]!r} as {column!r}; "
-                "expected integers only or strings only, with none missing"
-            )
+    kind: type | None = None
+    for first, objects in table.objects():
+        ids = [table.value(each, column, row) for row, each in enumerate(objects, first)]
+        kind = kind or type(ids[0])
+        for row, each in enumerate(ids, first):
+            if kind not in (int, str, bool) or type(each) is not kind:
+                raise InputError(
+                    f"{label}: row {row} (counting from 0) has {each!r} as {column!r}; expected "
+                    "integers only or strings only, with none missing"
+                )
         yield np.array(ids)
 
 
