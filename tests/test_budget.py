@@ -17,8 +17,7 @@ from identikit.cli import app
 from identikit.errors import InputError
 from identikit.factors import disentangle
 from identikit.family import SoftmaxModel
-from identikit.sources import _npz, _unpacking, open_source
-from identikit.sources._labels import read_labels
+from identikit.sources import memory, open_source, read_labels
 from identikit.sources.whole import read_array
 
 
@@ -30,7 +29,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def small_machine(monkeypatch):
     """A machine of 2 MB, half of which may be used."""
-    monkeypatch.setattr(_unpacking, "default_memory", lambda: 10**6)
+    monkeypatch.setattr(memory, "default_memory", lambda: 10**6)
 
 
 def trap(rows=10**5, width=20):
@@ -73,7 +72,7 @@ def test_models_have_a_budget():
 def test_views_are_read_in_blocks_whatever_they_unpack_to(order, monkeypatch, rng):
     X = np.asarray(rng.normal(size=(3000, 8)), order=order)
     np.savez_compressed("x.npz", e=X)
-    monkeypatch.setattr(_npz, "IN_MEMORY", 1000)
+    monkeypatch.setattr(memory, "IN_MEMORY", 1000)
     with closing(open_source("x.npz")) as source:
         np.testing.assert_array_equal(source.read(0, 3000), X)
         np.testing.assert_array_equal(source.read(17, 170), X[17:170])
@@ -82,7 +81,7 @@ def test_views_are_read_in_blocks_whatever_they_unpack_to(order, monkeypatch, rn
 
 def test_a_disk_without_room_is_a_sentence(monkeypatch, rng):
     np.savez_compressed("x.npz", e=np.asfortranarray(rng.normal(size=(300, 8))))
-    monkeypatch.setattr(_npz, "IN_MEMORY", 1000)
+    monkeypatch.setattr(memory, "IN_MEMORY", 1000)
     monkeypatch.setattr("tempfile.gettempdir", lambda: "/nonexistent")
     with pytest.raises(InputError, match=r"cannot write temporary files in /nonexistent: .*TMPDIR"):
         open_source("x.npz")
@@ -94,7 +93,7 @@ def test_a_damaged_member_in_fortran_order_is_a_sentence(monkeypatch, rng):
     data[len(data) // 2] ^= 0xFF
     Path("x.npz").write_bytes(data)
     for limit in (1000, 10**6):
-        monkeypatch.setattr(_npz, "IN_MEMORY", limit)
+        monkeypatch.setattr(memory, "IN_MEMORY", limit)
         with pytest.raises(InputError, match=r"not a readable \.npz archive"):
             open_source("x.npz")
 

@@ -22,7 +22,7 @@ from identikit import extract
 from identikit.cli import app
 from identikit.errors import InputError, MissingExtraError
 from identikit.extract import _folder, _tokens
-from identikit.extract._folder import RowFile, filling
+from identikit.extract._folder import filling
 from identikit.extract._rows import pool
 from identikit.extract._states import _Norms
 
@@ -729,21 +729,6 @@ def test_images_that_cannot_be_read(folder_of, pictures, tmp_path):
 
 
 # A folder, and what becomes of it
-
-
-def test_a_file_of_rows_in_any_order(tmp_path, rng):
-    array = rng.normal(size=(123_456, 2)).astype(np.float32)
-    file = RowFile(tmp_path / "a.npy", 2, np.float32)
-    for start in rng.permutation(np.arange(0, len(array), 10_000)):
-        file.put(int(start), array[start : start + 10_000])
-    file.close()
-    file.close()
-    assert (np.load(tmp_path / "a.npy") == array).all()
-    file = RowFile(tmp_path / "b.npy", None, np.int64)
-    file.append(np.arange(3))
-    file.append(np.arange(2))
-    file.close()
-    assert np.load(tmp_path / "b.npy").tolist() == [0, 1, 2, 0, 1]
 
 
 def test_nothing_is_overwritten_unasked_nor_anything_else_when_asked(

@@ -9,7 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,10 +22,9 @@ from safetensors.numpy import save_file
 
 import identikit as ik
 from identikit.errors import InputError, MissingExtraError
-from identikit.sources import _arrow, _chunks, _shards, open_source, open_sources
-from identikit.sources._beside import columns_beside
-from identikit.sources._groups import GroupedRows
-from identikit.sources._open import split_member
+from identikit.sources import _arrow, columns_beside, memory, open_source, open_sources
+from identikit.sources._bands import BandedRows
+from identikit.sources.files import split_member
 from identikit.sources.registry import frame_readers, id_readers, kind_of
 
 ROWS, WIDTH = 61, 5
@@ -258,8 +257,7 @@ formats = pytest.mark.parametrize("write", EVERYWHERE, ids=lambda write: write._
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces of a few rows, so that blocks cross their borders."""
-    monkeypatch.setattr(_arrow, "PIECE_BYTES", 64)
-    monkeypatch.setattr(_chunks, "PIECE_BYTES", 64)
+    monkeypatch.setattr(memory, "PIECE_BYTES", 64)
 
 
 def assert_reads(source, expected):
@@ -345,26 +343,26 @@ def test_an_audit_is_that_of_the_arrays(tmp_path, write):
     assert ours["pairs"] == theirs["pairs"]
 
 
-# Groups of rows
+# Bands of rows
 
 
-def grouped(counts, promised=None, taken=None):
+def banded(counts, promised=None, taken=None):
     X = matrix(rows=sum(counts), dtype="i4")
 
-    def pieces(group):
-        for number in range(group, len(counts)):
+    def pieces(first):
+        for number in range(first, len(counts)):
             if taken is not None:
                 taken.append(number)
             yield X[sum(counts[:number]) : sum(counts[: number + 1])]
 
     label = "the label"
-    return X, GroupedRows(promised or counts, WIDTH, X.dtype, pieces, "g", label, ExitStack())
+    return X, BandedRows(promised or counts, WIDTH, X.dtype, pieces, "g", label)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any), st.integers(1, 12))
-def test_blocks_in_order_read_every_group_once(counts, step):
+def test_blocks_in_order_read_every_band_once(counts, step):
     taken = []
-    X, source = grouped(counts, taken=taken)
+    X, source = banded(counts, taken=taken)
     blocks = [source.read(start, start + step) for start in range(0, len(X), step)]
     np.testing.assert_array_equal(np.concatenate(blocks), X)
     # Empty groups before the first row and after the last need not be asked for.
@@ -377,8 +375,8 @@ def test_blocks_in_order_read_every_group_once(counts, step):
 
 
 def test_rows_that_were_promised_and_do_not_come():
-    _, source = grouped([5, 5], promised=[5, 9])
-    np.testing.assert_array_equal(source.read(0, 10), grouped([5, 5])[0])
+    _, source = banded([5, 5], promised=[5, 9])
+    np.testing.assert_array_equal(source.read(0, 10), banded([5, 5])[0])
     with pytest.raises(InputError, match="the label ends after row 9, but 14 rows were promised"):
         source.read(8, 12)
 
@@ -829,7 +827,7 @@ def test_few_shards_are_open_at_a_time(tmp_path, monkeypatch):
 
     def counted(*args, **kwargs):
         opened.append(path_open(*args, **kwargs))
-        assert sum(not file.closed for file in opened) <= _shards._MOST_OPEN
+        assert sum(not file.closed for file in opened) <= 4
         return opened[-1]
 
     monkeypatch.setattr(Path, "open", counted)

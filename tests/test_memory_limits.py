@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from identikit.moments import default_memory
-from identikit.sources import _unpacking
-from identikit.sources._unpacking import container_limits
+from identikit.sources import memory
+from identikit.sources.memory import container_limits
 
 
 def written(root: Path, files: dict[str, str]) -> Path:
@@ -48,5 +48,5 @@ def test_without_control_groups(tmp_path: Path) -> None:
 
 
 def test_the_smaller_of_the_two_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_unpacking, "container_limits", lambda: [2**30])
+    monkeypatch.setattr(memory, "container_limits", lambda: [2**30])
     assert default_memory() == 2**29

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from identikit.errors import InputError
-from identikit.sources import _unpacking, open_source, read_labels
+from identikit.sources import memory, open_source, read_labels
 from identikit.sources.registry import id_readers, openers
 
 
@@ -192,7 +192,7 @@ def test_a_stored_member_with_two_sizes(tmp_path):
 def test_what_is_unpacked_in_memory_is_bounded(tmp_path, monkeypatch):
     """A member in Fortran order, a chunk: refused if large and much larger than its bytes."""
     h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
-    monkeypatch.setattr(_unpacking, "LARGEST_UNPACKED", 10**5)
+    monkeypatch.setattr(memory, "LARGEST_UNPACKED", 10**5)
     noise = np.random.default_rng(0).integers(0, 255, (10**4, 20), "u1")
     arrays = {
         "noise": noise,

@@ -16,7 +16,7 @@ from identikit.cli import app
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
 from identikit.sources import open_source
-from identikit.sources._scaled import Scaled
+from identikit.sources.scaled import Scaled
 
 #: From the smallest numbers that have all their digits to the largest there are.
 SIZES = [2.0**-1000, 2.0**-530, 2.0**-260, 2.0**260, 2.0**500, 2.0**1020]

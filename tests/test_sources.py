@@ -19,7 +19,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from identikit.errors import InputError
-from identikit.sources import open_source, open_sources, read_labels, registry
+from identikit.sources import NpyWriter, open_source, open_sources, read_labels, registry
 
 DTYPES = ["f2", "f4", "f8", ">f4", ">f8", "i1", "i8", ">i2", "u1", "u4", "?"]
 
@@ -728,7 +728,7 @@ def test_refused_label_files(tmp_path):
     refused("x.xlsx", r"expected \.txt or one of .*\.npy, \.npz, \.parquet", b"a\n")
     refused("x.csv", "holds several columns; choose one with path::column", b"a\n")
     refused("x.txt", "line 2 is empty", b"a\n\nb\n")
-    refused("empty.txt", "line 1 is empty", b"")
+    refused("empty.txt", "is empty; expected one label a row", b"")
     refused("y.txt", "not UTF-8", b"a\n\xff\xfe\n")
     refused("y.txt::a", "has no names")
     np.savez_compressed(tmp_path / "g.npz", g=np.random.default_rng(0).integers(0, 99, 9000))
@@ -737,3 +737,22 @@ def test_refused_label_files(tmp_path):
     data[len(data) // 2] ^= 0xFF
     refused("g.npz", "damaged", bytes(data))
     refused("g.npy", "not a readable .npy", b"nonsense")
+
+
+def test_a_file_of_rows_in_any_order(tmp_path, rng):
+    array = rng.normal(size=(123_456, 2)).astype(np.float32)
+    file = NpyWriter(tmp_path / "a.npy", 2, np.float32)
+    for start in rng.permutation(np.arange(0, len(array), 10_000)):
+        file.put(int(start), array[start : start + 10_000])
+    file.close()
+    file.close()
+    assert (np.load(tmp_path / "a.npy") == array).all()
+    file = NpyWriter(tmp_path / "b.npy", None, np.int64)
+    file.append(np.arange(3))
+    file.append(np.arange(2))
+    file.close()
+    assert np.load(tmp_path / "b.npy").tolist() == [0, 1, 2, 0, 1]
+    file = NpyWriter(tmp_path / "c.npy", 2, np.float32)
+    file.append(np.ones((5, 2)))
+    file.abandon()
+    refuses(tmp_path / "c.npy", "damaged")  # never a file that looks whole

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import tracemalloc
 from contextlib import closing
@@ -18,9 +17,8 @@ from typer.testing import CliRunner, Result
 
 from identikit.cli import app
 from identikit.errors import InputError
-from identikit.sources import _lines, open_source, paired, read_labels
-from identikit.sources._csv import read_frame
-from identikit.sources.registry import id_readers, kind_of
+from identikit.sources import memory, open_source, paired, read_labels
+from identikit.sources.registry import frame_readers, id_readers, kind_of
 
 X = np.random.default_rng(0).normal(size=(61, 4))
 
@@ -29,7 +27,7 @@ X = np.random.default_rng(0).normal(size=(61, 4))
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     # Many spans of few rows each, so that their ends matter.
-    monkeypatch.setattr(_lines, "PIECE_BYTES", 300)
+    monkeypatch.setattr(memory, "PIECE_BYTES", 300)
     return tmp_path
 
 
@@ -156,14 +154,14 @@ def test_a_fault_far_into_the_file_has_its_row():
 
 
 def test_a_line_that_never_ends(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(_lines, "LARGEST_RECORD", 10_000)
+    monkeypatch.setattr(memory, "LARGEST_RECORD", 10_000)
     Path("x.csv").write_text("a,b\n1," + "2" * 20_000)
     refuses("x.csv", "the row in line 2 goes on for more than")
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.csv.gz", "x.jsonl"])
 def test_a_long_table_is_read_in_little_memory(monkeypatch: pytest.MonkeyPatch, name: str):
-    monkeypatch.setattr(_lines, "PIECE_BYTES", 2**14)
+    monkeypatch.setattr(memory, "PIECE_BYTES", 2**14)
     line = "{},{}\n" if "csv" in name else '{{"e": [{}, {}]}}\n'
     rows = 100_000 if "csv" in name else 40_000
     opener = gzip.open if name.endswith(".gz") else open
@@ -192,7 +190,7 @@ def test_text_ids_keep_their_zeros_and_missing_ones_are_refused():
 
 def test_factors_are_read_by_the_same_reader():
     frame().to_csv("f.csv.gz")
-    found = read_frame(Path("f.csv.gz"), "the factors")
+    found = frame_readers()[".csv.gz"](Path("f.csv.gz"), "the factors")
     assert list(found.columns) == ["Unnamed: 0", "id", "a", "note", "b", "c", "d"]
     np.testing.assert_array_equal(found[list("abcd")], X)
     np.save("codes.npy", X)
@@ -241,6 +239,18 @@ def test_json_lines(name: str):
 def test_faults_in_json_lines(text: str, parts: tuple[str, ...]):
     Path("x.jsonl").write_text(text)
     refuses("x.jsonl", *parts)
+
+
+@pytest.mark.parametrize(
+    ("values", "wrong"),
+    [("1 2.5", "row 1 (counting from 0) has 2.5"), ("1.5 2.5", "row 0"), ('1 "1"', "row 1")],
+)
+def test_ids_in_json_lines_are_of_one_kind(values: str, wrong: str):
+    Path("x.jsonl").write_text("".join(f'{{"id": {value}}}\n' for value in values.split()))
+    with pytest.raises(InputError) as caught:
+        read_labels("x.jsonl::id")
+    assert wrong in str(caught.value)
+    assert "integers only or strings only" in str(caught.value)
 
 
 # Damage
@@ -341,11 +351,3 @@ def test_groups_from_a_column_of_any_table():
     sentence = run("audit", "a.csv", "a.npy", "--groups", "a.csv", code=2).stderr
     assert "choose one with path::column" in sentence
     assert "'a', 'b'" in run("audit", "a.csv", "a.npy", "--groups", "a.csv::no", code=2).stderr
-
-
-def test_the_reader_of_a_stream_gives_all_bytes():
-    class Slow(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
-            return super().read(min(size or 0, 3))
-
-    assert _lines._read(Slow(b"0123456789"), 8) == b"01234567"

@@ -30,7 +30,7 @@ from identikit.report import html, print_audit
 from identikit.report._words import reductions
 from identikit.similarity import MEASURES
 from identikit.sources import open_source, open_sources
-from identikit.sources._projected import Projected
+from identikit.sources.projected import Projected
 
 AXIS_FREE = axis_free()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,18 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources import _dask, _torch
+from identikit.sources import is_in_memory as is_in_memory
 from identikit.sources.array import as_array
 from identikit.sources.checks import is_bfloat16, numeric_eps
-from identikit.sources.device import lives_elsewhere
 
 Names = NDArray[np.object_]
-
-
-def is_in_memory(X: object) -> bool:
-    """Whether something is an array, a data frame or lists, and not a path or read in blocks."""
-    elsewhere = isinstance(X, str | os.PathLike) or hasattr(X, "open_source")
-    return not (elsewhere or _dask.is_collection(X) or _torch.is_tensor(X) or lives_elsewhere(X))
 
 
 def column_names(X: object) -> Names | None:

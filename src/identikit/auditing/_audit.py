@@ -141,7 +141,7 @@ def audit(
     with ExitStack() as stack:
         # One path alone is left for `open_sources` to complain of.
         listed, names = unpack(views, names)
-        together = stack.enter_context(paired(listed, ids, names))
+        together = stack.enter_context(paired(listed, ids, names, memory=memory))
         workers = stack.enter_context(engine_for(engine))
         sources = open_sources(together.views, together.names)
         for source in sources:

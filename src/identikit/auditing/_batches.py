@@ -27,8 +27,7 @@ from identikit.auditing.result import Audit, Interval, Pair
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 from identikit.moments import FOLDS, LEAST_GROUPS
-from identikit.sources import open_source, read_labels
-from identikit.sources._tags import view_and_tags
+from identikit.sources import open_source, read_labels, view_and_tags
 
 #: More batches than this are not compared with each other.
 MOST_BATCHES = 12

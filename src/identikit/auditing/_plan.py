@@ -24,7 +24,7 @@ from identikit.moments.memory import (
     default_memory,
 )
 from identikit.sources import Source
-from identikit.sources._projected import CHUNK, Projected, ProjectedSource
+from identikit.sources.projected import CHUNK, Projected, ProjectedSource
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ def check_target(path: Path | None, inputs: Sequence[str | None], *, overwrite: 
 
 
 def _same(path: Path, view: str) -> bool:
-    from identikit.sources._open import split_member
+    from identikit.sources.files import split_member
 
     source, _ = split_member(view)
     return source.exists() and path.samefile(source)

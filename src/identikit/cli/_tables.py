@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from identikit.sources._beside import Beside
+    from identikit.sources import Beside
 
 SUFFIXES = (".npy", ".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
@@ -59,31 +59,20 @@ def writing_rows(
     force : bool
         Whether an existing file may be replaced.
     """
+    from identikit.sources import NpyWriter
+
     suffix = suffix_of(output)
     with replacing(output, overwrite=force) as temporary, ExitStack() as stack:
         if suffix == ".npy":
-            yield _npy(temporary, shape, dtype, stack)
+            yield stack.enter_context(NpyWriter(temporary, shape[1], dtype)).append
             return
-        from identikit.sources._beside import columns_beside
+        from identikit.sources import columns_beside
 
         beside = columns_beside(view)
         if suffix == ".parquet":
             yield _parquet(temporary, beside, shape[1], stack)
         else:
             yield _text(temporary, suffix, beside, shape[1], stack)
-
-
-def _npy(path: Path, shape: tuple[int, int], dtype: np.dtype[Any], stack: ExitStack) -> Put:
-    import numpy as np
-
-    file = stack.enter_context(path.open("wb"))
-    header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, header)
-
-    def put(rows: NDArray[Any]) -> None:
-        file.write(rows.tobytes())
-
-    return put
 
 
 def _text(path: Path, suffix: str, beside: Beside | None, width: int, stack: ExitStack) -> Put:

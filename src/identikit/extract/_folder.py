@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,59 +16,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from identikit._version import __version__
 from identikit.errors import InputError
+from identikit.sources import NpyWriter
 
 MANIFEST = "manifest.json"
-
-
-class RowFile:
-    """A .npy file that is written in any order, and learns at its end how many rows it has.
-
-    Parameters
-    ----------
-    path : Path
-        The file, which must not exist.
-    width : int or None
-        Numbers in a row; None for a one-dimensional array.
-    dtype : dtype
-        Of the stored numbers.
-    """
-
-    def __init__(self, path: Path, width: int | None, dtype: DTypeLike) -> None:
-        self.dtype = np.dtype(dtype)
-        self.rows = 0
-        self._tail = () if width is None else (width,)
-        self._row_bytes = self.dtype.itemsize * (1 if width is None else width)
-        self._file = path.open("xb")
-        self._write_header()
-        self._start = self._file.tell()
-
-    def put(self, first: int, rows: NDArray[Any]) -> None:
-        """Write rows from row `first` on."""
-        self._file.seek(self._start + first * self._row_bytes)
-        self._file.write(np.ascontiguousarray(rows, self.dtype).data)
-        self.rows = max(self.rows, first + len(rows))
-
-    def append(self, rows: NDArray[Any]) -> None:
-        """Write rows after the last one."""
-        self.put(self.rows, rows)
-
-    def close(self) -> None:
-        """Write the number of rows where it belongs."""
-        if not self._file.closed:
-            self._file.seek(0)
-            self._write_header()
-            self._file.close()
-
-    def abandon(self) -> None:
-        """Close the file as it is; a full disk fails again on what is still buffered."""
-        with suppress(OSError):
-            self._file.close()
-
-    def _write_header(self) -> None:
-        # NumPy leaves room for the first axis to grow, so the header keeps its length.
-        shape = (self.rows, *self._tail)
-        header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(self._file, header)
 
 
 class Filling:
@@ -77,12 +27,12 @@ class Filling:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manifest: dict[str, Any] = {}
-        self._files: dict[str, RowFile] = {}
+        self._files: dict[str, NpyWriter] = {}
 
-    def rows(self, name: str, width: int | None, dtype: DTypeLike) -> RowFile:
+    def rows(self, name: str, width: int | None, dtype: DTypeLike) -> NpyWriter:
         """The file of that name; made when it is first asked for."""
         if name not in self._files:
-            self._files[name] = RowFile(self.path / name, width, dtype)
+            self._files[name] = NpyWriter(self.path / name, width, dtype)
         return self._files[name]
 
     def save(self, name: str, array: NDArray[Any]) -> None:

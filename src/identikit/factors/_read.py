@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._npz import array_names
-from identikit.sources._open import split_member
-from identikit.sources._rows import open_binary
 from identikit.sources.array import as_array
+from identikit.sources.files import open_binary, split_member
 from identikit.sources.registry import frame_readers, kind_of
-from identikit.sources.whole import read_array
+from identikit.sources.whole import array_names, read_array
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,8 +14,7 @@ from safetensors import SafetensorError, safe_open
 from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.sources import open_source
-from identikit.sources._npz import array_names
-from identikit.sources.whole import read_array, read_whole
+from identikit.sources.whole import array_names, read_array, read_whole
 
 MATRICES = {"f", "g", "candidates", "log_prob"}
 

@@ -29,8 +29,8 @@ from identikit.moments._part import Layout, Part
 from identikit.moments._sound import impossible, unsound
 from identikit.moments.memory import check_memory, default_memory
 from identikit.moments.sample import RowSample
-from identikit.sources._rows import open_binary, size_of
-from identikit.sources._safetensors import _read_header
+from identikit.sources import read_safetensors_header
+from identikit.sources.files import open_binary, size_of
 
 SUFFIX = ".moments"
 
@@ -183,7 +183,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[IO[bytes], Header, s
     """A file at its first array, its header and the text of that, before anything is allocated."""
     with open_binary(Path(path), str(path)) as file:
         size = size_of(file)
-        entries, start = _read_header(file, size, str(path))
+        entries, start = read_safetensors_header(file, size, str(path))
         metadata = entries.pop("__metadata__", None)
         text = metadata.get("identikit") if isinstance(metadata, dict) else None
         header = parse_header(text, str(path))

@@ -14,7 +14,7 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.sources import Source
-from identikit.sources._scaled import ScaledSource, largest_values
+from identikit.sources.scaled import ScaledSource, largest_values
 
 if TYPE_CHECKING:
     from identikit.moments._moments import Moments

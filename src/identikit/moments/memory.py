@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from identikit.errors import InputError
-from identikit.sources._unpacking import default_memory as default_memory
+from identikit.sources.memory import default_memory as default_memory
 
 #: Bytes of one float64 block: enough rows for BLAS, small enough to stay near the cache.
 BLOCK_BYTES = 32 * 2**20

@@ -17,11 +17,17 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources._columns import choose_columns, id_blocks, index_columns, table_fields
-from identikit.sources._groups import PIECE_BYTES, GroupedRows, explained
-from identikit.sources._rows import file_label, open_binary
-from identikit.sources._unpacking import check_unpacked
+from identikit.sources import memory
+from identikit.sources._bands import BandedRows
+from identikit.sources._columns import (
+    choose_columns,
+    id_blocks,
+    index_columns,
+    pyarrow,
+    table_fields,
+)
 from identikit.sources.checks import choose
+from identikit.sources.files import explained, file_label, open_binary
 from identikit.sources.registry import (
     Table,
     kind_of,
@@ -46,7 +52,7 @@ _CONTINUES = b"\xff\xff\xff\xff"
 
 
 @register(*_SUFFIXES)
-def open_arrow(path: Path, member: str | None, name: str) -> GroupedRows:
+def open_arrow(path: Path, member: str | None, name: str) -> BandedRows:
     """Open the columns of a file that are a view; which, `sources._columns` says."""
     label = file_label(name, path)
     with ExitStack() as stack:
@@ -57,12 +63,12 @@ def open_arrow(path: Path, member: str | None, name: str) -> GroupedRows:
         row_bytes = width * columns.dtype.itemsize
         file.check_sizes(row_bytes)
         columns = replace(columns, width=width)
-        some = partial(batches, rows=max(1, PIECE_BYTES // max(1, row_bytes)))
+        some = partial(batches, rows=max(1, memory.PIECE_BYTES // max(1, row_bytes)))
 
-        def pieces(group: int) -> Iterator[NDArray[Any]]:
-            return columns.blocks(some, group, sum(file.counts[:group]), label)
+        def pieces(band: int) -> Iterator[NDArray[Any]]:
+            return columns.blocks(some, band, sum(file.counts[:band]), label)
 
-        return GroupedRows(file.counts, width, columns.dtype, pieces, name, label, stack)
+        return BandedRows(file.counts, width, columns.dtype, pieces, name, label, stack)
 
 
 @register_ids(*_SUFFIXES)
@@ -77,7 +83,7 @@ def read_arrow_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]
 def read_arrow_frame(path: Path, label: str) -> pd.DataFrame:
     """All columns, as pandas reads them."""
     with _opened(path, label) as file:
-        table = _pyarrow().Table.from_batches(file.batches(0), file.schema)
+        table = pyarrow().Table.from_batches(file.batches(0), file.schema)
         frame: pd.DataFrame = table.to_pandas()
     return frame
 
@@ -99,9 +105,9 @@ def arrow_table(path: Path, label: str) -> Table:
 
 @contextmanager
 def _opened(path: Path, label: str) -> Iterator[_Parquet | _Messages]:
-    """A file of either kind: `schema`, rows of each group in `counts`, and `batches`."""
+    """A file of either kind: `schema`, rows of each band in `counts`, and `batches`."""
     open_binary(path, label).close()
-    arrow = _pyarrow()
+    arrow = pyarrow()
     with ExitStack() as stack, _explained(label):
         source = stack.enter_context(arrow.OSFile(os.fsencode(path)))
         if kind_of(path) in _PARQUET:
@@ -123,13 +129,13 @@ class _Parquet:
     def batches(
         self, first: int, columns: list[str] | None = None, rows: int = _ROWS
     ) -> Iterator[Any]:
-        """Record batches of so many rows, from a group on, with these columns only."""
+        """Record batches of so many rows, from a row group on, with these columns only."""
         groups = range(first, len(self.counts))
         with _explained(self._label):
             yield from self._file.iter_batches(rows, groups, columns, use_threads=False)
 
     def check_sizes(self, row_bytes: int) -> None:
-        """Nothing to refuse: a page at a time is decoded, whatever the groups promise."""
+        """Nothing to refuse: a page at a time is decoded, whatever the row groups promise."""
 
 
 def group_counts(metadata: Any, label: str) -> list[int]:
@@ -140,7 +146,7 @@ def group_counts(metadata: Any, label: str) -> list[int]:
     metadata : pyarrow.parquet.FileMetaData
         Of the file.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
     counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     # No closer look: pyarrow ends the process if a damaged column is asked how long it is.
@@ -183,7 +189,7 @@ class _Messages:
             # Mapped, so that the bodies of messages, which nobody looks at here, are not read.
             mapped = source
             if source.size():
-                mapped = stack.enter_context(_pyarrow().memory_map(os.fsencode(path)))
+                mapped = stack.enter_context(pyarrow().memory_map(os.fsencode(path)))
             self._batches = list(self._walk(mapped))
         self.counts = [batch.rows for batch in self._batches]
         self.schema = self._reader().schema
@@ -227,7 +233,9 @@ class _Messages:
     def check_sizes(self, row_bytes: int) -> None:
         """Refuse batches that promise much more than their bytes can hold."""
         for batch in self._batches:
-            check_unpacked(batch.rows * row_bytes, batch.length, "a record batch", self._label)
+            memory.check_unpacked(
+                batch.rows * row_bytes, batch.length, "a record batch", self._label
+            )
 
     def _reader(self, columns: list[str] | None = None) -> Any:
         self._source.seek(self._start)
@@ -238,7 +246,7 @@ class _Messages:
     def _walk(self, mapped: Any) -> Iterator[_Batch]:
         """Every record batch, by the headers of the messages: nothing is unpacked."""
         place, size = self._start, self._source.size()
-        nothing = _pyarrow().schema([])
+        nothing = pyarrow().schema([])
         marked = self._source.read_at(4, place) == _CONTINUES
         prefix = 8 if marked else 4
         while place < size:
@@ -272,9 +280,5 @@ class _Messages:
         )
 
 
-def _pyarrow() -> Any:
-    return require("pyarrow", "io", "reading Parquet and Arrow files")
-
-
 def _explained(label: str) -> Any:
-    return explained(label, _pyarrow().ArrowException, OSError, ValueError)
+    return explained(label, pyarrow().ArrowException, OSError, ValueError)

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from identikit.sources._choice import choose_fields
-from identikit.sources._open import split_member
-from identikit.sources._rows import file_label
 from identikit.sources._shards import shards_of
+from identikit.sources.files import file_label, split_member
 from identikit.sources.registry import FOLDER, kind_of, tables
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ def choose_fields(
     member : str or None
         What stands after `::`.
     label : str
-        What errors shall call the table.
+        What errors call the table.
     index : collection
         Columns that are the index of the frame that the table was.
     """
@@ -119,7 +119,7 @@ def default_places(
     fields : sequence of (str, Field)
         Names and contents, in order.
     label : str
-        What errors shall call the table.
+        What errors call the table.
     index : collection
         Names of columns that are no dimensions.
     path : bool

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from identikit.errors import InputError, require
 from identikit.sources._choice import Field, choose_fields
 
-# Record batches from the first of a group on; pyarrow has no types of its own to name here.
+# Record batches from the first of a band on; pyarrow has no types of its own to name here.
 Batches = Callable[[int], Iterator[Any]]
 
 
@@ -37,20 +37,20 @@ class Columns:
     width: int | None
     lists: bool
 
-    def blocks(self, batches: Batches, group: int, first: int, label: str) -> Iterator[Any]:
-        """Arrays of rows, from the first of a group on.
+    def blocks(self, batches: Batches, band: int, first: int, label: str) -> Iterator[Any]:
+        """Arrays of rows, from the first of a band on.
 
         Parameters
         ----------
         batches : callable
-            Gives the record batches from the first of a group on.
-        group, first : int
-            The group, and the number of its first row.
+            Gives the record batches from the first of a band on.
+        band, first : int
+            The band, and the number of its first row.
         label : str
-            What errors shall call the table.
+            What errors call the table.
         """
         width = self.width
-        for batch in batches(group):
+        for batch in batches(band):
             missing = self._null_rows(batch)
             if missing.any():
                 raise InputError(self._describe_nulls(batches, label))
@@ -118,7 +118,7 @@ def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
     member : str or None
         What stands after `::`.
     label : str
-        What errors shall call the table.
+        What errors call the table.
     """
     fields = table_fields(schema, label)
     chosen = choose_fields(fields, member, label, index_columns(schema))
@@ -145,7 +145,7 @@ def table_fields(schema: Any, label: str) -> dict[str, Field]:
     schema : pyarrow.Schema
         Of the table.
     label : str
-        What errors shall call the table.
+        What errors call the table.
     """
     fields = {field.name: _field(field.type) for field in schema}
     if len(fields) < len(schema):
@@ -172,9 +172,9 @@ def id_blocks(batches: Iterable[Any], column: str, label: str) -> Iterator[NDArr
     column : str
         Integers or strings.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
-    pa, rows = _pyarrow(), 0
+    pa, rows = pyarrow(), 0
     for batch in batches:
         values = _stored(batch.column(column))
         if pa.types.is_dictionary(values.type):
@@ -202,9 +202,9 @@ def table_array(table: Any, label: str) -> NDArray[Any]:
     table : pyarrow.Table or pyarrow.RecordBatch
         By the same rules as a file.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
-    pa = _pyarrow()
+    pa = pyarrow()
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     try:
@@ -224,16 +224,17 @@ def is_table(view: object) -> bool:
     )
 
 
-def _pyarrow() -> Any:
-    return require("pyarrow", "io", "reading Parquet and Arrow tables")
+def pyarrow() -> Any:
+    """The package pyarrow, or an error that says how to get it."""
+    return require("pyarrow", "io", "reading Parquet and Arrow files")
 
 
 def _compute() -> Any:
-    return require("pyarrow.compute", "io", "reading Parquet and Arrow tables")
+    return require("pyarrow.compute", "io", "reading Parquet and Arrow files")
 
 
 def _field(shown: Any) -> Field:
-    types, kind = _pyarrow().types, _stored_type(shown)
+    types, kind = pyarrow().types, _stored_type(shown)
     lists = types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind)
     real = _is_real(kind)
     return Field(
@@ -245,25 +246,25 @@ def _field(shown: Any) -> Field:
 
 
 def _is_real(kind: Any) -> bool:
-    types = _pyarrow().types
+    types = pyarrow().types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
 def _is_text(kind: Any) -> bool:
-    types = _pyarrow().types
+    types = pyarrow().types
     # The third is not in the oldest pyarrow that will do.
     return bool(types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view")
 
 
 def _stored_type(kind: Any) -> Any:
     """The type under an extension type, such as that of tensors of fixed shape."""
-    while isinstance(kind, _pyarrow().BaseExtensionType):
+    while isinstance(kind, pyarrow().BaseExtensionType):
         kind = kind.storage_type
     return kind
 
 
 def _stored(array: Any) -> Any:
-    while isinstance(array, _pyarrow().ExtensionArray):
+    while isinstance(array, pyarrow().ExtensionArray):
         array = array.storage
     return array
 

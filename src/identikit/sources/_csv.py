@@ -12,7 +12,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
+from identikit.sources._bands import BandedRows
 from identikit.sources._choice import Field, choose_fields
-from identikit.sources._groups import GroupedRows, explained
 from identikit.sources._lines import Lines, Span, blank, inside_quotes, text_eps
-from identikit.sources._rows import file_label
 from identikit.sources.checks import FLOAT64_EPS, choose
+from identikit.sources.files import explained, file_label
 from identikit.sources.registry import (
     Table,
     register,
@@ -47,18 +46,17 @@ _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 
 
 @register(".csv", ".tsv", ".csv.gz", ".tsv.gz")
-def open_csv(path: Path, member: str | None, name: str) -> GroupedRows:
+def open_csv(path: Path, member: str | None, name: str) -> BandedRows:
     """Open the columns of a table in text that are a view; which, `sources._choice` says."""
     table = read_structure(path, file_label(name, path))
     chosen = choose_fields(table.fields, member, table.label, [""])
     places = [table.names.index(each) for each in chosen]
     counts = [span.records for span in table.spans]
 
-    def pieces(group: int) -> Iterator[NDArray[Any]]:
-        return table.numbers(group, places)
+    def pieces(band: int) -> Iterator[NDArray[Any]]:
+        return table.numbers(band, places)
 
-    with ExitStack() as stack:
-        source = GroupedRows(counts, len(places), np.dtype(float), pieces, name, table.label, stack)
+    source = BandedRows(counts, len(places), np.dtype(float), pieces, name, table.label)
     if all(table.fields[each].whole for each in chosen):
         source.eps = FLOAT64_EPS
     else:
@@ -86,7 +84,7 @@ def read_frame(path: Path, label: str) -> pd.DataFrame:
     path : Path
         The file.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
     import pandas as pd
 
@@ -112,8 +110,7 @@ def csv_table(path: Path, label: str) -> Table:
 
     def frames(names: list[str]) -> Iterator[pd.DataFrame]:
         places = [table.names.index(name) for name in names]
-        for data in table.lines.read(table.spans):
-            frame = table.parsed(data, places, dtype=str, keep_default_na=False)
+        for _, frame in table.frames(places, dtype=str, keep_default_na=False):
             yield frame.set_axis(names, axis=1)
 
     return Table({name: field for name, field in table.fields.items() if name}, frames)
@@ -151,37 +148,51 @@ class TextTable:
         """What errors call the table."""
         return self.lines.label
 
-    def numbers(self, group: int, places: list[int]) -> Iterator[NDArray[Any]]:
+    def numbers(self, first: int, places: list[int]) -> Iterator[NDArray[Any]]:
         """The numbers of some columns, from a span on."""
-        row = sum(span.records for span in self.spans[:group])
-        for span, data in zip(self.spans[group:], self.lines.read(self.spans[group:])):
-            try:
-                frame = self.parsed(data, places, dtype=np.float64)
-            except (ValueError, TypeError, OverflowError):
-                self._explain(data, places, row)
-                raise
-            yield self._checked(frame[places].to_numpy(), span)
-            row += span.records
+        for _, frame in self.frames(places, first, dtype=np.float64):
+            yield frame[places].to_numpy()
 
     def texts(self, place: int) -> Iterator[list[str]]:
         """The cells of a column, none of them empty."""
-        row = 0
-        for span, data in zip(self.spans, self.lines.read(self.spans)):
-            with explained(self.label, ValueError):
-                frame = self.parsed(data, [place], strict=True, dtype=str, keep_default_na=False)
-            cells = [str(cell).strip() for cell in self._checked(frame[place].to_numpy(), span)]
+        strict: dict[str, Any] = {
+            "dtype": str,
+            "keep_default_na": False,
+            "encoding_errors": "strict",
+        }
+        for row, frame in self.frames([place], **strict):
+            cells = [str(cell).strip() for cell in frame[place]]
             if "" in cells:
                 raise InputError(
                     f"{self.label}: column {self.names[place]!r} is empty in row "
                     f"{row + cells.index('')} (counting from 0); every row needs a value"
                 )
             yield cells
+
+    def frames(
+        self, places: list[int], first: int = 0, **options: Any
+    ) -> Iterator[tuple[int, pd.DataFrame]]:
+        """Some columns of every span, from one on, and the number of the span's first row."""
+        row = sum(span.records for span in self.spans[:first])
+        for span, data in zip(self.spans[first:], self.lines.read(self.spans[first:])):
+            with explained(self.label, ValueError, TypeError, OverflowError):
+                try:
+                    frame = self._parsed(data, places, **options)
+                except (ValueError, TypeError, OverflowError):
+                    if options["dtype"] is np.float64:
+                        self._explain(data, places, row)
+                    raise
+            if len(frame) != span.records:
+                raise InputError(
+                    f"{self.label} was found to hold {span.records} rows from byte {span.start} "
+                    f"on, and now {len(frame)}; it has quotes within cells, or changed while it "
+                    "was read"
+                )
+            yield row, frame
             row += span.records
 
-    def parsed(
-        self, data: bytes, places: list[int], *, strict: bool = False, **options: Any
-    ) -> pd.DataFrame:
-        """Some columns of whole records; if strict, of nothing but UTF-8."""
+    def _parsed(self, data: bytes, places: list[int], **options: Any) -> pd.DataFrame:
+        """Some columns of whole records."""
         import pandas as pd
 
         frame: pd.DataFrame = pd.read_csv(
@@ -191,24 +202,15 @@ class TextTable:
             names=range(len(self.names)),
             usecols=sorted(places),
             index_col=False,
-            encoding_errors="strict" if strict else "replace",
-            **options,
+            **{"encoding_errors": "replace", **options},
         )
         return frame
-
-    def _checked(self, cells: NDArray[Any], span: Span) -> NDArray[Any]:
-        if len(cells) != span.records:
-            raise InputError(
-                f"{self.label} was found to hold {span.records} rows from byte {span.start} on, "
-                f"and now {len(cells)}; it has quotes within cells, or changed while it was read"
-            )
-        return cells
 
     def _explain(self, data: bytes, places: list[int], row: int) -> None:
         """Raise with the place of the first cell that is no number."""
         import pandas as pd
 
-        texts = self.parsed(data, places, dtype=str)
+        texts = self._parsed(data, places, dtype=str)
         for place in sorted(places):
             column = texts[place]
             bad = column.notna() & pd.to_numeric(column, errors="coerce").isna()
@@ -229,7 +231,7 @@ def read_structure(path: Path, label: str) -> TextTable:
     path : Path
         The file.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
     lines = Lines(path, label, quoted=True)
     look = _Look(path, label)

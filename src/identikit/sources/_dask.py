@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
 from identikit.sources._choice import Field, is_id
+from identikit.sources._source import RowSource
 from identikit.sources.array import as_array
 from identikit.sources.checks import check_matrix, is_bfloat16, numeric_eps
 
@@ -25,7 +25,7 @@ def is_collection(view: object) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class DaskBlocks:
     """A Dask collection, cut into blocks of whole rows that are computed when they are read.
 
     It is the recipe that workers are sent: a graph, and no rows, unless somebody has put rows into
@@ -71,8 +71,8 @@ class Blocks:
         return _thawed, (_cloudpickle().dumps(parts),)
 
 
-def _thawed(parts: bytes) -> Blocks:
-    return Blocks(*_cloudpickle().loads(parts))
+def _thawed(parts: bytes) -> DaskBlocks:
+    return DaskBlocks(*_cloudpickle().loads(parts))
 
 
 def _cloudpickle() -> Any:
@@ -80,25 +80,22 @@ def _cloudpickle() -> Any:
     return require("cloudpickle", "dask", "sending a Dask graph")
 
 
-class DaskSource:
+class DaskSource(RowSource):
     """Rows of a Dask collection, computed in this process a block at a time.
 
     If rows lie on a cluster already, the cluster computes.
 
     Parameters
     ----------
-    blocks : Blocks
+    blocks : DaskBlocks
         The collection.
     name : str
         What reports call the view.
     """
 
-    def __init__(self, blocks: Blocks, name: str) -> None:
-        self.name = name
-        self.origin: object = blocks
-        self.rows, self.width = int(blocks.ends[-1]), blocks.width
-        self.eps = numeric_eps(blocks.dtype, f"view {name!r}")
-        self.files: tuple[Path, ...] = ()
+    def __init__(self, blocks: DaskBlocks, name: str) -> None:
+        label, shape = f"view {name!r}", (int(blocks.ends[-1]), blocks.width)
+        super().__init__(name, label, shape, numeric_eps(blocks.dtype, label), blocks)
         self._blocks, self._last = blocks, (-1, np.empty((0, self.width)))
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
@@ -178,7 +175,9 @@ def open_collection(collection: Any, name: str) -> DaskSource:
         first = _computed(kept[0][0], client, name)
         width, dtype = first.shape[1], first.dtype
     ends = np.cumsum([length for _, length in kept], dtype=np.int64)
-    return DaskSource(Blocks(tuple(block for block, _ in kept), ends, width, dtype, client), name)
+    return DaskSource(
+        DaskBlocks(tuple(block for block, _ in kept), ends, width, dtype, client), name
+    )
 
 
 def _client_of(collection: Any) -> Any:

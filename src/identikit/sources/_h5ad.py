@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.sources._anndata import NAMES
-from identikit.sources._chunks import array_ids
-from identikit.sources._groups import GroupedRows
+from identikit.sources._bands import BandedRows
 from identikit.sources._hdf5 import check_complete, dense_rows, explained_hdf5, open_file, resolve
 from identikit.sources._hdf5 import text_or_numbers as read_as
-from identikit.sources._rows import file_label
 from identikit.sources._sparse import SparseRows
+from identikit.sources._vectors import vector_ids
 from identikit.sources.checks import choose
+from identikit.sources.files import file_label
 from identikit.sources.registry import register, register_ids
 
 _MATRICES = ("layers", "obsm")
 
 
 @register(".h5ad")
-def open_h5ad(path: Path, member: str | None, name: str) -> GroupedRows | SparseRows:
+def open_h5ad(path: Path, member: str | None, name: str) -> BandedRows | SparseRows:
     """Open a matrix of an .h5ad file, dense or sparse."""
     label = file_label(name, path)
     with ExitStack() as stack, explained_hdf5(label):
@@ -92,7 +92,7 @@ def _part(file: Any, group: Any, key: str, label: str) -> Any:
 
 def _values(dataset: Any, label: str) -> Iterator[NDArray[Any]]:
     check_complete(dataset, label)
-    yield from array_ids(read_as(dataset), dataset.shape, label)
+    yield from vector_ids(read_as(dataset), label)
 
 
 def _categories(file: Any, group: Any, label: str) -> Iterator[NDArray[Any]]:

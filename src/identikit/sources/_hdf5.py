@@ -11,11 +11,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources._chunks import array_ids, chunked_rows
-from identikit.sources._groups import GroupedRows, explained
-from identikit.sources._rows import file_label, open_binary
-from identikit.sources._unpacking import check_unpacked
+from identikit.sources._bands import BandedRows, chunked_rows
+from identikit.sources._vectors import vector_ids
 from identikit.sources.checks import check_matrix, choose, numeric_eps
+from identikit.sources.files import explained, file_label, open_binary
+from identikit.sources.memory import check_unpacked
 from identikit.sources.registry import register, register_ids
 
 # As many as HDF5 itself follows.
@@ -25,14 +25,14 @@ _CHECKSUM_BYTES = 4
 
 
 @register(".h5", ".hdf5")
-def open_hdf5(path: Path, member: str | None, name: str) -> GroupedRows:
+def open_hdf5(path: Path, member: str | None, name: str) -> BandedRows:
     """Open a dataset of an HDF5 file: `file.h5::group/dataset`."""
     label = file_label(name, path)
     with ExitStack() as stack, explained_hdf5(label):
         return dense_rows(_open(path, member, label, stack), name, label, stack)
 
 
-def dense_rows(dataset: Any, name: str, label: str, stack: ExitStack) -> GroupedRows:
+def dense_rows(dataset: Any, name: str, label: str, stack: ExitStack) -> BandedRows:
     """A source of the rows of a dataset.
 
     Parameters
@@ -62,7 +62,7 @@ def read_hdf5_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]
     with ExitStack() as stack, explained_hdf5(label):
         dataset = _open(path, column, label, stack)
         check_complete(dataset, label)
-        yield from array_ids(text_or_numbers(dataset), dataset.shape, label)
+        yield from vector_ids(text_or_numbers(dataset), label)
 
 
 def text_or_numbers(dataset: Any) -> Any:

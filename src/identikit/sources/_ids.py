@@ -1,71 +1,87 @@
-"""Row ids in: an integer or a string a row, from a column beside the rows or from anywhere else."""
+"""Row ids in: an integer or a string a row, from columns beside the rows or from anywhere else.
+
+In columns beside the rows, `doc_id` is a column of that name in every view; `doc_id:docId` one name
+a view, in their order; `plate,well` two columns that together are the id. Both may be combined:
+`plate,well:Plate,Well`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._npy import read_layout
-from identikit.sources._npz import open_member
-from identikit.sources._open import split_member
-from identikit.sources._rows import UNPACKING_ERRORS, Layout, open_binary, size_of
-from identikit.sources._safetensors import _read_layout as tensor_layout
+from identikit.sources._anndata import is_anndata, obs_columns
+from identikit.sources._choice import NOT, is_pattern
+from identikit.sources._vectors import BLOCK, StoredVector, check_alike, line_ids, vector_ids
 from identikit.sources.array import as_array
-from identikit.sources.registry import id_readers, kind_of, register_ids
+from identikit.sources.checks import choose
+from identikit.sources.files import open_binary, size_of, split_member
+from identikit.sources.npy import read_header
+from identikit.sources.registry import FOLDER, frame_readers, id_readers, kind_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Block = NDArray[Any]
-
-#: Ids read at a time, and the most bytes they may take.
-BLOCK, BLOCK_BYTES = 2**16, 2**24
 
 #: Stands between the parts of an id of several columns; no text has it.
 BETWEEN = "\x1f"
 
-# Two keys for pandas's SipHash, one for each half of 128 bits.
-_KEYS = ("identikit row id", "another 16 bytes")
+#: Bytes that an id takes beside its own value while views are joined: its place in an index, in the
+#: hash table of that index, and in the list of rows that match.
+BESIDE_VALUE = 48
 
 
 @dataclass(frozen=True)
 class Ids:
-    """The ids of a view: what errors call them, and a function that reads them from the start."""
+    """The ids of a view: what errors call them, and blocks of them."""
 
     label: str
-    blocks: Callable[[], Iterator[Block]]
+    blocks: Iterator[Block]
 
-    def at(self, row: int) -> object:
-        """The id of one row."""
-        for block in self.blocks():
-            if row < len(block):
-                found = block[row : row + 1].tolist()[0]
-                return ", ".join(found.split(BETWEEN)) if isinstance(found, str) else found
-            row -= len(block)
-        raise IndexError(row)
+    def index(self, rows: int, memory: int) -> tuple[pd.Index[Any], int]:
+        """All of them, and the bytes that they take.
 
+        Parameters
+        ----------
+        rows : int
+            How many there should be.
+        memory : int
+            Bytes that they may take.
+        """
+        import pandas as pd
 
-def read_ids(view: str | os.PathLike[str], column: str, label: str) -> Iterator[Block]:
-    """Blocks of the ids in a column (or an array of this name) of the file that holds a view.
-
-    Parameters
-    ----------
-    view : path
-        The view, as `open_source` takes it.
-    column : str
-        What holds the ids.
-    label : str
-        What errors shall call them.
-    """
-    path, _ = split_member(view)
-    return _reader(path, label)(path, column, label)
+        held: list[Block] = []
+        found = needed = 0
+        for block in self.blocks:
+            held.append(plain_ids(block, self.label, found))
+            found += len(block)
+            needed += BESIDE_VALUE * len(block) + held[-1].nbytes
+            if held[-1].dtype == object:
+                needed += sum(map(sys.getsizeof, held[-1]))
+            if needed > memory:
+                raise InputError(
+                    f"{self.label}: the ids of {found:,} of {rows:,} rows fill the "
+                    f"{memory / 1e6:,.1f} MB of memory that are left for ids, all of which are "
+                    "needed at once; give a larger memory budget (--memory) or shorter ids (integers "
+                    "take the least), or sort the rows of every view by id and pair them by position"
+                )
+            if _kind(held[-1]) != _kind(held[0]):
+                raise InputError(_mixed(self.label, held[0], self.label, held[-1]))
+        if found != rows:
+            raise InputError(
+                f"{self.label}: there are {found} ids for {rows} rows; expected one a row"
+            )
+        values = _one_array(held, self.label)
+        return pd.Index(values, dtype=values.dtype), needed
 
 
 def given_ids(ids: object, name: str) -> Ids:
@@ -87,109 +103,123 @@ def given_ids(ids: object, name: str) -> Ids:
         array = as_array(ids, label)
         if array.ndim != 1:
             raise InputError(f"{label} have shape {array.shape}; expected 1-D, one id a row")
-        return Ids(label, partial(cut, array))
+        return Ids(label, _cut(array))
     path, member = split_member(ids)
     label = f"{label} ({path})"
-    suffix = path.suffix.lower()
     if member is not None:
-        return Ids(label, partial(_reader(path, label), path, member, label))
-    if suffix == ".txt":
-        return Ids(label, partial(_text, path, label))
-    if suffix == ".npy":
-        return Ids(label, partial(_npy, path, label))
-    open_binary(path, label).close()
-    raise InputError(
-        f"{label}: expected a .npy or .txt file of ids, or path::name for a column or array of a "
-        "file that holds several"
-    )
-
-
-def id_keys(block: Block, label: str, first: int = 0) -> tuple[str, NDArray[np.uint64]]:
-    """The kind of some ids, "integers" or "strings", and 128 bits each that tell them apart.
-
-    Integers are kept exactly, in an order that looks random; strings are hashed.
-
-    Parameters
-    ----------
-    block : array (n,)
-        The ids.
-    label : str
-        What errors shall call them.
-    first : int
-        The row of the first, for errors.
-    """
-    block = plain_ids(block, label, first)
-    keys = np.empty((len(block), 2), np.uint64)
-    if block.dtype.kind in "iu":
-        keys[:, 0] = block < 0
-        wide = np.int64 if block.dtype.kind == "i" else np.uint64
-        keys[:, 1] = _mixed(block.astype(wide).view(np.uint64))
-        return "integers", keys
-    from pandas.util import hash_array
-
-    try:
-        text = block.astype(object)
-        for half, key in enumerate(_KEYS):
-            keys[:, half] = hash_array(text, hash_key=key, categorize=False)
-    except ValueError as error:  # also what a text that cannot be encoded raises
-        raise InputError(f"{label}: rows {first} and on hold no valid text: {error}") from error
-    return "strings", keys
-
-
-def plain_ids(block: Block, label: str, first: int = 0) -> Block:
-    """Some ids as integers, or as strings of any kind; nothing else.
-
-    Parameters
-    ----------
-    block : array (n,)
-        The ids.
-    label : str
-        What errors shall call them.
-    first : int
-        The row of the first, for errors.
-    """
-    if block.dtype.kind == "S":
-        try:
-            block = np.char.decode(block, "utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{label} are bytes, but not UTF-8 text: {error}") from error
-    if block.dtype.kind in "OT":  # T: NumPy's strings of variable length
-        block = _from_objects(block.astype(object), label, first)
-    if block.dtype.kind not in "iuOU":
+        return Ids(label, read_ids(path, member, label))
+    reader = {".txt": line_ids, ".npy": _npy}.get(path.suffix.lower())
+    if reader is None:
+        open_binary(path, label).close()
         raise InputError(
-            f"{label} have dtype {block.dtype}; expected integers or strings, which are equal or "
-            "not: convert them first"
+            f"{label}: expected a .npy or .txt file of ids, or path::name for a column or array of "
+            "a file that holds several"
         )
-    return block
+    return Ids(label, reader(path, label))
 
 
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A permutation of the 64-bit numbers without visible pattern: the finish of SplitMix64."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+def named_columns(text: str, views: int) -> list[tuple[str, ...]]:
+    """The columns of each view that are its id.
+
+    >>> named_columns("plate,well:Plate,Well", 2)
+    [('plate', 'well'), ('Plate', 'Well')]
+
+    Parameters
+    ----------
+    text : str
+        As at the top of this file.
+    views : int
+        How many views there are.
+    """
+    each = [tuple(name.strip() for name in names.split(",")) for names in text.split(":")]
+    if any("" in names for names in each) or len({len(names) for names in each}) > 1:
+        raise InputError(
+            f"the id is {text!r}; expected a column, columns with commas between them "
+            "(plate,well), or as many for every view, with colons between the views (doc_id:docId)"
+        )
+    if len(each) not in (1, views):
+        raise InputError(
+            f"the id {text!r} names columns of {len(each)} views, and there are {views}; name them "
+            "once for all views, or once a view"
+        )
+    return each * views if len(each) == 1 else each
 
 
-def _from_objects(block: Block, label: str, first: int) -> Block:
-    """Python's strings as they are, Python's integers as NumPy's; nothing else, and no mixture."""
-    numbers = (int, np.integer)
-    expected = str if len(block) and isinstance(block[0], str) else numbers
-    for row, value in enumerate(block):
-        if not isinstance(value, expected) or isinstance(value, bool):
-            raise InputError(
-                f"{label}: row {first + row} is {value!r} of type {type(value).__name__}; expected "
-                "integers only or strings only, with none missing"
-            )
-    if expected is str:
-        return block
-    values = [int(value) for value in block]
-    for wide in (np.int64, np.uint64):
-        if all(np.iinfo(wide).min <= value <= np.iinfo(wide).max for value in values):
-            return np.array(values, dtype=wide)
-    raise InputError(f"{label} hold integers of more than 64 bits; write them as strings")
+def without_columns(view: Any, columns: Sequence[str]) -> object:
+    """A data frame or a file of a table without these columns."""
+    if isinstance(view, str | os.PathLike):
+        path, member = split_member(view)
+        inside = path.iterdir() if path.is_dir() and kind_of(path) == FOLDER else [path]
+        if not any(kind_of(each) in frame_readers() for each in inside):
+            return view
+        if member is not None and not is_pattern(member):
+            return view
+        out = [*([member] if member else []), *(f"{NOT}{column}" for column in columns)]
+        return f"{path}::{','.join(out)}"
+    if is_anndata(view) or not _names(view):
+        return view
+    for column in columns:
+        choose(_names(view), column, f"the {type(view).__name__}")
+    out = list(columns)
+    return view.drop(columns=out) if hasattr(view, "iloc") else view.drop(out)
 
 
-def _reader(path: Path, label: str) -> Callable[[Path, str, str], Iterator[Block]]:
+def column_ids(view: Any, columns: Sequence[str], name: str) -> Ids:
+    """The ids in one or several columns beside the rows of a view.
+
+    Parameters
+    ----------
+    view : path, data frame, table or AnnData
+        The view, with these columns.
+    columns : sequence of str
+        What holds the ids.
+    name : str
+        What the view is called.
+    """
+    label = f"ids {','.join(columns)!r} of view {name!r}"
+    if isinstance(view, str | os.PathLike):
+        path = split_member(view)[0]
+        label = f"{label} ({path})"
+        parts = [read_ids(path, column, label) for column in columns]
+    else:
+        parts = [_cut(np.asarray(column_of(view, column, label))) for column in columns]
+    return Ids(label, parts[0] if len(parts) == 1 else _together(parts, label))
+
+
+def column_of(view: Any, column: str, label: str) -> Any:
+    """A column beside the rows of a data frame, a table or an AnnData.
+
+    Parameters
+    ----------
+    view : data frame, table or AnnData
+        Anything else is an error.
+    column : str
+        Its name.
+    label : str
+        What errors call it.
+    """
+    names = _names(view)
+    if not names:
+        raise InputError(
+            f"{label}: a {type(view).__name__} in memory has no named columns, and so no column "
+            f"{column!r}; give what it would hold as an array (ids one a view: ids=[ids_a, ids_b])"
+        )
+    there = obs_columns(view) if is_anndata(view) else view
+    return there[choose(names, column, label)]
+
+
+def read_ids(path: Path, column: str, label: str) -> Iterator[Block]:
+    """Blocks of the ids in a column (or an array of this name) of a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    column : str
+        What holds the ids.
+    label : str
+        What errors call them.
+    """
     reader = id_readers().get(kind_of(path))
     if reader is None:
         # A wrong path is the likelier slip than a wrong kind of file, so that is said first.
@@ -198,78 +228,126 @@ def _reader(path: Path, label: str) -> Callable[[Path, str, str], Iterator[Block
             f"{label}: no ids are read from files with the suffix {path.suffix!r}; expected one of "
             f"{', '.join(id_readers())}, or give the ids apart from the rows"
         )
-    return reader
+    return reader(path, column, label)
 
 
-def cut(array: Block) -> Iterator[Block]:
-    """Ids in memory, in blocks."""
-    for start in range(0, len(array), BLOCK):
-        yield array[start : start + BLOCK]
+def check_same_kind(labels: Sequence[str], indexes: Sequence[pd.Index[Any]]) -> None:
+    """Refuse strings in one view and integers in another."""
+    for label, index in zip(labels, indexes):
+        if _kind(index) != _kind(indexes[0]):
+            raise InputError(_mixed(labels[0], indexes[0], label, index))
 
 
-@register_ids(".npy")
-def refuse_column(path: Path, column: str, label: str) -> Iterator[Block]:
-    """Say that a .npy file has no columns with names."""
-    open_binary(path, label).close()
-    raise InputError(
-        f"{label}: a .npy file holds one array and no column {column!r}; save rows and ids "
-        "together as .npz or Parquet, or give the ids in files of their own, one a view"
+def shown(value: Any) -> str:
+    """An id as errors show it."""
+    return repr(", ".join(value.split(BETWEEN))) if isinstance(value, str) else str(value)
+
+
+def plain_ids(block: Block, label: str, first: int = 0) -> Block:
+    """Some ids as integers of 64 bits, or as strings of Python; nothing else.
+
+    Parameters
+    ----------
+    block : array (n,)
+        The ids.
+    label : str
+        What errors call them.
+    first : int
+        The row of the first, for errors.
+    """
+    if block.dtype.kind == "S":
+        try:
+            block = np.char.decode(block, "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{label} are bytes, but not UTF-8 text: {error}") from error
+    if block.dtype.kind in "iu":
+        return block.astype(np.int64 if block.dtype.kind == "i" else np.uint64)
+    if block.dtype.kind not in "OTU":  # T: NumPy's strings of variable length
+        raise InputError(
+            f"{label} have dtype {block.dtype}; expected integers or strings, which are equal or "
+            "not: convert them first"
+        )
+    try:
+        block = _from_objects(block.astype(object), label, first)
+        if block.dtype == object:
+            "".join(block).encode()
+    except ValueError as error:
+        raise InputError(f"{label}: rows {first} and on hold no valid text: {error}") from error
+    return block
+
+
+def _from_objects(block: Block, label: str, first: int) -> Block:
+    """Python's strings as they are, Python's integers as NumPy's; nothing else, and no mixture."""
+    check_alike(block, label, (int, np.integer), first)
+    if len(block) and isinstance(block[0], str):
+        return block
+    values = [int(value) for value in block]
+    for wide in (np.int64, np.uint64):
+        if all(np.iinfo(wide).min <= value <= np.iinfo(wide).max for value in values):
+            return np.array(values, dtype=wide)
+    raise InputError(_too_wide(label))
+
+
+def _one_array(blocks: list[Block], label: str) -> Block:
+    """All ids; integers signed, unless one of them is too large for that."""
+    if len({block.dtype for block in blocks}) > 1:  # signed and unsigned, which make a float
+        if any(block.min() < 0 for block in blocks if len(block)):
+            raise InputError(_too_wide(label))
+        blocks = [block.astype(np.uint64) for block in blocks]
+    whole = np.concatenate(blocks)
+    if whole.dtype == np.uint64 and whole.max() <= np.iinfo(np.int64).max:
+        return whole.astype(np.int64)
+    return whole
+
+
+def _too_wide(label: str) -> str:
+    return f"{label} hold integers of more than 64 bits; write them as strings"
+
+
+def _kind(ids: Block | pd.Index[Any]) -> str:
+    return "strings" if ids.dtype == object else "integers"
+
+
+def _mixed(first: str, ids: Block | pd.Index[Any], label: str, other: Any) -> str:
+    return (
+        f"{first} are {_kind(ids)}, {label} are {_kind(other)}, and '1' is not 1; store all ids "
+        "as the same type"
     )
 
 
-@register_ids(".npz")
-def read_npz_ids(path: Path, column: str, label: str) -> Iterator[Block]:
-    """The ids in an array of a .npz archive."""
-    with ExitStack() as stack:
-        file = stack.enter_context(open_binary(path, label))
-        stream, layout = open_member(file, column, label, stack)
-        yield from _stored(stream, layout, label)
+def _names(view: Any) -> list[str]:
+    """Names of the columns of a data frame, a table of pyarrow, or of what AnnData says of rows."""
+    if is_anndata(view):
+        return list(obs_columns(view))
+    names = getattr(view, "column_names", getattr(view, "columns", ()))
+    return [name for name in names if isinstance(name, str)] if hasattr(view, "drop") else []
 
 
-@register_ids(".safetensors")
-def read_tensor_ids(path: Path, column: str, label: str) -> Iterator[Block]:
-    """The ids in a tensor, which can only be integers."""
-    with open_binary(path, label) as file:
-        yield from _stored(file, tensor_layout(file, column, label), label)
+def _together(parts: Sequence[Iterator[Block]], label: str) -> Iterator[Block]:
+    """The parts of every id in one text; blocks of the columns need not be of one length."""
+    held = [np.empty(0, dtype=object) for _ in parts]
+    row = 0
+    while True:
+        for k, part in enumerate(parts):
+            while not len(held[k]) and (block := next(part, None)) is not None:
+                held[k] = plain_ids(block, label, row)
+        count = min(map(len, held))
+        if not count:
+            break
+        texts = (map(str, block[:count].tolist()) for block in held)
+        yield np.array([BETWEEN.join(parts) for parts in zip(*texts)], dtype=object)
+        held = [block[count:] for block in held]
+        row += count
+    if any(map(len, held)):
+        raise InputError(f"{label}: the columns are of different lengths; expected one value a row")
+
+
+def _cut(array: Block) -> Iterator[Block]:
+    """Ids in memory, in blocks."""
+    return (array[start : start + BLOCK] for start in range(0, len(array), BLOCK))
 
 
 def _npy(path: Path, label: str) -> Iterator[Block]:
     with open_binary(path, label) as file:
-        yield from _stored(file, read_layout(file, size_of(file), label), label)
-
-
-def _stored(stream: IO[bytes], layout: Layout, label: str) -> Iterator[Block]:
-    if len(layout.shape) != 1 or layout.bfloat16:
-        kind = "bfloat16" if layout.bfloat16 else layout.dtype
-        raise InputError(
-            f"{label} have shape {layout.shape} and dtype {kind}; expected 1-D, an integer or a "
-            "string a row"
-        )
-    (rows,), size = layout.shape, max(layout.dtype.itemsize, 1)
-    step = max(1, min(BLOCK, BLOCK_BYTES // size))
-    for start in range(0, rows, step):
-        count = min(step, rows - start)
-        try:
-            stream.seek(layout.offset + start * layout.dtype.itemsize)
-            data = stream.read(count * layout.dtype.itemsize)
-            block = np.ndarray(count, layout.dtype, data)
-        except (*UNPACKING_ERRORS, TypeError) as error:  # NumPy's TypeError: too few bytes
-            raise InputError(f"{label} could not be read to the end: {error}") from error
-        yield block
-
-
-def _text(path: Path, label: str) -> Iterator[Block]:
-    open_binary(path, label).close()
-    with path.open(encoding="utf-8-sig") as file:
-        done = 0
-        try:
-            while lines := [line.strip() for line in islice(file, BLOCK)]:
-                if "" in lines:
-                    raise InputError(
-                        f"{label}: line {done + lines.index('') + 1} is empty; expected an id a "
-                        "line"
-                    )
-                yield np.array(lines, dtype=object)
-                done += len(lines)
-        except UnicodeDecodeError as error:
-            raise InputError(f"{label} is not UTF-8 text ({error}); save it as UTF-8") from error
+        stored = read_header(file, size_of(file), label)
+        yield from vector_ids(StoredVector(file, stored, label), label)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.sources._open import open_source
-from identikit.sources._source import Source
-from identikit.sources._spill import SHARE, Sorter, write_header, writing
+from identikit.sources._source import DerivedSource, Source
+from identikit.sources.files import writing_temporary
+from identikit.sources.npy import NpyWriter
 
-
-class Places(NamedTuple):
-    """A .npy file of row numbers, whether they rise, and a digest of them."""
-
-    path: Path
-    rising: bool
-    digest: str
+#: Of the memory given, a piece of the result takes up an eighth, since it is copied several times.
+SHARE = 8
+#: Temporary files at most, and bytes of the rows that are read at a time.
+MOST_PIECES, BLOCK_BYTES = 256, 2**22
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class JoinedView:
     places : str or None
         A .npy file of the numbers of the rows that are meant, which rise; None for all rows.
     eps : float
-        Spacing at 1 of the numbers as the view itself stores them.
+        Machine epsilon of the numbers as the view itself stores them.
     files : tuple of Path
         The files of the view itself.
     identity : str
@@ -60,14 +61,12 @@ class JoinedView:
         return rows
 
 
-class _PickedRows:
+class _PickedRows(DerivedSource):
     """Rows of a source, by their rising numbers."""
 
     def __init__(self, source: Source, places: Source) -> None:
-        self.name, self.width, self.eps = source.name, source.width, source.eps
-        self.origin, self.files = source.origin, source.files
-        self.rows = places.rows
-        self._source, self._places = source, places
+        super().__init__(source, source.origin)
+        self.rows, self._places = places.rows, places
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""
@@ -75,11 +74,13 @@ class _PickedRows:
 
     def close(self) -> None:
         """Close the view and the file of row numbers."""
-        self._source.close()
+        super().close()
         self._places.close()
 
 
-def joined_view(source: Source, places: Places, memory: int) -> JoinedView:
+def joined_view(
+    source: Source, places: NDArray[np.int64], path: Path, memory: int, *, rising: bool
+) -> JoinedView:
     """What to open instead of a view of which only some rows have a partner, or out of order.
 
     Rows that rise are picked as they are read. Others are copied into a file, in order; so are
@@ -89,45 +90,60 @@ def joined_view(source: Source, places: Places, memory: int) -> JoinedView:
     ----------
     source : Source
         The view.
-    places : Places
-        The rows that have a partner; temporary files go beside that file.
+    places : array of int
+        The numbers of the rows that have a partner, in order.
+    path : Path
+        A temporary file to write.
     memory : int
         Bytes that this may take.
+    rising : bool
+        Whether these numbers rise.
     """
-    path, whole = str(places.path), isinstance(source.origin, str)
-    identity = f"{source.origin if whole else path} {places.digest}"
-    if places.rising and (whole or hasattr(source.origin, "open_source")):
-        return JoinedView(source.origin, path, source.eps, source.files, identity)
-    ordered = places.path.with_suffix(".rows.npy")
-    _put_in_order(source, places.path, ordered, memory // 2)
-    return JoinedView(str(ordered), None, source.eps, source.files, identity)
+    whole = isinstance(source.origin, str)
+    digest = blake2b(places.tobytes(), digest_size=16).hexdigest()
+    identity = f"{source.origin if whole else path} {digest}"
+    if rising and (whole or hasattr(source.origin, "open_source")):
+        with writing_temporary(path.parent):
+            np.save(path, places[:, None])
+        return JoinedView(source.origin, str(path), source.eps, source.files, identity)
+    _put_in_order(source, places, path, memory)
+    return JoinedView(str(path), None, source.eps, source.files, identity)
 
 
-def _put_in_order(source: Source, places: Path, target: Path, memory: int) -> None:
+def _put_in_order(source: Source, places: NDArray[np.int64], path: Path, memory: int) -> None:
     """Read a view from its first row to its last, and write its rows in the order of `places`.
 
-    Neither reading nor writing goes back and forth: both the row numbers and the rows are sorted
-    on disk where they do not fit the memory.
+    The rows are dealt out to pieces of the result that fit the memory, in the order in which they
+    are read; one piece after another is then put in order and written.
     """
-    dtype, folder = source.read(0, 1).dtype, target.parent
-    step = max(1, memory // SHARE // (source.width * dtype.itemsize))
-    with closing(open_source(places)) as wanted:
-        rows = wanted.rows
-        with (
-            Sorter(np.int64, (), source.rows, folder, memory) as numbered,
-            Sorter(dtype, (source.width,), rows, folder, memory) as ordered,
-        ):
-            for start in range(0, rows, step):
-                numbers = wanted.read(start, start + step)[:, 0]
-                numbered.add(numbers, np.arange(start, start + len(numbers)))
-            for block in numbered:
-                for start in range(0, len(block), step):
-                    part = block[start : start + step]
-                    ordered.add(part["value"], _pick(source, part["key"]))
-            with writing(folder), target.open("xb") as file:
-                write_header(file, (rows, source.width), dtype)
-                for block in ordered:
-                    file.write(np.ascontiguousarray(block["value"]).data)
+    dtype, width = source.read(0, 1).dtype, source.width
+    row_bytes = width * dtype.itemsize
+    tall = max(1, memory // SHARE // row_bytes, len(places) // MOST_PIECES)
+    starts = range(0, len(places), tall)
+    step = max(1, min(tall, BLOCK_BYTES // row_bytes))
+    by_row = np.argsort(places)
+    held, writing = max(1, memory // SHARE // len(starts)), partial(writing_temporary, path.parent)
+    with ExitStack() as stack:
+        pieces = [
+            stack.enter_context(tempfile.SpooledTemporaryFile(held, dir=str(path.parent)))
+            for _ in starts
+        ]
+        for start in range(0, len(places), step):
+            targets = by_row[start : start + step]
+            rows = _pick(source, places[targets])
+            with writing():
+                for number in np.unique(targets // tall):
+                    part = np.ascontiguousarray(rows[targets // tall == number])
+                    pieces[number].write(part.data)
+        stack.enter_context(writing())
+        out = stack.enter_context(NpyWriter(path, width, dtype))
+        for start, piece in zip(starts, pieces):
+            order = np.argsort(places[start : start + tall])
+            block = np.empty((len(order), width), dtype)
+            piece.seek(0)
+            block[order] = np.frombuffer(piece.read(), dtype).reshape(block.shape)
+            piece.close()
+            out.append(block)
 
 
 def _pick(source: Source, numbers: NDArray[np.int64]) -> NDArray[Any]:

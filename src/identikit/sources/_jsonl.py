@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
+from identikit.sources._bands import BandedRows
 from identikit.sources._choice import Field, choose_fields, listed
-from identikit.sources._groups import GroupedRows
 from identikit.sources._lines import Lines, Span, text_eps
-from identikit.sources._rows import file_label
 from identikit.sources.checks import FLOAT64_EPS
+from identikit.sources.files import file_label
 from identikit.sources.registry import (
     Table,
     register,
@@ -35,7 +34,7 @@ _ROW = ""
 
 
 @register(".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
-def open_jsonl(path: Path, member: str | None, name: str) -> GroupedRows:
+def open_jsonl(path: Path, member: str | None, name: str) -> BandedRows:
     """Open the fields of JSON lines that are a view; which, `sources._choice` says."""
     table = JsonLines(path, file_label(name, path))
     names = choose_fields(table.fields, member, table.label)
@@ -43,11 +42,10 @@ def open_jsonl(path: Path, member: str | None, name: str) -> GroupedRows:
     first = next(table.blocks(0, names, lists, None))
     counts, width = [span.records for span in table.spans], first.shape[1]
 
-    def pieces(group: int) -> Iterator[NDArray[Any]]:
-        return table.blocks(group, names, lists, width)
+    def pieces(band: int) -> Iterator[NDArray[Any]]:
+        return table.blocks(band, names, lists, width)
 
-    with ExitStack() as stack:
-        source = GroupedRows(counts, width, np.dtype(float), pieces, name, table.label, stack)
+    source = BandedRows(counts, width, np.dtype(float), pieces, name, table.label)
     few = first[:_SNIFFED].ravel().tolist()
     whole = all(value == int(value) for value in few if np.isfinite(value))
     source.eps = FLOAT64_EPS if whole else text_eps(map(repr, few))
@@ -58,16 +56,16 @@ def open_jsonl(path: Path, member: str | None, name: str) -> GroupedRows:
 def read_jsonl_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """The ids of all rows, from a field of integers or strings."""
     table = JsonLines(path, label)
-    kinds: set[type] = set()
-    for row, objects in table.objects(0):
-        ids = [table.value(each, column, row + place) for place, each in enumerate(objects)]
-        kinds |= {type(each) for each in ids}
-        if kinds not in ({int}, {str}, {bool}):
-            wrong = next(place for place, each in enumerate(ids) if type(each) is not type(ids[0]))
-            raise InputError(
-                f"{label}: row {row + wrong} (counting from 0) has {ids[wrong]!r} as {column!r}; "
-                "expected integers only or strings only, with none missing"
-            )
+    kind: type | None = None
+    for first, objects in table.objects():
+        ids = [table.value(each, column, row) for row, each in enumerate(objects, first)]
+        kind = kind or type(ids[0])
+        for row, each in enumerate(ids, first):
+            if kind not in (int, str, bool) or type(each) is not kind:
+                raise InputError(
+                    f"{label}: row {row} (counting from 0) has {each!r} as {column!r}; expected "
+                    "integers only or strings only, with none missing"
+                )
         yield np.array(ids)
 
 
@@ -77,7 +75,7 @@ def read_jsonl_frame(path: Path, label: str) -> pd.DataFrame:
     import pandas as pd
 
     table = JsonLines(path, label)
-    return pd.DataFrame.from_records([each for _, rows in table.objects(0) for each in rows])
+    return pd.DataFrame.from_records([each for _, rows in table.objects() for each in rows])
 
 
 @register_table(".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
@@ -88,7 +86,7 @@ def jsonl_table(path: Path, label: str) -> Table:
     table = JsonLines(path, label)
 
     def frames(names: list[str]) -> Iterator[pd.DataFrame]:
-        for _, objects in table.objects(0):
+        for _, objects in table.objects():
             rows = [[_text(each.get(name)) for name in names] for each in objects]
             yield pd.DataFrame(rows, columns=names, dtype=str)
 
@@ -110,15 +108,15 @@ class JsonLines:
         self.spans: list[Span] = list(self._lines.spans(lambda *_: None))
         if not self.spans:
             raise InputError(f"{label} is empty; expected a JSON object a line")
-        _, objects = next(self.objects(0))
+        _, objects = next(self.objects())
         few = list(islice(objects, _SNIFFED))
         names = dict.fromkeys(name for each in few for name in each)
         self.fields = {name: _field([each.get(name) for each in few]) for name in names}
 
-    def objects(self, group: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    def objects(self, first: int = 0) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         """The objects of every span, from one on, and the number of the first."""
-        row = sum(span.records for span in self.spans[:group])
-        for span, data in zip(self.spans[group:], self._lines.read(self.spans[group:])):
+        row = sum(span.records for span in self.spans[:first])
+        for span, data in zip(self.spans[first:], self._lines.read(self.spans[first:])):
             found: list[dict[str, Any]] = []
             for line in data.split(b"\n"):
                 if line.strip(b"\r"):
@@ -129,10 +127,10 @@ class JsonLines:
             row += len(found)
 
     def blocks(
-        self, group: int, names: list[str], lists: bool, width: int | None
+        self, first: int, names: list[str], lists: bool, width: int | None
     ) -> Iterator[NDArray[Any]]:
         """Rows of numbers, from a span on."""
-        for row, objects in self.objects(group):
+        for row, objects in self.objects(first):
             if lists:
                 rows = [self.value(each, names[0], row + k) for k, each in enumerate(objects)]
             else:

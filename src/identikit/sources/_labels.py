@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from identikit.errors import InputError
-from identikit.sources._open import split_member
-from identikit.sources._rows import open_binary
+from identikit.sources._ids import read_ids
+from identikit.sources._vectors import check_alike, line_ids
 from identikit.sources.array import as_array
+from identikit.sources.files import open_binary, split_member
 from identikit.sources.registry import FOLDER, id_readers, kind_of
 from identikit.sources.whole import read_array
 
@@ -52,44 +53,34 @@ def read_labels(
 
 def _from_file(path: Path, member: str | None, label: str) -> NDArray[Any]:
     suffix = path.suffix.lower()
-    with open_binary(path, label) as file:
-        if suffix not in (".npy", ".npz", ".txt"):
-            return _from_table(path, member, label)
-        if suffix == ".txt" and member is not None:
+    open_binary(path, label).close()
+    if suffix in (".npy", ".npz"):
+        return read_array(path, member, label)
+    if suffix == ".txt":
+        if member is not None:
             raise InputError(f"{label}: a .txt file has no names; leave out '::{member}'")
-        if suffix == ".txt":
-            return _from_text(file.read(), label)
-    return read_array(path, member, label)
-
-
-def _from_table(path: Path, column: str | None, label: str) -> NDArray[Any]:
-    """A column, or an array, of a file that holds several."""
-    reader = id_readers().get(kind_of(path))
-    if reader is None:
-        known = ", ".join(suffix for suffix in id_readers() if suffix != FOLDER)
-        raise InputError(f"{label} has the suffix {path.suffix!r}; expected .txt or one of {known}")
-    if column is None:
-        raise InputError(f"{label} holds several columns; choose one with path::column")
-    blocks = list(reader(path, column, label))
-    return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
-
-
-def _from_text(data: bytes, label: str) -> NDArray[Any]:
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{label} is not UTF-8 text ({error}); re-save it as UTF-8") from error
-    lines = [line.strip() for line in text.replace("\r\n", "\n").rstrip("\n").split("\n")]
-    if "" in lines:
-        raise InputError(f"{label}: line {lines.index('') + 1} is empty; expected one label a line")
-    return np.array(lines, dtype=str)
+        blocks = line_ids(path, label, "one label")
+    else:
+        known = ", ".join(kind for kind in id_readers() if kind != FOLDER)
+        if kind_of(path) not in id_readers():
+            raise InputError(
+                f"{label} has the suffix {path.suffix!r}; expected .txt or one of {known}"
+            )
+        if member is None:
+            raise InputError(f"{label} holds several columns; choose one with path::column")
+        blocks = read_ids(path, member, label)
+    found = list(blocks)
+    if not found:
+        raise InputError(f"{label} is empty; expected one label a row")
+    return np.concatenate(found)
 
 
 def _checked(labels: NDArray[Any], label: str) -> NDArray[Any]:
     if labels.ndim != 1:
         raise InputError(f"{label} has shape {labels.shape}; expected 1-D, one label a row")
     if labels.dtype.kind in "OT":  # T: NumPy's strings of variable length
-        labels = _from_objects(labels.astype(object), label)
+        check_alike(labels, label, (int, float, np.integer, np.floating, np.bool_))
+        labels = np.array(labels.tolist())
     kind = labels.dtype.kind
     if kind == "f":
         return _whole(labels, label)
@@ -98,18 +89,6 @@ def _checked(labels: NDArray[Any], label: str) -> NDArray[Any]:
     if kind not in "iuU":
         raise InputError(f"{label} has dtype {labels.dtype}; expected integers or strings")
     return labels
-
-
-def _from_objects(labels: NDArray[Any], label: str) -> NDArray[Any]:
-    numbers = (int, float, np.integer, np.floating, np.bool_)
-    expected = str if len(labels) and isinstance(labels[0], str) else numbers
-    for row, value in enumerate(labels):
-        if not isinstance(value, expected):
-            raise InputError(
-                f"{label}: row {row} is {value!r} of type {type(value).__name__}; expected "
-                "integers only or strings only, with none missing"
-            )
-    return np.array(labels.tolist())
 
 
 def _whole(labels: NDArray[Any], label: str) -> NDArray[Any]:

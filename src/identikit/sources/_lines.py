@@ -7,18 +7,16 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._groups import PIECE_BYTES, explained
-from identikit.sources._rows import open_binary
-
-#: A record that is longer than this is no row of a table.
-LARGEST_RECORD = 64 * 2**20
+from identikit.sources import memory
+from identikit.sources.files import explained, open_binary
 
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
 _MARK = b"\xef\xbb\xbf"  # which some programs put before UTF-8
@@ -45,7 +43,7 @@ class Lines:
     path : Path
         The file.
     label : str
-        What errors shall call it.
+        What errors call it.
     quoted : bool
         Whether a line break within double quotes is part of a record, as in a table.
     """
@@ -59,9 +57,10 @@ class Lines:
         """The bytes, unpacked as they are read."""
         with ExitStack() as stack, explained(self.label, OSError, EOFError, zlib.error, ValueError):
             file = stack.enter_context(open_binary(self.path, self.label))
-            if self.path.suffix.lower() == ".gz":
-                file = stack.enter_context(cast(IO[bytes], gzip.GzipFile(fileobj=file)))
-            yield file
+            # Buffered, so that a call gives all the bytes it is asked for.
+            packed = self.path.suffix.lower() == ".gz"
+            whole = gzip.GzipFile(fileobj=file) if packed else BufferedReader(cast(RawIOBase, file))
+            yield stack.enter_context(cast(IO[bytes], whole))
 
     def spans(self, look: Look) -> Iterator[Span]:
         """Cut the file into spans of whole records, in one pass; empty lines are none.
@@ -76,7 +75,7 @@ class Lines:
             file.seek(start)
             data, lines, more = b"", 0, True
             while more:
-                block = file.read(PIECE_BYTES)
+                block = file.read(memory.PIECE_BYTES)
                 more = bool(block)
                 data += block
                 if b"\0" in block:
@@ -89,11 +88,11 @@ class Lines:
                     ends = np.append(ends, len(data))
                     self._check_closed(data[int(ends[-2]) if len(ends) > 1 else 0 :])
                 stop = int(ends[-1]) if len(ends) else 0
-                if len(data) - stop > LARGEST_RECORD:
+                if len(data) - stop > memory.LARGEST_RECORD:
                     raise InputError(
                         f"{self.label}: the row in line {lines + 1} goes on for more than "
-                        f"{LARGEST_RECORD // 2**20} MB without an end; a line break is missing, or "
-                        "a quote is not closed"
+                        f"{memory.LARGEST_RECORD // 2**20} MB without an end; a line break is "
+                        "missing, or a quote is not closed"
                     )
                 records = int(np.count_nonzero(~blank(data, ends)))
                 if records:
@@ -107,7 +106,7 @@ class Lines:
         with self.stream() as file:
             for span in spans:
                 file.seek(span.start)
-                data = _read(file, span.stop - span.start)
+                data = file.read(span.stop - span.start)
                 if len(data) < span.stop - span.start:
                     raise InputError(f"{self.label} became shorter while it was read")
                 yield data
@@ -148,18 +147,9 @@ def blank(data: bytes, ends: NDArray[np.intp]) -> NDArray[np.bool_]:
 
 
 def text_eps(cells: Iterator[str]) -> float:
-    """Spacing at 1 of numbers that are written with as many digits as the longest of these."""
+    """Machine epsilon of numbers written with as many digits as the longest of these."""
     digits = 1
     for cell in cells:
         mantissa = cell.strip().lower().split("e")[0].lstrip("+-0.").replace(".", "")
         digits = max(digits, len(mantissa))
     return max(2.0**-52, 10.0 ** (1 - digits))
-
-
-def _read(file: IO[Any], size: int) -> bytes:
-    """So many bytes, or fewer if the file ends: one call may give less."""
-    parts = []
-    while size > 0 and (part := file.read(min(size, PIECE_BYTES))):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)

@@ -9,29 +9,26 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-import numpy as np
+from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._npy import read_layout
-from identikit.sources._rows import (
+from identikit.sources import memory
+from identikit.sources._rows import FileRows, StoredArray
+from identikit.sources._sparse import SAVED, SparseRows, open_saved
+from identikit.sources._vectors import StoredVector, vector_ids
+from identikit.sources.checks import choose
+from identikit.sources.files import (
     UNPACKING_ERRORS,
-    FileRows,
-    Layout,
     file_label,
     open_binary,
     size_of,
+    writing_temporary,
 )
-from identikit.sources._sparse import SAVED, SparseRows, Stored, open_saved
-from identikit.sources._spill import writing
-from identikit.sources._unpacking import check_unpacked
-from identikit.sources.checks import choose
-from identikit.sources.registry import register
-
-#: Bytes that are unpacked in memory at most, and unpacked at a time beyond that.
-IN_MEMORY, PIECE_BYTES = 2**26, 2**20
+from identikit.sources.npy import read_header
+from identikit.sources.registry import register, register_ids
 
 _ENCRYPTED = 0x1
 # 258 bytes for two bits: deflate cannot do better, so whoever promises more lies.
@@ -50,13 +47,21 @@ def open_npz(path: Path, member: str | None, name: str) -> FileRows | SparseRows
         file = stack.enter_context(open_binary(path, label))
         if member is None and (parts := _sparse_parts(file, path, label, stack)):
             return open_saved(parts, name, label, stack)
-        stream, layout = open_member(file, member, label, stack)
-        return FileRows(stream, layout, name, label, stack)
+        stream, stored = open_member(file, member, label, stack)
+        return FileRows(stream, stored, name, label, stack)
+
+
+@register_ids(".npz")
+def read_npz_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
+    """The ids in an array of the archive."""
+    with ExitStack() as stack:
+        file = stack.enter_context(open_binary(path, label))
+        yield from vector_ids(StoredVector(*open_member(file, column, label, stack), label), label)
 
 
 def _sparse_parts(
     file: IO[bytes], path: Path, label: str, stack: ExitStack
-) -> dict[str, Stored] | None:
+) -> dict[str, StoredVector] | None:
     """The arrays of a sparse matrix that SciPy saved, each with a file of its own; None if none."""
     try:
         with ZipFile(file) as archive:
@@ -74,26 +79,22 @@ def _sparse_parts(
     parts = {}
     for key in sorted(SAVED - {"format"}):
         own = stack.enter_context(open_binary(path, label))
-        parts[key] = Stored(*open_member(own, key, label, stack), label)
+        parts[key] = StoredVector(*open_member(own, key, label, stack), label)
     return parts
 
 
 def _small(file: IO[bytes], member: str, label: str) -> object:
     """The one value of a member that holds one."""
     with ExitStack() as stack:
-        stream, layout = open_member(file, member, label, stack)
-        if layout.shape != () or layout.end - layout.offset > 64:
+        stream, stored = open_member(file, member, label, stack)
+        if stored.shape != () or stored.dtype.itemsize > 64:
             raise InputError(f"{label} is damaged: its member {member!r} is no single value")
-        stream.seek(layout.offset)
-        data = stream.read(layout.end - layout.offset)
-        if len(data) < layout.end - layout.offset:
-            raise InputError(f"{label} is damaged: its member {member!r} ends early")
-        return np.ndarray((), layout.dtype, data).item()
+        return stored.read(stream, 0, 1, label)[0].item()
 
 
 def open_member(
     file: IO[bytes], member: str | None, label: str, stack: ExitStack
-) -> tuple[IO[bytes], Layout]:
+) -> tuple[IO[bytes], StoredArray]:
     """A seekable stream that holds the array, and where the array lies in it.
 
     A stored member is read in place. A deflated one is unpacked as it is read, and again from its
@@ -107,7 +108,7 @@ def open_member(
     member : str or None
         The array's name.
     label : str
-        What the error shall call it.
+        What the error calls it.
     stack : ExitStack
         Receives what has to be closed.
     """
@@ -123,15 +124,16 @@ def open_member(
             )
         _check_declared(info, size, label)
         stream = stack.enter_context(archive.open(info))
-        layout = read_layout(stream, info.file_size, label)
+        stored = read_header(stream, info.file_size, label)
         if info.compress_type == ZIP_STORED:
-            layout = replace(layout, offset=layout.offset + _start_of(info, file))
-            layout.check_fits(size, label)
-            return file, layout
-        if not layout.fortran:
-            return stream, layout
-        check_unpacked(info.file_size, info.compress_size, f"the member {info.filename!r}", label)
-        return _unpacked(stream, info.file_size, stack), layout
+            stored = replace(stored, offset=stored.offset + _start_of(info, file))
+            stored.check_fits(size, label)
+            return file, stored
+        if not stored.fortran:
+            return stream, stored
+        what = f"the member {info.filename!r}"
+        memory.check_unpacked(info.file_size, info.compress_size, what, label)
+        return _unpacked(stream, info.file_size, stack), stored
 
 
 def array_names(path: Path, label: str) -> list[str]:
@@ -142,7 +144,7 @@ def array_names(path: Path, label: str) -> list[str]:
     path : Path
         The file.
     label : str
-        What the error shall call it.
+        What the error calls it.
     """
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
@@ -189,15 +191,15 @@ def _check_declared(info: ZipInfo, size: int, label: str) -> None:
 def _unpacked(stream: IO[bytes], size: int, stack: ExitStack) -> IO[bytes]:
     """All of a member, in memory if it is small and else in a file without a name."""
     stream.seek(0)
-    if size <= IN_MEMORY:
+    if size <= memory.IN_MEMORY:
         return io.BytesIO(stream.read())
     folder = Path(tempfile.gettempdir())
-    with writing(folder):
+    with writing_temporary(folder):
         file = stack.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
-    while piece := stream.read(PIECE_BYTES):
-        with writing(folder):
+    while piece := stream.read(memory.PIECE_BYTES):
+        with writing_temporary(folder):
             file.write(piece)
-    with writing(folder):
+    with writing_temporary(folder):
         file.flush()
     return file
 

@@ -8,15 +8,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from identikit.errors import InputError
-from identikit.sources import _dask, _torch
+from identikit.sources import _dask
 from identikit.sources._anndata import is_anndata, matrix_of
 from identikit.sources._choice import NOT
 from identikit.sources._names import tell_apart
-from identikit.sources._rows import file_label, open_binary
 from identikit.sources._source import Source
 from identikit.sources._sparse import is_sparse, open_matrix
 from identikit.sources.array import ArraySource, as_array
-from identikit.sources.device import DeviceSource, lives_elsewhere
+from identikit.sources.device import DeviceSource, TensorSource, is_tensor, lives_elsewhere
+from identikit.sources.files import file_label, open_binary, split_member
 from identikit.sources.registry import FOLDER, kind_of, openers
 
 
@@ -57,8 +57,8 @@ def open_source(view: object, name: str | None = None, position: int = 0) -> Sou
         return _dask.open_collection(view, name)
     if lives_elsewhere(view):
         return DeviceSource(view, name)
-    if _torch.is_tensor(view):
-        return _torch.TorchSource(view, name)
+    if is_tensor(view):
+        return TensorSource(view, name)
     return ArraySource(as_array(view, f"view {name!r}"), name)
 
 
@@ -108,18 +108,11 @@ def open_sources(views: Sequence[object], names: Sequence[str] | None = None) ->
     return sources
 
 
-def split_member(view: str | os.PathLike[str]) -> tuple[Path, str | None]:
-    """Split `path::name`; the shortest path that is a file wins, but the whole comes first.
-
-    If none is a file, the same for a folder.
-    """
-    text = os.fsdecode(view)
-    pieces = text.split("::")
-    counts = (len(pieces), *range(1, len(pieces)))
-    # Not Path.is_file, which raises for a path that is too long or lies behind a closed door.
-    tries = ((there, count) for there in (os.path.isfile, os.path.isdir) for count in counts)
-    count = next((n for there, n in tries if there("::".join(pieces[:n]))), 1)
-    return Path("::".join(pieces[:count])), "::".join(pieces[count:]) if pieces[count:] else None
+def is_in_memory(view: object) -> bool:
+    """Whether a view is an array, a data frame or lists, and not a path or read in blocks."""
+    if isinstance(view, str | os.PathLike) or hasattr(view, "open_source"):
+        return False
+    return not (_dask.is_collection(view) or is_tensor(view) or lives_elsewhere(view))
 
 
 def _open_path(view: str | os.PathLike[str], name: str | None, position: int) -> Source:

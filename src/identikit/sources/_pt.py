@@ -16,9 +16,9 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources._rows import file_label, open_binary
-from identikit.sources._torch import TorchSource
 from identikit.sources.checks import choose
+from identikit.sources.device import TensorSource
+from identikit.sources.files import file_label, open_binary
 from identikit.sources.registry import register
 
 #: Bytes after which the map is made anew.
@@ -43,7 +43,7 @@ def open_pt(path: Path, member: str | None, name: str) -> MappedTensor:
     return MappedTensor(path, member, name)
 
 
-class MappedTensor(TorchSource):
+class MappedTensor(TensorSource):
     """Rows of a tensor in a file.
 
     Parameters
@@ -57,13 +57,12 @@ class MappedTensor(TorchSource):
     """
 
     def __init__(self, path: Path, member: str | None, name: str) -> None:
-        self._path, self._member = path, member
+        self._path, self._member, self._used = path, member, 0
         self._label = file_label(name, path)
-        self._used = 0
         _check_archive(path, self._label)
         self._stamp = self._stamped()
-        super().__init__(self._load(), name)
-        self.origin = self._label  # which the one door for views makes a whole path
+        super().__init__(self._load(), name, self._label)
+        self.origin = None  # not the map, which `close` lets go of
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""
@@ -71,14 +70,14 @@ class MappedTensor(TorchSource):
         if self._stamped() != self._stamp:
             raise InputError(f"{self._label} changed while it was read; let its writer finish")
         if self._used > _MAPPED_BYTES:
-            self._tensor, self._used = self._load(), 0
+            self._array, self._used = self._load(), 0
         block = super().read(start, stop).copy()
         self._used += block.nbytes
         return block
 
     def close(self) -> None:
         """Let go of the map; the next block makes a new one."""
-        self._tensor, self._used = None, _MAPPED_BYTES + 1
+        self._array, self._used = None, _MAPPED_BYTES + 1
 
     def _stamped(self) -> tuple[int, int]:
         try:
@@ -101,7 +100,7 @@ def load_tensor(path: Path, member: str | None, label: str) -> Any:
     member : str or None
         The tensor's key, if the file holds a dictionary.
     label : str
-        What errors shall call it.
+        What errors call it.
     """
     torch = require("torch", "torch", "reading .pt files")
     try:

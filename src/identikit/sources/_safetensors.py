@@ -7,16 +7,20 @@ https://github.com/huggingface/safetensors#format
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._rows import FileRows, Layout, file_label, open_binary, size_of
+from identikit.sources._rows import FileRows, StoredArray
+from identikit.sources._vectors import StoredVector, vector_ids
 from identikit.sources.checks import choose
-from identikit.sources.registry import register
+from identikit.sources.files import file_label, open_binary, size_of
+from identikit.sources.registry import register, register_ids
 
 _DTYPES = {
     "F16": "<f2",
@@ -44,13 +48,23 @@ def open_safetensors(path: Path, member: str | None, name: str) -> FileRows:
     label = file_label(name, path)
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
-        layout = _read_layout(file, member, label)
-        return FileRows(file, layout, name, label, stack)
+        return FileRows(file, _find(file, member, label), name, label, stack)
 
 
-def _read_layout(file: IO[bytes], member: str | None, label: str) -> Layout:
+@register_ids(".safetensors")
+def read_tensor_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
+    """The ids in a tensor, which can only be integers."""
+    with open_binary(path, label) as file:
+        stored = _find(file, column, label)
+        if stored.bfloat16:
+            raise InputError(f"{label} has dtype bfloat16; expected integers")
+        yield from vector_ids(StoredVector(file, stored, label), label)
+
+
+def _find(file: IO[bytes], member: str | None, label: str) -> StoredArray:
+    """Where a tensor lies."""
     size = size_of(file)
-    header, start = _read_header(file, size, label)
+    header, start = read_header(file, size, label)
     tensor = choose(header.keys() - {"__metadata__"}, member, label)
     entry = header[tensor]
     try:
@@ -70,15 +84,17 @@ def _read_layout(file: IO[bytes], member: str | None, label: str) -> Layout:
             f"{label}: the tensor {tensor!r} has dtype {kind!r}; expected real numbers, one of "
             f"{', '.join(_DTYPES)}: convert it before saving"
         )
-    layout = Layout(start + begin, tuple(shape), np.dtype(_DTYPES[kind]), bfloat16=kind == "BF16")
-    if layout.end != start + end:
+    stored = StoredArray(
+        start + begin, tuple(shape), np.dtype(_DTYPES[kind]), bfloat16=kind == "BF16"
+    )
+    if stored.end != start + end:
         raise InputError(
-            f"{label} is damaged: the tensor {tensor!r} of shape {layout.shape} and dtype {kind} "
-            f"needs {layout.end - layout.offset} bytes, but its offsets span {end - begin}"
+            f"{label} is damaged: the tensor {tensor!r} of shape {stored.shape} and dtype {kind} "
+            f"needs {stored.end - stored.offset} bytes, but its offsets span {end - begin}"
         )
-    layout.check_fits(size, label)
+    stored.check_fits(size, label)
     _check_all_used(header, size - start, label)
-    return layout
+    return stored
 
 
 def _check_all_used(header: dict[str, Any], size: int, label: str) -> None:
@@ -94,7 +110,18 @@ def _check_all_used(header: dict[str, Any], size: int, label: str) -> None:
         )
 
 
-def _read_header(file: IO[bytes], size: int, label: str) -> tuple[dict[str, Any], int]:
+def read_header(file: IO[bytes], size: int, label: str) -> tuple[dict[str, Any], int]:
+    """The header of a file, not yet checked but for being a JSON object, and where data begins.
+
+    Parameters
+    ----------
+    file : binary file
+        At its start.
+    size : int
+        How many bytes it has.
+    label : str
+        What errors call it.
+    """
     if size < _PREFIX:
         raise InputError(f"{label} is truncated: expected at least {_PREFIX} bytes, found {size}")
     length = int.from_bytes(file.read(_PREFIX), "little")

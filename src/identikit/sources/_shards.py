@@ -19,10 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._groups import explained
-from identikit.sources._inside import check_inside
-from identikit.sources._rows import file_label
 from identikit.sources._source import Source
+from identikit.sources.files import check_inside, explained, file_label
 from identikit.sources.registry import FOLDER, id_readers, kind_of, openers, register, register_ids
 
 _NOTES = (".json", ".md", ".txt", ".yaml", ".yml")
@@ -67,7 +65,7 @@ class ShardRows:
     def __init__(self, shards: list[Path], member: str | None, name: str, label: str) -> None:
         self.name = name
         self.width, self.eps = 0, 0.0
-        self.origin: object = label  # which the one door for views makes a whole path
+        self.origin: object = label  # `open_source` makes it a whole path
         self.files: tuple[Path, ...] = ()
         self._shards, self._member = shards, member
         self._open: OrderedDict[int, Source] = OrderedDict()

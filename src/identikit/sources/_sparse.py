@@ -7,37 +7,21 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._groups import explained
-from identikit.sources._rows import UNPACKING_ERRORS, Layout
+from identikit.sources._source import RowSource
+from identikit.sources._vectors import StoredVector, Vector
 from identikit.sources.checks import check_matrix, numeric_eps
 
 #: What `scipy.sparse.save_npz` calls its arrays.
 SAVED = frozenset(("data", "indices", "indptr", "shape", "format"))
 
 
-class Vector(Protocol):
-    """A 1-D array, perhaps in a file."""
-
-    @property
-    def dtype(self) -> Any:
-        """Of its entries."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """How many there are."""
-
-    def __getitem__(self, where: slice, /) -> Any:
-        """Some of them."""
-
-
-class SparseRows:
+class SparseRows(RowSource):
     """A source of the rows of a matrix in compressed sparse rows.
 
     Row i has ``data[indptr[i]:indptr[i+1]]`` in the columns ``indices[indptr[i]:indptr[i+1]]``.
@@ -51,7 +35,7 @@ class SparseRows:
     name, label : str
         What reports call the view, and what errors call it.
     resources : ExitStack, optional
-        What `close` shall close; taken over from the opener if all is well.
+        What `close` closes; taken over from the opener if all is well.
     """
 
     def __init__(
@@ -64,20 +48,16 @@ class SparseRows:
         label: str,
         resources: ExitStack | None = None,
     ) -> None:
-        self.name = name
-        self.eps = numeric_eps(data.dtype, label)
-        self.rows, self.width = check_matrix(shape, label)
-        self.origin: object = label  # which the one door for views makes a whole path
-        self.files: tuple[Path, ...] = ()
-        self._data, self._indices, self._indptr, self._label = data, indices, indptr, label
+        eps, (rows, _) = numeric_eps(data.dtype, label), check_matrix(shape, label)
         whole = all(np.dtype(each.dtype).kind in "iu" for each in (indices, indptr))
         lengths = data.shape, indices.shape, indptr.shape
-        if not whole or lengths[0] != lengths[1] or lengths[2] != (self.rows + 1,):
+        if not whole or lengths[0] != lengths[1] or lengths[2] != (rows + 1,):
             raise InputError(
                 f"{label} is damaged: the parts of a sparse matrix of shape {shape} have shapes "
                 f"{lengths[0]}, {lengths[1]} and {lengths[2]}"
             )
-        self._resources = ExitStack() if resources is None else resources.pop_all()
+        super().__init__(name, label, shape, eps, resources=resources)
+        self._data, self._indices, self._indptr = data, indices, indptr
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`, dense."""
@@ -103,43 +83,15 @@ class SparseRows:
         block: NDArray[Any] = csr_array((values, columns, ends - first), shape=shape).toarray()
         return block
 
-    def close(self) -> None:
-        """Close the file, if there is one."""
-        self._resources.close()
 
-
-class Stored:
-    """A 1-D array in a stream, of which slices are read.
-
-    Parameters
-    ----------
-    stream : binary file
-        Where to read from.
-    layout : Layout
-        Where the array lies in it.
-    label : str
-        What errors shall call it.
-    """
-
-    def __init__(self, stream: IO[bytes], layout: Layout, label: str) -> None:
-        self.dtype, self.shape = layout.dtype, layout.shape
-        self._stream, self._offset, self._label = stream, layout.offset, label
-
-    def __getitem__(self, where: slice) -> NDArray[Any]:
-        start, stop, _ = where.indices(self.shape[0] if self.shape else 0)
-        size = self.dtype.itemsize
-        with explained(self._label, *UNPACKING_ERRORS, TypeError, ValueError, OSError):
-            self._stream.seek(self._offset + start * size)
-            data = self._stream.read((stop - start) * size)
-            return np.ndarray(stop - start, self.dtype, data)
-
-
-def open_saved(parts: dict[str, Stored], name: str, label: str, stack: ExitStack) -> SparseRows:
+def open_saved(
+    parts: dict[str, StoredVector], name: str, label: str, stack: ExitStack
+) -> SparseRows:
     """A matrix that `scipy.sparse.save_npz` wrote.
 
     Parameters
     ----------
-    parts : dict of str to Stored
+    parts : dict of str to StoredVector
         The arrays named in `SAVED`.
     name, label : str
         What reports call the view, and what errors call it.

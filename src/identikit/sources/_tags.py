@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.errors import InputError
-from identikit.sources._anndata import is_anndata, obs_columns
 from identikit.sources._beside import columns_beside
-from identikit.sources._id_columns import without_columns
-from identikit.sources._ids import read_ids
+from identikit.sources._ids import column_of, read_ids, without_columns
 from identikit.sources.array import as_array
-from identikit.sources.checks import choose
+from identikit.sources.files import split_member
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,22 +53,16 @@ def view_and_tags(view: Any, given: dict[str, Any]) -> tuple[object, dict[str, T
 
 def _columns(view: Any, without: Any, columns: list[str]) -> dict[str, Any]:
     """Columns beside a view, given the view without them too."""
-    if is_anndata(view):
-        there = obs_columns(view)
-        return {name: there[choose(there, name, "the AnnData")] for name in columns}
     if not isinstance(view, str | os.PathLike):
-        if without is view:
-            raise InputError(
-                f"a {type(view).__name__} in memory has no column {columns[0]!r}; give what it "
-                "would say of every row as an array"
-            )
-        return {name: view[name] for name in columns}
+        return {name: column_of(view, name, f"column {name!r}") for name in columns}
     import pandas as pd
 
     beside = columns_beside(without)
     if beside is None:
         return {
-            name: np.concatenate(list(read_ids(view, name, f"column {name!r} ({view})")))
+            name: np.concatenate(
+                list(read_ids(split_member(view)[0], name, f"column {name!r} ({view})"))
+            )
             for name in columns
         }
     frame = pd.concat([frame[columns] for frame in beside.frames()], ignore_index=True)

@@ -14,17 +14,16 @@ from typing import Any
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources._chunks import array_ids, chunked_rows
-from identikit.sources._groups import GroupedRows, explained
-from identikit.sources._inside import check_inside
-from identikit.sources._rows import file_label
-from identikit.sources._unpacking import check_unpacked
+from identikit.sources._bands import BandedRows, chunked_rows
+from identikit.sources._vectors import vector_ids
 from identikit.sources.checks import check_matrix, choose, numeric_eps
+from identikit.sources.files import check_inside, explained, file_label
+from identikit.sources.memory import check_unpacked
 from identikit.sources.registry import register, register_ids
 
 
 @register(".zarr")
-def open_zarr(path: Path, member: str | None, name: str) -> GroupedRows:
+def open_zarr(path: Path, member: str | None, name: str) -> BandedRows:
     """Open an array of a Zarr store: `store.zarr::group/array`."""
     label = file_label(name, path)
     with ExitStack() as stack, _explained(label):
@@ -49,7 +48,7 @@ def read_zarr_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]
     with _explained(label):
         array = _open(path, column, label)
         _check_complete(path, array, label)
-        yield from array_ids(array, array.shape, label)
+        yield from vector_ids(array, label)
 
 
 def _explained(label: str) -> Any:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources import _torch
 from identikit.sources._choice import Field, default_places
 from identikit.sources._columns import is_table, table_array
-from identikit.sources.checks import check_matrix, is_bfloat16, numeric_eps
+from identikit.sources._source import RowSource
+from identikit.sources.checks import is_bfloat16, numeric_eps
+from identikit.sources.device import is_tensor, to_numpy
 
 # What pandas calls the contents of a column of objects that are no numbers.
 _NO_NUMBERS = ("string", "empty", "datetime", "datetime64", "date", "time", "timedelta", "bytes")
 
 
-class ArraySource:
+class ArraySource(RowSource):
     """Rows of a NumPy array with any strides; blocks are read-only windows on it.
 
     Parameters
@@ -32,12 +32,8 @@ class ArraySource:
 
     def __init__(self, array: NDArray[Any], name: str) -> None:
         label = f"view {name!r}"
-        self.name = name
-        self.eps = numeric_eps(array.dtype, label)
-        self.rows, self.width = check_matrix(array.shape, label)
+        super().__init__(name, label, array.shape, numeric_eps(array.dtype, label), array)
         self._array = array
-        self.origin: object = array
-        self.files: tuple[Path, ...] = ()
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""
@@ -48,9 +44,6 @@ class ArraySource:
         block.flags.writeable = False
         return block
 
-    def close(self) -> None:
-        """Nothing to let go of."""
-
 
 def as_array(view: object, label: str) -> NDArray[Any]:
     """A plain NumPy array of what came, without a copy where that is possible.
@@ -60,7 +53,7 @@ def as_array(view: object, label: str) -> NDArray[Any]:
     view : object
         An array, a tensor, a data frame, a table of pyarrow, nested lists.
     label : str
-        What the error shall call it.
+        What the error calls it.
     """
     if isinstance(view, np.ma.MaskedArray) and np.ma.is_masked(view):
         raise InputError(
@@ -74,7 +67,7 @@ def as_array(view: object, label: str) -> NDArray[Any]:
         if is_table(view):
             return table_array(view, label)
     try:
-        return _torch.to_numpy(view) if _torch.is_tensor(view) else np.asarray(view)
+        return to_numpy(view) if is_tensor(view) else np.asarray(view)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"{label} is a {type(view).__name__} that does not convert to an array of rows × "

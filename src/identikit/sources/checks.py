@@ -9,7 +9,7 @@ import numpy as np
 
 from identikit.errors import InputError
 
-# By convention half the spacing at 1: the largest relative error of rounding to nearest.
+# Half of what NumPy calls eps: the largest relative error of rounding to nearest.
 BFLOAT16_EPS = 2.0**-8
 FLOAT64_EPS = 2.0**-52
 _LISTED = 20
@@ -25,14 +25,14 @@ def is_bfloat16(dtype: np.dtype[Any]) -> bool:
 
 
 def numeric_eps(dtype: np.dtype[Any], label: str) -> float:
-    """Spacing at 1 of a real dtype; never below float64's, in which everything is computed.
+    """Machine epsilon of a real dtype; never below float64's, in which everything is computed.
 
     Parameters
     ----------
     dtype : numpy.dtype
         The dtype as stored; one that holds no real numbers is an error.
     label : str
-        The view, as the error shall call it.
+        The view, as the error calls it.
     """
     if is_bfloat16(dtype):
         return BFLOAT16_EPS
@@ -57,7 +57,7 @@ def check_matrix(shape: tuple[int, ...], label: str) -> tuple[int, int]:
     shape : tuple of int
         The shape that came.
     label : str
-        The view, as the error shall call it.
+        The view, as the error calls it.
     """
     if len(shape) == 1:
         raise InputError(
@@ -88,7 +88,7 @@ def choose(names: Collection[str], member: str | None, label: str) -> str:
     member : str or None
         The one asked for; None will do if there is only one.
     label : str
-        The view, as the error shall call it.
+        The view, as the error calls it.
     """
     if not names:
         raise InputError(f"{label} holds no arrays; expected at least one")

@@ -1,24 +1,29 @@
-"""Arrays that other libraries keep, on a graphics card mostly, by the array API standard.
+"""PyTorch tensors, and arrays that other libraries keep, on a graphics card mostly.
 
-PyTorch and CuPy come in through array_api_compat; any other library through its arrays' own
-``__array_namespace__``. Tested with PyTorch on the CPU and with array_api_strict, which refuses
-whatever the standard does not promise; never run with CuPy or on a graphics card.
+What its own library sums up comes in by the array API standard: PyTorch and CuPy through
+array_api_compat, any other library through its arrays' own ``__array_namespace__``. Tested with
+PyTorch on the CPU and with array_api_strict, which refuses whatever the standard does not promise;
+never run with CuPy or on a graphics card.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
-from identikit.sources import _torch
-from identikit.sources._source import Source
-from identikit.sources.checks import BFLOAT16_EPS, check_matrix, is_bfloat16, numeric_eps
+from identikit.sources._source import RowSource, Source
+from identikit.sources.checks import BFLOAT16_EPS, is_bfloat16, numeric_eps
+
+
+def is_tensor(view: object) -> bool:
+    """Whether this is a torch.Tensor, which can only come once torch is loaded."""
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    return tensor is not None and isinstance(view, tensor)
 
 
 def lives_elsewhere(view: Any) -> bool:
@@ -27,16 +32,18 @@ def lives_elsewhere(view: Any) -> bool:
     Not a tensor in this process's memory: NumPy reads that as it lies, and BLAS's symmetric
     product takes half the operations of the general one.
     """
-    if _torch.is_tensor(view):
+    if is_tensor(view):
         return bool(view.device.type != "cpu")
     own = hasattr(view, "__array_namespace__") and not isinstance(view, np.ndarray | np.generic)
     return own or _is_cupy(view)
 
 
 def to_numpy(array: Any) -> NDArray[Any]:
-    """An array from any device as NumPy's; bfloat16 as float32."""
-    if _torch.is_tensor(array):
-        return _torch.to_numpy(array)
+    """An array from any device, with or without gradient, as NumPy's; bfloat16 as float32."""
+    if is_tensor(array):
+        half = str(array.dtype) == "torch.bfloat16"
+        tensor: NDArray[Any] = (array.detach().float() if half else array).numpy(force=True)
+        return tensor
     if _is_cupy(array):
         copy: NDArray[Any] = array.get()
         return copy
@@ -47,8 +54,8 @@ def to_numpy(array: Any) -> NDArray[Any]:
     return host.astype(np.float32) if is_bfloat16(host.dtype) else host
 
 
-class DeviceSource:
-    """Rows of an array of the array API standard, on its device or brought to the host.
+class TensorSource(RowSource):
+    """Rows of an array of another library, brought to the host a block at a time.
 
     Parameters
     ----------
@@ -56,6 +63,45 @@ class DeviceSource:
         Two-dimensional, dense, of a real dtype.
     name : str
         What reports call the view.
+    label : str, optional
+        What errors call it; "view" and its name by default.
+    """
+
+    def __init__(self, array: Any, name: str, label: str | None = None) -> None:
+        label = f"view {name!r}" if label is None else label
+        super().__init__(name, label, tuple(array.shape), 0.0, array)
+        # Sums of a tensor that is being trained would keep every block for the gradient.
+        self._array = array.detach() if is_tensor(array) else array
+        try:
+            first = self.read(0, 1)
+        except (TypeError, RuntimeError, ValueError, BufferError) as error:
+            layout = getattr(array, "layout", "its own")
+            raise InputError(
+                f"{label} is a {type(array).__name__} of dtype {array.dtype} on {array.device}, of "
+                f"layout {layout}, whose rows do not convert to NumPy arrays ({error}); expected a "
+                "dense array of real numbers: try .to_dense() or .float()"
+            ) from error
+        half = str(array.dtype).endswith("bfloat16")
+        self.eps = BFLOAT16_EPS if half else numeric_eps(np.dtype(first.dtype), label)
+
+    def block(self, start: int, stop: int) -> Any:
+        """Rows `start` to `stop`, where they are."""
+        return self._array[start:stop, :]
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows `start` to `stop`, on the host."""
+        block = to_numpy(self.block(start, stop))
+        block.flags.writeable = False
+        return block
+
+
+class DeviceSource(TensorSource):
+    """Rows of an array that its own library can sum up, where it is.
+
+    Parameters
+    ----------
+    array, name
+        As of `TensorSource`.
 
     Attributes
     ----------
@@ -66,41 +112,13 @@ class DeviceSource:
     """
 
     def __init__(self, array: Any, name: str) -> None:
-        label = f"view {name!r}"
-        self.name = name
-        self.rows, self.width = check_matrix(tuple(array.shape), label)
-        self.origin: object = array
-        self.files: tuple[Path, ...] = ()
-        # Sums of a tensor that is being trained would keep every block for the gradient.
-        self._array = array.detach() if _torch.is_tensor(array) else array
         self.xp, self.device = _namespace(array), array.device
-        try:
-            first = self.read(0, 1)
-        except (TypeError, RuntimeError, ValueError, BufferError) as error:
-            raise InputError(
-                f"{label} is a {type(array).__name__} of dtype {array.dtype} on {array.device}, "
-                "whose rows do not convert to NumPy arrays; expected a dense array of real numbers"
-            ) from error
-        half = str(array.dtype).endswith("bfloat16")
-        self.eps = BFLOAT16_EPS if half else numeric_eps(np.dtype(first.dtype), label)
+        super().__init__(array, name)
 
     @property
     def has_float64(self) -> bool:
         """Whether the device computes in float64, in which everything is summed."""
         return "float64" in self.xp.__array_namespace_info__().dtypes(device=self.device)
-
-    def block(self, start: int, stop: int) -> Any:
-        """Rows `start` to `stop`, on the device."""
-        return self._array[start:stop, :]
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`, on the host."""
-        block = to_numpy(self.block(start, stop))
-        block.flags.writeable = False
-        return block
-
-    def close(self) -> None:
-        """Nothing to let go of."""
 
 
 def on_one_device(sources: Sequence[Source]) -> list[DeviceSource]:
@@ -118,7 +136,7 @@ def _is_cupy(view: object) -> bool:
 
 
 def _namespace(array: Any) -> Any:
-    if _torch.is_tensor(array) or _is_cupy(array):
+    if is_tensor(array) or _is_cupy(array):
         compat = require("array_api_compat", "gpu", f"a {type(array).__name__} on {array.device}")
         return compat.array_namespace(array)
     return array.__array_namespace__()

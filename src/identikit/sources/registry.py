@@ -67,7 +67,7 @@ def register_ids(*suffixes: str) -> Callable[[IdReader], IdReader]:
     """Make the decorated function read the ids of rows from files with these suffixes.
 
     It is called with the path, the name of the column or array that holds them, and what errors
-    shall call it. It yields 1-D arrays of integers or strings (dtype kind i, u or U; b for labels
+    call it. It yields 1-D arrays of integers or strings (dtype kind i, u or U; b for labels
     that are true or false), those of consecutive rows from the first to the last.
     """
     return partial(_keep, _id_readers, suffixes)
@@ -76,7 +76,7 @@ def register_ids(*suffixes: str) -> Callable[[IdReader], IdReader]:
 def register_frame(*suffixes: str) -> Callable[[FrameReader], FrameReader]:
     """Make the decorated function read whole tables from files with these suffixes.
 
-    It is called with the path and what errors shall call it, and returns a pandas DataFrame. Only
+    It is called with the path and what errors call it, and returns a pandas DataFrame. Only
     tables have one, whose columns are chosen by names and patterns.
     """
     return partial(_keep, _frame_readers, suffixes)
@@ -85,7 +85,7 @@ def register_frame(*suffixes: str) -> Callable[[FrameReader], FrameReader]:
 def register_table(*suffixes: str) -> Callable[[TableOpener], TableOpener]:
     """Make the decorated function tell the columns of tables in files with these suffixes.
 
-    It is called with the path and what errors shall call it. What stands beside a view is read so.
+    It is called with the path and what errors call it. What stands beside a view is read so.
     """
     return partial(_keep, _tables, suffixes)
 

@@ -7,15 +7,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._npy import read_layout
-from identikit.sources._npz import open_member
-from identikit.sources._rows import UNPACKING_ERRORS, open_binary, size_of
+from identikit.sources._npz import array_names, open_member
 from identikit.sources._source import Source
-from identikit.sources._unpacking import check_whole
+from identikit.sources.files import open_binary, size_of
+from identikit.sources.memory import check_whole
+from identikit.sources.npy import read_header
+
+__all__ = ["array_names", "read_array", "read_whole"]
 
 
 def read_whole(source: Source, memory: int | None = None) -> NDArray[Any]:
@@ -44,25 +45,21 @@ def read_array(
     member : str or None
         The name of the array in a .npz file.
     label : str
-        What errors shall call it.
+        What errors call it.
     memory : int, optional
         Bytes, as of `read_whole`.
     """
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
         if path.suffix.lower() == ".npz":
-            stream, layout = open_member(file, member, label, stack)
+            stream, stored = open_member(file, member, label, stack)
         elif member is not None:
             raise InputError(f"{label}: a .npy file has no names; leave out '::{member}'")
         else:
-            stream, layout = file, read_layout(file, size_of(file), label)
-        check_whole(math.prod(layout.shape), label, memory)
-        try:
-            stream.seek(layout.offset)
-            data = stream.read(layout.end - layout.offset)
-            if len(data) < layout.end - layout.offset:
-                raise EOFError
-        except UNPACKING_ERRORS as error:
-            raise InputError(f"{label} is damaged: {str(error) or 'it ends early'}") from error
-    array = np.ndarray(layout.shape, layout.dtype, data, order="F" if layout.fortran else "C")
-    return array.astype(layout.dtype.newbyteorder("="), copy=False)
+            stream, stored = file, read_header(file, size_of(file), label)
+        count = math.prod(stored.shape)
+        check_whole(count, label, memory)
+        numbers = stored.read(stream, 0, count, label)
+    array = numbers.reshape(stored.shape, order="F" if stored.fortran else "C")
+    native: NDArray[Any] = array.astype(stored.dtype.newbyteorder("="), copy=False)
+    return native

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from identikit._linalg import Array, standard_deviations
 from identikit.axes.components._vectors import CHUNK, Floats, Numbers, Vectors, held
 from identikit.errors import InputError
-from identikit.sources import Source, open_source, unpack
-from identikit.sources._open import name_apart
-from identikit.sources._scaled import ScaledSource, unit_exponents
+from identikit.sources import Source, name_apart, open_source, unpack
+from identikit.sources.scaled import ScaledSource, unit_exponents
 from identikit.sources.whole import read_whole
 
 #: Bytes of a block of activations in float64, and rows that it has at least: with fewer, adding up

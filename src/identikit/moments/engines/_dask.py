@@ -16,7 +16,7 @@ from identikit.moments.engines._engine import REDONE, LostError, Range
 from identikit.moments.engines._pool import cores
 from identikit.moments.engines._sending import Sending, opened
 from identikit.moments.engines._tree import Tree
-from identikit.sources._dask import Blocks
+from identikit.sources import DaskBlocks
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -82,7 +82,7 @@ class Dask:
     def share(self, views: Sequence[object]) -> list[Any]:
         """The views as they are; what becomes of them depends on the rows."""
         for view in views:
-            if isinstance(view, Blocks) and view.client not in (None, self._client):
+            if isinstance(view, DaskBlocks) and view.client not in (None, self._client):
                 raise InputError(
                     "a view lies on the Dask cluster at "
                     f"{view.client.scheduler.address}, and the engine is the one at "

@@ -12,15 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.lib import format as npy
-
 from identikit.errors import InputError
 from identikit.moments.engines._engine import REDONE, LostError, Range
 from identikit.moments.engines._travel import travels
 from identikit.moments.engines._tree import Tree
 from identikit.moments.engines._worker import Worker
-from identikit.sources import Source, open_source
+from identikit.sources import NpyWriter, Source, open_source
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -185,16 +182,10 @@ class Pool:
 def _write(source: Source, path: Path) -> None:
     """Write a view as a .npy file, a few rows at a time."""
     first = source.read(0, 1)
-    header = {
-        "descr": npy.dtype_to_descr(first.dtype),
-        "fortran_order": False,
-        "shape": (source.rows, source.width),
-    }
     step = max(1, WRITTEN_BYTES // first.nbytes)
-    with path.open("wb") as file:
-        npy.write_array_header_1_0(file, header)
+    with NpyWriter(path, source.width, first.dtype) as file:
         for start in range(0, source.rows, step):
-            np.ascontiguousarray(source.read(start, start + step)).tofile(file)
+            file.append(source.read(start, start + step))
 
 
 def _ended(number: int, times: int) -> LostError:

@@ -8,8 +8,7 @@ from typing import Any
 from identikit.moments.engines._engine import Range
 from identikit.moments.engines._held import Held
 from identikit.moments.engines._travel import SMALL, packed_size, travels
-from identikit.sources import open_source
-from identikit.sources._dask import Blocks
+from identikit.sources import DaskBlocks, open_source
 
 Key = tuple[int, ...]
 
@@ -38,7 +37,7 @@ class Sending:
 
     def view(self, view: object, items: Sequence[Range[Any]]) -> list[Any]:
         """What stands for a view in the task of each item, as `opened` understands it."""
-        if isinstance(view, Blocks) and view.client is not None:
+        if isinstance(view, DaskBlocks) and view.client is not None:
             return self._blocks(view, items)
         if not travels(view):
             return self._rows(view, items)
@@ -65,7 +64,7 @@ class Sending:
             source.close()
         return [self._sent[key][0] for key in keys]
 
-    def _blocks(self, view: Blocks, items: Sequence[Range[Any]]) -> list[Any]:
+    def _blocks(self, view: DaskBlocks, items: Sequence[Range[Any]]) -> list[Any]:
         """Of what lies on the cluster, futures of the blocks of each item."""
         ranges = [view.within(start, stop) for _, start, stop in items]
         wanted = sorted({number for some in ranges for number in some})

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.sources._open import open_source
-from identikit.sources._source import Source
+from identikit.sources._source import DerivedSource, Source
 
 #: Below 2^-1022 numbers of float64 have fewer digits: they are multiples of this power of two.
 _LEAST = -1074
@@ -40,7 +40,7 @@ class Scaled:
         return ScaledSource(open_source(self.origin, name), self.exponent)
 
 
-class ScaledSource:
+class ScaledSource(DerivedSource):
     """The rows of an open source over 2^exponent, in float64.
 
     Parameters
@@ -52,12 +52,9 @@ class ScaledSource:
     """
 
     def __init__(self, source: Source, exponent: Exponent) -> None:
-        self.name, self.rows, self.width = source.name, source.rows, source.width
+        super().__init__(source, Scaled(source.origin, exponent))
         self.eps = max(source.eps, float(np.ldexp(1.0, _LEAST - np.min(exponent))))
         self.exponent = exponent
-        self.origin: object = Scaled(source.origin, exponent)
-        self.files = source.files
-        self._source = source
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""
@@ -65,10 +62,6 @@ class ScaledSource:
         scaled: Array = np.ldexp(rows, np.negative(self.exponent))
         scaled.flags.writeable = False
         return scaled
-
-    def close(self) -> None:
-        """Close the source."""
-        self._source.close()
 
 
 def largest_values(source: Source) -> Array:

@@ -13,6 +13,13 @@ from identikit.errors import InputError
 LARGEST_UNPACKED = 2**30
 MOST_UNPACKED = 100
 
+#: Bytes of a piece of rows that is read at once where the format leaves the choice.
+PIECE_BYTES = 4 * 2**20
+#: Bytes of an array that is unpacked in memory as a whole; a larger one is unpacked onto the disk.
+IN_MEMORY = 2**26
+#: Bytes of a row of a text file; a longer one is no row of a table.
+LARGEST_RECORD = 64 * 2**20
+
 #: Numbers in memory for each one that is read whole: as stored, as float64, and what is made of it.
 COPIES = 4
 
@@ -27,7 +34,7 @@ def check_unpacked(unpacked: int, packed: int, what: str, label: str) -> None:
     what : str
         What it is, for the error.
     label : str
-        What the error shall call the file.
+        What the error calls the file.
     """
     if unpacked > LARGEST_UNPACKED and unpacked > MOST_UNPACKED * packed:
         raise InputError(
@@ -81,7 +88,7 @@ def check_whole(numbers: int, label: str, memory: int | None = None) -> None:
     numbers : int
         How many there are, as declared.
     label : str
-        What the error shall call what holds them.
+        What the error calls what holds them.
     memory : int, optional
         The budget in bytes; half of the machine's memory by default.
     """

@@ -1,46 +1,47 @@
-"""Rows that lie in groups: row groups, record batches, bands of chunks.
+"""Rows that lie in bands: row groups of Parquet, record batches of Arrow, chunks, spans of text.
 
-A group may only be readable from its start, so the place where the last block ended is kept: blocks
-that follow one another read every group once, and what is held is one piece and the block.
+A band may only be readable from its start, so the place where the last block ended is kept: blocks
+that follow one another read every band once, and what is held is one piece and the block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources.checks import check_matrix, numeric_eps
+from identikit.sources import memory
+from identikit.sources._source import RowSource
+from identikit.sources.checks import numeric_eps
 
-#: Bytes of a piece that is read at once where the format leaves the choice.
-PIECE_BYTES = 4 * 2**20
+#: Bytes of the largest band; where chunks are taller than that, they are unpacked several times.
+_LARGEST_BAND = 256 * 2**20
 
 Pieces = Callable[[int], Iterator[NDArray[Any]]]
 
 
-class GroupedRows:
-    """A source of rows that lie in groups one after another.
+class BandedRows(RowSource):
+    """A source of rows that lie in bands one after another.
 
     Parameters
     ----------
     counts : sequence of int
-        Rows of each group.
+        Rows of each band.
     width : int
         Numbers in a row.
     dtype : dtype
         Of the numbers.
     pieces : callable
-        Called with the number of a group, gives the rows from that group's first on to the last of
+        Called with the number of a band, gives the rows from that band's first on to the last of
         all, in pieces of any length.
     name, label : str
         What reports call the view, and what errors call it.
-    resources : ExitStack
-        What `close` shall close; taken over from the opener if all is well.
+    resources : ExitStack, optional
+        What `close` closes; taken over from the opener if all is well.
     """
 
     def __init__(
@@ -51,22 +52,16 @@ class GroupedRows:
         pieces: Pieces,
         name: str,
         label: str,
-        resources: ExitStack,
+        resources: ExitStack | None = None,
     ) -> None:
-        self.name = name
-        self.eps = numeric_eps(dtype, label)
-        self.rows, self.width = check_matrix((sum(counts), width), label)
-        self.origin: object = label  # which the one door for views makes a whole path
-        self.files: tuple[Path, ...] = ()
+        eps = numeric_eps(dtype, label)
+        super().__init__(name, label, (sum(counts), width), eps, resources=resources)
         self._dtype = dtype
-        self._label = label
         self._pieces = pieces
         self._ends = np.cumsum(counts)
         # The piece at hand and its first row; `_ahead` goes on after it.
         self._piece = np.empty((0, width), dtype)
         self._forget()
-        # Only now: if a check above fails, the opener's own `with` still closes the file.
-        self._resources = resources.pop_all()
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""
@@ -83,20 +78,20 @@ class GroupedRows:
     def close(self) -> None:
         """Let go of the file and of what was read ahead."""
         self._forget()
-        self._resources.close()
+        super().close()
 
     def _forget(self) -> None:
-        """Hold nothing, so that the next block starts at its own group."""
+        """Hold nothing, so that the next block starts at its own band."""
         self._ahead: Iterator[NDArray[Any]] = iter(())
         self._piece, self._first = self._piece[:0], self.rows
 
     def _find(self, row: int) -> None:
         """Make the piece at hand the one that holds this row."""
         after = self._first + len(self._piece)
-        group = int(np.searchsorted(self._ends, row, side="right"))
-        begins = int(self._ends[group - 1]) if group else 0
+        band = int(np.searchsorted(self._ends, row, side="right"))
+        begins = int(self._ends[band - 1]) if band else 0
         if row < self._first or begins > after:
-            self._ahead, self._piece, self._first = self._pieces(group), self._piece[:0], begins
+            self._ahead, self._piece, self._first = self._pieces(band), self._piece[:0], begins
             after = begins
         while row >= after:
             try:
@@ -113,23 +108,36 @@ class GroupedRows:
             after += len(piece)
 
 
-@contextmanager
-def explained(label: str, *errors: type[BaseException]) -> Iterator[None]:
-    """Turn what a library raises about a file into one sentence.
+def chunked_rows(
+    read: Callable[[int, int], NDArray[Any]],
+    array: Any,
+    name: str,
+    label: str,
+    resources: ExitStack,
+) -> BandedRows:
+    """A source of the rows of a checked 2-D array in chunks; whole chunks are read at a time.
 
     Parameters
     ----------
-    label : str
-        What the error shall call the file.
-    *errors : type
-        What the library raises.
+    read : callable
+        Gives rows `start` to `stop`.
+    array : h5py.Dataset or zarr.Array
+        Has a shape, a dtype and chunks.
+    name, label : str
+        What reports call the view, and what errors call it.
+    resources : ExitStack
+        What has to be closed.
     """
-    try:
-        yield
-    except InputError:
-        raise
-    except errors as error:
-        words = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(
-            f"{label} cannot be read: {words[:500]}; it is damaged, truncated or of another kind"
-        ) from error
+    rows, width = array.shape
+    row_bytes = width * array.dtype.itemsize
+    tall = array.chunks[0] if array.chunks else 1
+    band = min(
+        tall * max(1, memory.PIECE_BYTES // (tall * row_bytes)), max(1, _LARGEST_BAND // row_bytes)
+    )
+    starts = range(0, rows, band)
+
+    def pieces(first: int) -> Iterator[NDArray[Any]]:
+        return (read(start, min(start + band, rows)) for start in starts[first:])
+
+    counts = [min(band, rows - start) for start in starts]
+    return BandedRows(counts, width, array.dtype, pieces, name, label, resources)

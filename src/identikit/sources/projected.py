@@ -11,7 +11,7 @@ from scipy.linalg.blas import dgemm
 
 from identikit._linalg import Array
 from identikit.sources._open import open_source
-from identikit.sources._source import Source
+from identikit.sources._source import DerivedSource, Source
 
 #: Rows that are projected at a time: what they take as float64 does not depend on the block.
 CHUNK = 64
@@ -47,7 +47,7 @@ class Projected:
         return ProjectedSource(open_source(self.origin, name), self)
 
 
-class ProjectedSource:
+class ProjectedSource(DerivedSource):
     """The projected rows of an open source, in float64.
 
     Parameters
@@ -59,13 +59,11 @@ class ProjectedSource:
     """
 
     def __init__(self, source: Source, recipe: Projected) -> None:
-        self.name, self.rows, self.eps = source.name, source.rows, source.eps
+        super().__init__(source, recipe)
         self.width: int = recipe.basis.shape[1]
-        self.origin: object = recipe
-        self.files = source.files
         if hasattr(source, "exponent"):
             self.exponent: int = source.exponent
-        self._source, self._mean = source, recipe.mean
+        self._mean = recipe.mean
         self._basis = np.asfortranarray(recipe.basis)
         at_mean = recipe.mean @ recipe.basis if recipe.at_mean is None else recipe.at_mean
         self._at_mean: Array = at_mean
@@ -86,7 +84,3 @@ class ProjectedSource:
         out += self._at_mean
         out.flags.writeable = False
         return out
-
-    def close(self) -> None:
-        """Close the source."""
-        self._source.close()
