@@ -4,19 +4,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from identikit.axes._components import match_components
+    from identikit.axes._components_result import Components
+    from identikit.axes._components_subspace import Subspace
     from identikit.axes._ica import ICA
     from identikit.axes._ica_rung import ica_rung, view_axes
     from identikit.axes._near import near_identifiability
     from identikit.axes._near_result import NearIdentifiability
-    from identikit.axes.components import Components, match_components
 
 # scikit-learn's base classes are slow to import, and an audit does not need them.
 _LATER = {
-    "Components": "components",
+    "Components": "_components_result",
     "ICA": "_ica",
     "NearIdentifiability": "_near_result",
     "ica_rung": "_ica_rung",
-    "match_components": "components",
+    "Subspace": "_components_subspace",
+    "match_components": "_components",
     "near_identifiability": "_near",
     "view_axes": "_ica_rung",
 }
@@ -25,6 +28,7 @@ __all__ = [
     "ICA",
     "Components",
     "NearIdentifiability",
+    "Subspace",
     "ica_rung",
     "match_components",
     "near_identifiability",
