@@ -8,13 +8,20 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from identikit._linalg import Array, blas_threads, eigh, one_thread, svd
-from identikit.axes._ica_axes import NORMAL_LOG_COSH, Axes, judge, log_cosh, match
-from identikit.axes._ica_copies import Numbers, cut, first_copies
+from identikit._linalg import Array, blas_threads, eigh, one_thread, random_rotation, svd
+from identikit.axes._ica_axes import (
+    NORMAL_LOG_COSH,
+    Axes,
+    Numbers,
+    cut,
+    first_copies,
+    judge,
+    log_cosh,
+    match,
+)
 from identikit.axes._ica_solver import (
     Rotation,
     Rows,
-    random_rotation,
     solve,
     solve_by_picard,
 )
@@ -67,7 +74,7 @@ class Search:
 
 
 @dataclass(frozen=True, eq=False)
-class Components:
+class IndependentAxes:
     """The independent axes of a view: s = (x − mean) unmixingᵀ, and back x = s mixing + mean.
 
     Parameters
@@ -110,7 +117,7 @@ def independent_components(
     rows: Rows | None = None,
     n_components: float | None = None,
     search: Search | None = None,
-) -> Components:
+) -> IndependentAxes:
     """ICA of a view, whitened by its moments and turned by what some of its rows say.
 
     Parameters
@@ -145,7 +152,7 @@ def independent_components(
         if len(rows) != moments.rows:
             z = _exactly_white(z)
         found, axes, skewness = _find(z, copies, search, workers)
-    return Components(
+    return IndependentAxes(
         name,
         mean,
         found.weights @ white.T,
@@ -160,7 +167,7 @@ def independent_components(
     )
 
 
-def refit(ica: Components, moments: Moments, rows: Rows) -> Components:
+def refit(ica: IndependentAxes, moments: Moments, rows: Rows) -> IndependentAxes:
     """The axes of other rows, whitened by their moments, that a known ICA's axes lead to.
 
     For rows that are almost the same: no random starts, so that it is quick, and no other order or
@@ -169,7 +176,7 @@ def refit(ica: Components, moments: Moments, rows: Rows) -> Components:
 
     Parameters
     ----------
-    ica : Components
+    ica : IndependentAxes
         Where to start.
     moments : Moments
         Of one view, which whiten it.

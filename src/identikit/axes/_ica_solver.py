@@ -84,13 +84,6 @@ class _Point:
         return float(np.abs(self.curvature).sum())
 
 
-def random_rotation(width: int, rng: np.random.Generator) -> Array:
-    """A rotation or reflection, drawn uniformly."""
-    turn, triangle = np.linalg.qr(rng.normal(size=(width, width)))
-    rotation: Array = turn * np.sign(np.diagonal(triangle))
-    return rotation
-
-
 def solve(rows: Rows, start: Array, tol: float, max_iter: int, min_iter: int = 1) -> Rotation:
     """The axes that `start` leads to: by the fixed point, and by L-BFGS where that stalls.
 

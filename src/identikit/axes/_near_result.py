@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from identikit._result import Result
-from identikit.axes._near_diameter import Diameter
-from identikit.axes._near_pairs import QUANTILE
+from identikit.axes._near_rows import QUANTILE
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,6 +32,39 @@ LARGEST = (
     "the largest distance over the scored rows is a plug-in for the epsilon of the definition, "
     "neither an upper nor a lower bound of it"
 )
+
+
+@dataclass(frozen=True)
+class Diameter:
+    """How large a view is: what distances are divided by, and the largest distance beside it.
+
+    The largest distance between two of n rows grows with n, without bound if the view has tails. A
+    quantile of the distance between two independent rows does not: it belongs to the population,
+    and since each row has a part in n − 1 pairs, few rows suffice for it.
+
+    Parameters
+    ----------
+    value : float
+        The distance that a share `quantile` of the pairs of rows does not exceed.
+    quantile : float
+    pairs : int
+        Pairs that were looked at for it: all of them, or as many for each row.
+    max : float
+        The largest distance found between two rows of this sample. Nothing is divided by it.
+    upper : float
+        What the largest distance between two rows of this sample is at most.
+    exact : bool
+        Whether `max` is the largest.
+    rows : int
+    """
+
+    value: float
+    max: float
+    upper: float
+    exact: bool
+    rows: int
+    pairs: int
+    quantile: float = QUANTILE
 
 
 @dataclass(frozen=True)
