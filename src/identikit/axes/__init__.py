@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from identikit.axes._ica_rung import axes_apart, corrected_rung, ica_rung, turned, view_axes
     from identikit.axes._near import near_identifiability
     from identikit.axes._near_result import LARGEST, Direction, Efficiency, NearIdentifiability
+    from identikit.axes._transformer import AxesTransformer
 
 # scikit-learn's base classes are slow to import, and an audit does not need them.
 _LATER = {
+    "AxesTransformer": "_transformer",
     "Components": "_components_result",
     "Direction": "_near_result",
     "Efficiency": "_near_result",
@@ -35,6 +37,7 @@ _LATER = {
 __all__ = [
     "ICA",
     "LARGEST",
+    "AxesTransformer",
     "Components",
     "Direction",
     "Efficiency",
