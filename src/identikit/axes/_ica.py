@@ -210,7 +210,7 @@ class ICA(AxesTransformer):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row an axis: what is known of it, and whether it is identified."""
+        """One row for each axis: what is known of it, and whether it is identified."""
         import pandas as pd
 
         self._fitted()

@@ -1,4 +1,4 @@
-"""Near-identifiability: how far apart two views are after the best map of each group.
+"""Near-identifiability: how far apart two views are after the best map of each rung.
 
 Nelson, Fumero, Karaletsos and Locatello (2026) call f ε-near-identifiable up to a group H if for
 any two optima some h in H has ‖f − h∘f'‖ ≤ ε, in the supremum over inputs; they measure the mean
@@ -25,7 +25,7 @@ from identikit.axes._ica_rung import ica_rung
 from identikit.axes._near_measure import (
     DIFFERENT_ROWS,
     ICA_AXES,
-    NEAR_GROUPS,
+    NEAR_RUNGS,
     TURNED,
     Measured,
     Views,
@@ -70,9 +70,9 @@ def near_identifiability(
     drop_nonfinite: bool = False,
     progress: Progress | None = None,
 ) -> NearIdentifiability:
-    """Distances between two views after the best map of each group, over the latent diameter.
+    """Distances between two views after the best map of each rung, over the latent diameter.
 
-    e_H = E‖y − h(x)‖ / Δ with h the best map of the group H on some rows, and E over others. Δ is
+    e_H = E‖y − h(x)‖ / Δ with h the best map of the rung H on some rows, and E over others. Δ is
     the distance that 95 % of the pairs of rows of the target do not exceed. The largest distance,
     which stands beside it, grows with the number of rows n, and e_H would fall; so, e_H tends to a
     value of the population (for Gaussian rows of variance 1 in d dimensions Δ² is 2 times the 95 %
@@ -86,7 +86,7 @@ def near_identifiability(
     are identified, it is partly chance where ICA ends, and the variance over ten other random
     starts is added to that after ICA. In simulations (normal, Laplace, uniform and t₅ views and
     noise; n of 200, 1000 and 5000; d of 4 and 16) they cover that median in 96 % of samples after
-    maps of the groups: 87 to 100 % for a single number in one setting, of which 40 to 100 samples
+    maps of the rungs: 87 to 100 % for a single number in one setting, of which 40 to 100 samples
     were drawn. The efficiency's cover it in 95 to 100 %, for there they tend to be too wide. They
     do not hold
 
@@ -155,7 +155,7 @@ def near_identifiability(
         drop_nonfinite=drop_nonfinite,
         progress=say,
     )
-    held_out = ladder(moments, 0, 1, NEAR_GROUPS)
+    held_out = ladder(moments, 0, 1, NEAR_RUNGS)
     rng = np.random.default_rng(seed)
     labels = None
     if groups is not None:
@@ -176,10 +176,10 @@ def near_identifiability(
         place = name, way
         others = [less[place] for less in rest]
         errors = [
-            summarise(group, measured, others, chance[place][group]) for group in measured.distances
+            summarise(rung, measured, others, chance[place][rung]) for rung in measured.distances
         ]
         if name == "raw":
-            known = {group: both[way] for group, both in held_out.items()}
+            known = {rung: both[way] for rung, both in held_out.items()}
             errors = [beside(error, known.get(error.group)) for error in errors]
         unit = moments.units[1 - way] if name == "raw" else 0
         lengths = measured.diameter, *largest_distance(views.in_coordinates(name, 1 - way))
@@ -230,17 +230,17 @@ def ica_efficiency(permutation: float, rigid: float, ica: float) -> float:
 
 
 def summarise(
-    group: str,
+    rung: str,
     whole: Measured,
     rest: Sequence[Measured],
     chance: Array,
     searched: Array | None = None,
 ) -> NearError:
-    """One group's distances over the diameter, with intervals.
+    """One rung's distances over the diameter, with intervals.
 
     Parameters
     ----------
-    group : str
+    rung : str
     whole : Measured
         Of all rows.
     rest : sequence of Measured
@@ -250,12 +250,12 @@ def summarise(
     searched : array, optional
         Mean distances after ICA from other starts.
     """
-    # In units of the mean: the search moves all statistics of a group about alike.
-    chaos = 0.0 if searched is None else _variance(searched / whole.distances[group].mean())
+    # In units of the mean: the search moves all statistics of a rung about alike.
+    chaos = 0.0 if searched is None else _variance(searched / whole.distances[rung].mean())
 
     def estimate(statistic: Statistic) -> tuple[float, Interval]:
         value, *others = (
-            float(statistic(measured.distances[group]).mean()) / measured.diameter
+            float(statistic(measured.distances[rung]).mean()) / measured.diameter
             for measured in (whole, *rest)
         )
         low, high = jackknife_interval(value, np.array(others))
@@ -263,13 +263,13 @@ def summarise(
         return value, (max(value - float(half), 0.0), value + float(half))
 
     mean, median, q95, rms = map(estimate, STATISTICS)
-    largest = float(whole.distances[group].max(axis=1).mean()) / whole.diameter
+    largest = float(whole.distances[rung].max(axis=1).mean()) / whole.diameter
     by_chance = float(chance.mean()) / whole.diameter
-    return NearError(group, *mean, *median, *q95, largest, *rms, by_chance)
+    return NearError(rung, *mean, *median, *q95, largest, *rms, by_chance)
 
 
 def beside(error: NearError, held_out: HeldOut | None) -> NearError:
-    """With the ladder's own error of the group, if it has one."""
+    """With the ladder's own error of the rung, if it has one."""
     if held_out is None:
         return error
     value = held_out.error
@@ -287,8 +287,8 @@ def gained(
     if "permutation" not in whole.distances:
         return None
     start, end, ica = (
-        np.array([measured.distances[group].mean() for measured in (whole, *rest)])
-        for group in ("permutation", "rigid", ICA_AXES)
+        np.array([measured.distances[rung].mean() for measured in (whole, *rest)])
+        for rung in ("permutation", "rigid", ICA_AXES)
     )
     chaos = 0.0 if searched is None else _variance(searched)
     interval = ratio_interval(start - ica, start - end, chaos)

@@ -25,8 +25,8 @@ from identikit.moments import Moments, accumulate
 #: Of the scored rows, from the first view to the second and back.
 BothWays = tuple[Array, Array]
 
-#: The groups that the paper compares; its H_σ is the ladder's permutation.
-NEAR_GROUPS = tuple(name for name in GROUPS if name not in ("identity", "monomial"))
+#: The rungs that the paper compares; its H_σ is the ladder's permutation.
+NEAR_RUNGS = tuple(name for name in GROUPS if name not in ("identity", "monomial"))
 
 ICA_AXES, DIFFERENT_ROWS, TURNED = "ica", "ica, different rows", "random rotation"
 
@@ -41,7 +41,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Distances (draws, scored rows) after each group's best map, and the target's diameter."""
+    """Distances (draws, scored rows) after each rung's best map, and the target's diameter."""
 
     distances: dict[str, Array]
     diameter: float
@@ -139,9 +139,9 @@ class Views:
         for name, sides in _coordinates(self.rows, self.axes.same).items():
             found: dict[str, list[BothWays]] = {}
             for split, turns in zip(shuffled, self.turns):
-                groups = _groups(sides, split, self.axes.turns, [turns])
-                for group, both in groups.items():
-                    found.setdefault(group, []).extend(both)
+                measured = _after_all(sides, split, self.axes.turns, [turns])
+                for rung, both in measured.items():
+                    found.setdefault(rung, []).extend(both)
             chance |= {(name, way): _one_way(found, way) for way in (0, 1)}
         return chance
 
@@ -150,7 +150,7 @@ class Views:
         ends = self.pairs[0][kept], self.pairs[1][kept]
         measured = {}
         for name, sides in _coordinates(self.rows, axes.same).items():
-            found = _groups(sides, parts.split, axes.turns, self.turns)
+            found = _after_all(sides, parts.split, axes.turns, self.turns)
             for way in (0, 1):
                 target = 1 - way
                 raw = name == "raw"
@@ -190,14 +190,14 @@ class Views:
         return Fitted((same[0], same[1]), (different[0], different[1]))
 
 
-def _groups(
+def _after_all(
     sides: Sequence[Coordinates],
     split: Split,
     different: Sequence[Array],
     turns: Sequence[Sequence[Array]],
 ) -> dict[str, list[BothWays]]:
-    """Distances after the best map of each group; for random rotations once a draw."""
-    found = {name: [both] for name, both in after_groups(sides, split).items()}
+    """Distances after the best map of each rung; for random rotations once a draw."""
+    found = {name: [both] for name, both in after_rungs(sides, split).items()}
     same, other, *turned = after_matching(sides, split, [None, different, *turns])
     return found | {ICA_AXES: [same], DIFFERENT_ROWS: [other], TURNED: turned}
 
@@ -235,22 +235,22 @@ class Coordinates:
     mean: Array
 
 
-def after_groups(sides: Sequence[Coordinates], split: Split) -> dict[str, BothWays]:
-    """‖y − h(x)‖ on the scored rows, h the best map of each group on the rows to fit on.
+def after_rungs(sides: Sequence[Coordinates], split: Split) -> dict[str, BothWays]:
+    """‖y − h(x)‖ on the scored rows, h the best map of each rung on the rows to fit on.
 
-    Groups that have no map between these widths are absent.
+    Rungs that have no map between these widths are absent.
     """
     rows = [side.rows for side in sides]
-    groups = applicable(rows[0].shape[1], rows[1].shape[1], NEAR_GROUPS)
+    rungs = applicable(rows[0].shape[1], rows[1].shape[1], NEAR_RUNGS)
     fitted_on = [side[numbers] for side, numbers in zip(rows, split.fit)]
     moments = as_they_are(accumulate(fitted_on, folds=1, sample=0))
     scored = [side[numbers] for side, numbers in zip(rows, split.score)]
 
-    def lengths(group: Group, way: int) -> Array:
-        weights, shift = best_map(group, moments, way, 1 - way)
+    def lengths(rung: Group, way: int) -> Array:
+        weights, shift = best_map(rung, moments, way, 1 - way)
         return _lengths(scored[1 - way] - (scored[way] @ weights + shift))
 
-    return {group.name: (lengths(group, 0), lengths(group, 1)) for group in groups}
+    return {rung.name: (lengths(rung, 0), lengths(rung, 1)) for rung in rungs}
 
 
 def after_matching(

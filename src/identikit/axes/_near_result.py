@@ -69,7 +69,7 @@ class Diameter:
 
 @dataclass(frozen=True)
 class NearError:
-    """Distances ‖y − h(x)‖ on the scored rows over the diameter of y, h the best map of a group.
+    """Distances ‖y − h(x)‖ on the scored rows over the diameter of y, h the best map of a rung.
 
     The diameter is a quantile of the distances between rows (`Diameter.value`), so each number but
     `largest` tends to a value of the population as rows are added.
@@ -87,7 +87,7 @@ class NearError:
     chance : float
         `mean` if the rows of one side are shuffled before anything is fitted.
     held_out, held_out_interval : float and tuple of float, or None
-        The ladder's own error of this group, √(E‖y−h(x)‖²/E‖y−Ey‖²), on folds of all rows; for raw
+        The ladder's own error of this rung, √(E‖y−h(x)‖²/E‖y−Ey‖²), on folds of all rows; for raw
         coordinates only.
     """
 
@@ -151,7 +151,7 @@ class Direction:
         return f"Direction({self.source!r} to {self.target!r}, {self.coordinates}: {means})"
 
     def error(self, group: str) -> NearError:
-        """The distances of one group."""
+        """The distances of one rung."""
         for error in self.errors:
             if error.group == group:
                 return error
@@ -178,7 +178,7 @@ class Side:
 
 @dataclass(frozen=True, repr=False)
 class NearIdentifiability(Result):
-    """How near two views are to being the same up to each group, as the paper measures it.
+    """How near two views are to being the same up to each rung, as the paper measures it.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ class NearIdentifiability(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a direction, coordinates and group."""
+        """One row for each direction, coordinates and rung."""
         import pandas as pd
 
         rows = []

@@ -85,7 +85,7 @@ def find_axes(
     start : White, optional
         A whitening of the mean, or an unmixing that is nearly right.
     eps : float
-        Spacing of the type that the numbers were stored in.
+        Machine epsilon of the type that the numbers were stored in.
     max_sweeps : int
     """
     first = start or whitened(np.tensordot(weights, C, 1), eps)

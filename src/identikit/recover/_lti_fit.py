@@ -23,7 +23,7 @@ from identikit.sources.checks import numeric_eps
 SETTLED = 1e-6
 #: A variance counts as no smaller than this share of the largest one, where it is divided by.
 LEAST = 1e-10
-#: Spacings of float64 by which residuals may be off for all the sums that they come from.
+#: Machine epsilons by which residuals may be off because of the sums that they come from.
 SUMS = 100
 
 
