@@ -342,7 +342,8 @@ def test_axes_that_do_not_agree_with_themselves_are_unstable(rng, place):
     signs = np.array([1.0, 1.0, -1.0, -1.0])
 
     def rotation(weights: Array) -> Rotation:
-        return Rotation(weights, signs, 1.0, 0.0, True, 1)
+        nothing = np.zeros((4, 4))
+        return Rotation(weights, signs, nothing, signs, signs, nothing)
 
     straight, crooked = rotation(np.eye(4)), rotation(turned)
     found = [[straight, crooked if place == "restart" else straight], [straight, straight]]
@@ -368,8 +369,7 @@ def test_a_start_at_a_saddle_is_left():
     angle = np.radians(45.001)
     start = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     stays, leaves = solve(S, start, 1e-4, 100), solve(S, start, 1e-4, 100, min_iter=20)
-    assert stays.converged
-    assert leaves.converged
+    assert max(stays.size, leaves.size) < 1e-4
     assert leaves.contrast > 2 * stays.contrast
     assert np.abs(leaves.weights).max(axis=1).min() > 0.99
 

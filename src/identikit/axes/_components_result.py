@@ -184,7 +184,7 @@ class Components(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row for each member: its component, run, index, sign, similarity, and what is said of both.
+        """One row for each member, with its component, its run and what is said of both.
 
         `low` and `high` are the ends of the component's interval, absent for two members.
         """

@@ -159,8 +159,8 @@ def independent_components(
         found.weights @ back,
         variance,
         skewness,
-        found.gradient,
-        found.converged,
+        found.size,
+        found.size < search.tol,
         found.passes,
         len(rows),
         axes,
@@ -187,19 +187,19 @@ def refit(ica: IndependentAxes, moments: Moments, rows: Rows) -> IndependentAxes
     if moments.whiten(0).rank < width or len(rows) <= width:
         return ica
     white, back, variance = _whitening(moments, 0, width)
-    mean = moments.centre(0)
+    mean, tol = moments.centre(0), FOLLOWED / np.sqrt(len(rows))
     left, _, right = svd(ica.unmixing @ back.T)
     with one_thread():
         z = _exactly_white(np.subtract(rows, mean, dtype=np.float64) @ white)
-        found = solve(z, left @ right, FOLLOWED / np.sqrt(len(rows)), PASSES)
+        found = solve(z, left @ right, tol, PASSES)
     return replace(
         ica,
         mean=mean,
         unmixing=found.weights @ white.T,
         mixing=found.weights @ back,
         variance=variance,
-        gradient=found.gradient,
-        converged=found.converged,
+        gradient=found.size,
+        converged=found.size < tol,
         passes=found.passes,
         rows=len(rows),
     )
@@ -240,8 +240,11 @@ def _find(z: Rows, copies: Numbers, search: Search, workers: int) -> tuple[Rotat
     # Half the tolerance, so that rounding cannot push it over.
     whole = SOLVERS[search.solver](z, start, search.tol / 2, search.max_iter)
     weights, skewness = _canonical(z, whole.weights)
-    whole = replace(whole, weights=weights, converged=whole.gradient < search.tol)
-    return whole, judge(weights, found, halves, [copies[part] for part in parts]), skewness
+    return (
+        replace(whole, weights=weights),
+        judge(weights, found, halves, [copies[part] for part in parts]),
+        skewness,
+    )
 
 
 def _whitening(moments: Moments, view: int, wanted: float | None) -> tuple[Array, Array, float]:
