@@ -59,10 +59,12 @@ def match_components(
     as the other runs' atoms fill about the member (closed form); the other runs' entries permuted
     within atoms, which keeps how sparse and heavy-tailed these are; and within coordinates, which
     keeps a coordinate large that is large in all atoms. For activations the rows of a run are
-    shuffled. A component replicates if it has a
-    member in every run and each is above chance, with the rate of false discoveries over all
-    members controlled by Benjamini and Hochberg's step-up rule; or if each is above `threshold`.
-    Above chance is a low bar in many dimensions: give a threshold to ask for more.
+    shuffled.
+
+    A component replicates if it has a member in every run and each of them is above chance, with
+    the rate of false discoveries over all members controlled by Benjamini and Hochberg's step-up
+    rule; or, with a `threshold`, if each of them reaches it. In many dimensions "above chance" is a
+    low bar: give a threshold to ask for more.
 
     Parameters
     ----------

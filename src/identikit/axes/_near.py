@@ -72,23 +72,23 @@ def near_identifiability(
 ) -> NearIdentifiability:
     """Distances between two views after the best map of each rung, over the latent diameter.
 
-    e_H = E‖y − h(x)‖ / Δ with h the best map of the rung H on some rows, and E over others. Δ is
-    the distance that 95 % of the pairs of rows of the target do not exceed. The largest distance,
-    which stands beside it, grows with the number of rows n, and e_H would fall; so, e_H tends to a
-    value of the population (for Gaussian rows of variance 1 in d dimensions Δ² is 2 times the 95 %
-    quantile of χ² with d degrees of freedom).
+    e_H = E‖y − h(x)‖ / Δ, where h is the best map of the rung H on some rows and E is the mean over
+    others. Δ is the distance that 95 % of the pairs of rows of the target do not exceed. The
+    largest distance, which is reported beside it, grows with the number of rows n, so that a ratio
+    to it would fall with n; e_H tends to a value of the population (for Gaussian rows of variance 1
+    in d dimensions Δ² is twice the 95 % quantile of χ² with d degrees of freedom).
 
-    Intervals are for the median of the value over samples of n rows, h and ICA fitted on the same
-    share of them. That is not the limit of unlimited rows: h is worse by about its parameters for
-    each output over the rows that it was fitted on, which for wide views is more than an interval's
-    width. They are by the jackknife over ten runs of rows, without each of which everything is
-    computed anew: whitening, ICA from the axes of all rows, maps, distances and Δ. If not all axes
-    are identified, it is partly chance where ICA ends, and the variance over ten other random
-    starts is added to that after ICA. In simulations (normal, Laplace, uniform and t₅ views and
-    noise; n of 200, 1000 and 5000; d of 4 and 16) they cover that median in 96 % of samples after
-    maps of the rungs: 87 to 100 % for a single number in one setting, of which 40 to 100 samples
-    were drawn. The efficiency's cover it in 95 to 100 %, for there they tend to be too wide. They
-    do not hold
+    Intervals are for the median of the value over samples of n rows, with h and ICA fitted on the
+    same share of them. That is not the limit of unlimited rows: on new rows a fitted h is worse by
+    a share of about p/n, for p parameters per output and n rows to fit on, which for wide views is
+    more than the width of an interval. They come from the jackknife over ten runs of rows: without
+    each run everything is computed anew, that is whitening, ICA from the axes of all rows, maps,
+    distances and Δ. If not all axes are identified, it is partly chance where ICA ends, and the
+    variance over ten other random starts is added to that after ICA. In simulations (normal,
+    Laplace, uniform and t₅ views and noise; n of 200, 1000 and 5000; d of 4 and 16) they cover that
+    median in 96 % of samples after maps of the rungs: 87 to 100 % for a single number in one
+    setting, of which 40 to 100 samples were drawn. Those of the efficiency cover it in 95 to 100 %,
+    for they tend to be too wide. Intervals do not hold
 
     - if rows depend on each other and `groups` does not say so, copies of rows among them;
     - for the mean over samples, after ICA of few rows, for it may be far from the median;
