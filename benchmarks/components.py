@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from identikit.axes.components import match_components
+from identikit.axes import match_components
 from table import arguments, finish, record, timed
 
 WIDTH, SHARED, NOISE = 768, 0.7, 0.7
@@ -26,7 +26,7 @@ WIDTH, SHARED, NOISE = 768, 0.7, 0.7
 MEMORY = """
 import re, sys
 import numpy, pandas, scipy.optimize, scipy.sparse.csgraph, scipy.special
-from identikit.axes.components import match_components
+from identikit.axes import match_components
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
 before = peak()

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.decomposition import FastICA
 
-from identikit.axes._ica import ICA
+from identikit.axes import ICA
 from table import arguments, finish, record
 
 

@@ -20,8 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from identikit.recover import LTI, causal_direction, joint_diagonalise
 from identikit.recover._kci import conditional_independence, independence
-from identikit.recover._lti_fit import identify
-from identikit.recover._trajectories import factors, read_trajectories
+from identikit.recover._lti_fit import factors, identify, read_trajectories
 from identikit.worlds import ExchangeablePairs, LinearSystem
 from table import arguments, finish, record
 

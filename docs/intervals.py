@@ -30,10 +30,8 @@ import identikit as ik
 from identikit.alignment import ladder
 from identikit.alignment._map import AlignmentMap
 from identikit.auditing._axes import rung
-from identikit.axes._ica_rung import axes_apart, corrected_rung, ica_rung, view_axes
-from identikit.axes._near_measure import Views
-from identikit.axes._near_split import parts_of
-from identikit.axes._near_summary import gained, summarise
+from identikit.axes import axes_apart, corrected_rung, ica_rung, view_axes
+from identikit.axes._near import Views, gained, parts_of, summarise
 from identikit.factors import METRICS, prepare
 from identikit.inference import held_out_cca
 from identikit.similarity import MEASURES

@@ -19,8 +19,7 @@ from identikit.auditing._axes import ROWS, sample_rows
 from identikit.auditing._evidence import Evidence
 from identikit.auditing.checks import ica_axes, ica_variance
 from identikit.auditing.result import OwnAxes, Rung, SharedAxes
-from identikit.axes import ica_rung, view_axes
-from identikit.axes._ica_rung import axes_apart, corrected_rung
+from identikit.axes import axes_apart, corrected_rung, ica_rung, view_axes
 from identikit.cli import app
 from identikit.moments import SAMPLE
 from identikit.report import html, table

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from identikit.axes.components import match_components
+from identikit.axes import match_components
 from identikit.cli import app
 from identikit.errors import InputError
 from identikit.factors import disentangle

@@ -14,16 +14,27 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import identikit as ik
 from conftest import close
 from identikit.alignment import ladder
-from identikit.axes._ica import ICA
-from identikit.axes._ica_axes import NORMAL_LOG_COSH, judge
-from identikit.axes._ica_copies import cut, distinct_rows, first_copies, half_of
-from identikit.axes._ica_core import _exactly_white, independent_components, refit
-from identikit.axes._ica_rung import ica_rung, view_axes
-from identikit.axes._ica_solver import Rotation, solve
+from identikit.axes import ICA, ica_rung, view_axes
+from identikit.axes._ica_core import (
+    Rotation,
+    first_copies,
+    independent_components,
+    judge,
+    refit,
+    solve,
+)
 from identikit.errors import InputError, MissingExtraError
 from identikit.moments import assign_folds
 
 Array = NDArray[np.float64]
+
+
+def log_cosh(x: Array) -> Array:
+    return np.logaddexp(x, -x) - np.log(2)
+
+
+#: E[log cosh ν] of a standard normal ν.
+NORMAL = quad(lambda x: 2 * log_cosh(x) * np.exp(-x * x / 2) / (2 * np.pi) ** 0.5, 0, 12)[0]
 
 
 def sources(rng: np.random.Generator, kinds: str, n: int = 4000) -> Array:
@@ -150,7 +161,7 @@ def test_axes_fall_in_non_gaussianity_and_have_positive_skewness(rng):
     X = mixed(rng, sources(rng, "luegl"))
     ica = ICA().fit(X)
     s = ica.transform(X)
-    contrast = np.abs(np.logaddexp(s, -s).mean(axis=0) - np.log(2) - NORMAL_LOG_COSH)
+    contrast = np.abs(log_cosh(s).mean(axis=0) - NORMAL)
     assert (np.diff(contrast) <= 0).all()
     skewness = (s**3).mean(axis=0)
     assert (skewness > 0).all()
@@ -274,7 +285,6 @@ def test_copies_are_found_by_their_bytes(rng):
     rows = rng.integers(0, 3, size=(500, 4)).astype(float)
     _, numbers, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     assert np.array_equal(first_copies(rows), numbers[inverse.ravel()])
-    assert distinct_rows(rows) == len(numbers)
     wide = rng.normal(size=(60, 300))
     wide[50:] = wide[:10]
     wide[59, 7] += 1e-12  # in a column that is not looked at first
@@ -282,19 +292,6 @@ def test_copies_are_found_by_their_bytes(rng):
     assert np.array_equal(first_copies(wide), expected)
     assert np.array_equal(first_copies(np.asfortranarray(wide)), expected)
     assert list(first_copies(np.array([[0.0], [-0.0], [1.0]]))) == [0, 0, 2]
-
-
-def test_halves_and_runs_share_no_row(rng):
-    rows = rng.permutation(np.repeat(rng.normal(size=(30, 2)), 4, axis=0))
-    halves = [half_of(rows, half) for half in (0, 1)]
-    assert sorted(np.concatenate(halves)) == list(range(120))
-    assert not {tuple(row) for row in rows[halves[0]]} & {tuple(row) for row in rows[halves[1]]}
-    assert [distinct_rows(rows[half]) for half in halves] == [15, 15]
-    plain = rng.normal(size=(9, 2))
-    assert list(half_of(plain, 1)) == [1, 3, 5, 7]
-    parts = cut(np.repeat([5, 3, 9], [10, 1, 2]), 3)
-    assert parts == [slice(0, 10), slice(10, 11), slice(11, 13)]
-    assert cut(np.zeros(4, dtype=np.intp), 2) == [slice(0, 4)]
 
 
 def test_one_row_that_makes_up_most_of_the_rows_is_no_trouble(rng):
@@ -345,7 +342,8 @@ def test_axes_that_do_not_agree_with_themselves_are_unstable(rng, place):
     signs = np.array([1.0, 1.0, -1.0, -1.0])
 
     def rotation(weights: Array) -> Rotation:
-        return Rotation(weights, signs, 1.0, 0.0, True, 1)
+        nothing = np.zeros((4, 4))
+        return Rotation(weights, signs, nothing, signs, signs, nothing)
 
     straight, crooked = rotation(np.eye(4)), rotation(turned)
     found = [[straight, crooked if place == "restart" else straight], [straight, straight]]
@@ -371,38 +369,24 @@ def test_a_start_at_a_saddle_is_left():
     angle = np.radians(45.001)
     start = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     stays, leaves = solve(S, start, 1e-4, 100), solve(S, start, 1e-4, 100, min_iter=20)
-    assert stays.converged
-    assert leaves.converged
+    assert max(stays.size, leaves.size) < 1e-4
     assert leaves.contrast > 2 * stays.contrast
     assert np.abs(leaves.weights).max(axis=1).min() > 0.99
 
 
-def test_some_rows_are_made_exactly_white(rng):
-    rows = sources(rng, "lue", 300)[:100] @ rng.normal(size=(3, 3)) + 0.3
-    white = _exactly_white(rows)
-    close(white.mean(axis=0), np.zeros(3), 1e-12)
-    close(white.T @ white / 100, np.eye(3), 1e-12)
-
-
 def test_non_gaussianity_is_that_of_the_source_within_its_standard_error():
     """E[log cosh s] of a Laplace and a uniform variable of unit variance, by quadrature."""
-
-    def log_cosh(x: float) -> float:
-        return float(np.logaddexp(x, -x) - np.log(2))
-
     root = 2**0.5
     laplace = quad(lambda x: log_cosh(x) * root * np.exp(-root * x), 0, 40)[0]
     uniform = quad(lambda x: log_cosh(x) / 3**0.5, 0, 3**0.5)[0]
-    normal = quad(lambda x: 2 * log_cosh(x) * np.exp(-x * x / 2) / (2 * np.pi) ** 0.5, 0, 12)[0]
-    assert pytest.approx(normal, abs=1e-12) == NORMAL_LOG_COSH
     z = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
         ica = ICA(seed=seed).fit(mixed(rng, sources(rng, "lu", 3000)))
         value, error = ica.axes_.non_gaussianity, ica.axes_.non_gaussianity_error
         heavy = int(value.argmin())
-        z += [(value[heavy] - laplace + normal) / error[heavy]]
-        z += [(value[1 - heavy] - uniform + normal) / error[1 - heavy]]
+        z += [(value[heavy] - laplace + NORMAL) / error[heavy]]
+        z += [(value[1 - heavy] - uniform + NORMAL) / error[1 - heavy]]
     assert np.abs(np.mean(z)) < 0.5
     assert 0.75 < np.std(z) < 1.35
 

@@ -16,15 +16,17 @@ from scipy.stats import binom, chi2
 
 import identikit as ik
 from identikit.alignment import ladder
-from identikit.axes import _near_diameter as diameters
-from identikit.axes import _near_measure as near_module
-from identikit.axes._near import near_identifiability
-from identikit.axes._near_diameter import largest_distance
-from identikit.axes._near_measure import Measured, Views
-from identikit.axes._near_pairs import lengths_of, pairs_of, usual_distance
-from identikit.axes._near_result import Direction, Efficiency, NearIdentifiability
-from identikit.axes._near_split import in_two, parts_of, row_numbers
-from identikit.axes._near_summary import gained, ica_efficiency, ratio_interval, summarise
+from identikit.axes import Direction, Efficiency, NearIdentifiability, near_identifiability
+from identikit.axes._near import (
+    Measured,
+    Views,
+    gained,
+    ica_efficiency,
+    largest_distance,
+    parts_of,
+    ratio_interval,
+    summarise,
+)
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 
@@ -66,7 +68,7 @@ def test_the_mean_distance_need_not_be_ordered_where_the_rms_error_is():
 
 
 def test_in_sample_the_rms_error_is_nested(rng):
-    for _ in range(5):
+    for _ in range(3):
         A = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 3)) + rng.normal(size=3)
         B = A @ rng.normal(size=(3, 3)) + rng.standard_t(3, size=(60, 3))
         for found in near_identifiability(A, B, fit_share=1, draws=1).directions:
@@ -114,7 +116,7 @@ def test_a_rotation_is_found_by_rigid_maps_and_not_by_permutations(rotated):
 
 
 def test_a_scale_needs_a_similarity_and_a_shear_a_linear_map(rng):
-    A = rng.laplace(size=(600, 3))
+    A = rng.laplace(size=(200, 3))
     scaled = way(near_identifiability(A, 3 * A @ rotation(rng, 3), draws=1))
     assert scaled.error("similarity").largest < 1e-7 < scaled.error("rigid").mean
     sheared = way(near_identifiability(A, A @ [[1, 2, 0], [0, 1, 0], [0, 1, 1]], draws=1))
@@ -234,21 +236,17 @@ def test_on_different_rows_ica_does_not_close_the_gap_of_gaussian_views():
         assert side.why_not["gaussian"] >= 3
 
 
-def test_ica_takes_the_rows_to_fit_on_and_then_different_halves_of_them(rng, monkeypatch):
-    A = rng.laplace(size=(400, 2))
-    taken = []
-    original = near_module.independent_components
-
-    def spy(moments, view, rows, *options):
-        taken.append({tuple(row) for row in rows})
-        return original(moments, view, rows, *options)
-
-    monkeypatch.setattr(near_module, "independent_components", spy)
-    near_identifiability(A, A, draws=1)
-    assert taken[0] == taken[1]
-    assert len(taken[0]) == 200
-    assert not taken[2] & taken[3]
-    assert taken[2] | taken[3] == taken[0]
+def test_different_rows_are_halves_of_those_to_fit_on(rng):
+    """Copies of a row, which would tell one half what the other one knows, are in one of them."""
+    A = rng.laplace(size=(100, 2))
+    for rows in (A, np.repeat(A, 4, axis=0)):
+        parts = parts_of(rng.permutation(rows), None, 0.5, rng)
+        first, second = parts.halves
+        assert sorted([*first, *second]) == sorted(parts.split.fit[0])
+        assert 0.4 < len(first) / len(parts.split.fit[0]) < 0.6
+    rows = np.repeat(A, 4, axis=0)
+    halves = parts_of(rows, None, 1, rng).halves
+    assert not {tuple(row) for row in rows[halves[0]]} & {tuple(row) for row in rows[halves[1]]}
 
 
 def test_whitened_errors_of_rotations_and_of_ica_do_not_see_linear_maps(rng, rotated):
@@ -272,15 +270,15 @@ def test_no_efficiency_where_there_is_no_gap(rng):
 
 
 def test_components_are_as_many_as_ranks_and_rows_allow(rng):
-    A = rng.laplace(size=(400, 20))
-    B = A @ rng.normal(size=(20, 5))
+    A = rng.laplace(size=(144, 8))
+    B = A @ rng.normal(size=(8, 3))
     sides = near_identifiability(A, B, draws=1).sides
-    assert [side.components for side in sides] == [5, 5]
-    assert sides[0].variance < 0.4
-    sides = near_identifiability(A, A, draws=1).sides
-    assert [side.components for side in sides] == [10, 10]  # 10² rows of each side's own
-    sides = near_identifiability(A, A, n_components=3, draws=1).sides
     assert [side.components for side in sides] == [3, 3]
+    assert sides[0].variance < 0.6
+    sides = near_identifiability(A, A, draws=1).sides
+    assert [side.components for side in sides] == [6, 6]  # 6² rows of each side's own
+    sides = near_identifiability(A, A, n_components=2, draws=1).sides
+    assert [side.components for side in sides] == [2, 2]
 
 
 # The diameter
@@ -290,64 +288,51 @@ def test_components_are_as_many_as_ranks_and_rows_allow(rng):
 def test_the_diameter_is_the_largest_distance(n, d, seed, far):
     rng = np.random.default_rng(seed)
     rows = rng.standard_t(2, size=(n, d)) + far
-    found = largest_distance(rows)
-    assert found.exact
-    assert found.value == found.upper == pytest.approx(pdist(rows).max(), rel=1e-9, abs=1e-9)
+    found, upper = largest_distance(rows)
+    assert found == upper == pytest.approx(pdist(rows).max(), rel=1e-9, abs=1e-9)
 
 
-def test_no_pair_that_matters_is_skipped(rng, monkeypatch):
+def test_no_pair_that_matters_is_skipped(rng):
     """In blocks of two rows and without a first guess, all that is skipped is skipped rightly."""
-    monkeypatch.setattr(diameters, "BLOCK", 2)
-    monkeypatch.setattr(diameters, "STEPS", 1)
     for _ in range(40):
         rows = rng.uniform(size=(40, rng.integers(2, 5))) / 10
-        assert largest_distance(rows).value == pytest.approx(pdist(rows).max(), rel=1e-12)
+        found, _ = largest_distance(rows, block=2, steps=1)
+        assert found == pytest.approx(pdist(rows).max(), rel=1e-12)
 
 
-def test_a_diameter_that_is_cut_off_says_so_and_has_both_bounds(rng, monkeypatch):
-    monkeypatch.setattr(diameters, "PAIRS", 1000)
+def test_a_diameter_that_is_cut_off_has_both_bounds(rng):
     rows = rng.normal(size=(1500, 30))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
-    found = largest_distance(rows)
+    found, upper = largest_distance(rows, most=1000)
     true = pdist(rows).max()
-    assert not found.exact
-    assert found.value <= true <= found.upper
-    assert found.value > 0.9 * true
+    assert found <= true <= upper
+    assert true < upper
+    assert found > 0.9 * true
 
 
 def test_five_thousand_rows_are_always_exact(rng):
     """Where nothing can be skipped: all rows at about one distance from the mean."""
     rows = rng.normal(size=(5000, 12))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
-    assert largest_distance(rows).exact
+    found, upper = largest_distance(rows)
+    assert found == upper
 
 
 def test_the_diameter_is_a_quantile_of_the_population():
     """Two independent normal rows are √2 times a χ variable apart."""
-    for n, d in ((400, 3), (3000, 8)):
+    for n, d in ((400, 3), (1500, 4)):
         X = np.random.default_rng(n).normal(size=(n, d))
-        found = usual_distance(lengths_of(X, pairs_of(n)), "x")
-        assert found == pytest.approx(np.sqrt(2 * chi2.ppf(0.95, d)), rel=0.03)
-
-
-def test_pairs_are_all_pairs_or_as_many_for_each_row():
-    for n in (2, 7, 512):
-        first, second = pairs_of(n)
-        assert {(min(p), max(p)) for p in zip(first.tolist(), second.tolist())} == {
-            (i, j) for i in range(n) for j in range(i + 1, n)
-        }
-    first, second = pairs_of(3000)
-    assert (first != second).all()
-    assert len({(min(p), max(p)) for p in zip(first.tolist(), second.tolist())}) == len(first)
-    assert len(first) == 43 * 3000  # of 2**17
-    assert set(np.bincount(np.concatenate([first, second]))) == {86}
+        size = way(near_identifiability(X, X, draws=1)).diameter
+        assert size.value == pytest.approx(np.sqrt(2 * chi2.ppf(0.95, d)), rel=0.03)
+        # All pairs of 512 rows or fewer; of more, as many for each row, 2**17 in all at most.
+        assert size.pairs == {400: 400 * 399 // 2, 1500: 87 * 1500}[n]
 
 
 def test_errors_tend_to_a_value_and_do_not_fall_with_the_number_of_rows():
     """Over the largest distance, which grows, they would."""
     rng = np.random.default_rng(0)
     turn, means, over_largest = rotation(rng, 4), [], []
-    for n in (500, 2000, 8000):
+    for n in (500, 5000):
         A = rng.standard_t(5, size=(n, 4))
         found = way(near_identifiability(A, A @ turn + 0.3 * rng.normal(size=A.shape), draws=1))
         error = found.error("rigid").mean
@@ -360,11 +345,9 @@ def test_errors_tend_to_a_value_and_do_not_fall_with_the_number_of_rows():
 def test_a_view_of_which_hardly_any_rows_differ_has_no_diameter():
     A = np.random.default_rng(0).laplace(size=(200, 2))
     B = np.zeros((200, 2))
-    B[::100] = A[::100]
+    B[::50] = A[::50]
     with pytest.raises(InputError, match="95% of the pairs of rows of view 'b' are no different"):
-        usual_distance(lengths_of(B, pairs_of(200)), "b")
-    with pytest.raises(InputError):
-        near_identifiability(A, B)
+        near_identifiability({"a": A, "b": B}, fit_share=1)
 
 
 # Intervals
@@ -520,29 +503,26 @@ def test_many_rows_are_sampled_and_that_is_said(rng):
     assert near.directions[0].diameter.pairs == 400 * 399 // 2
 
 
-def test_a_sample_knows_its_rows(rng):
-    A = rng.normal(size=(5000, 2))
-    moments = ik.accumulate([A], sample=300, seed=3)
-    numbers = row_numbers(moments.sample.keys, 5000, 3)
-    assert np.array_equal(moments.sample_of(0), A[numbers])
-
-
 def test_groups_are_fitted_on_or_scored_on_as_a_whole(rng):
     labels = rng.integers(0, 30, size=600)
-    fit, score = in_two(np.arange(600), labels, 0.5, rng)
+    split = parts_of(rng.normal(size=(600, 2)), labels, 0.5, rng).split
+    fit, score = split.fit[0], split.score[0]
     assert not set(labels[fit]) & set(labels[score])
     assert len(fit) + len(score) == 600
     assert 0.4 < len(fit) / 600 <= 0.5
     # Rows of a group that are copies of each other: without groups they leak.
-    A = np.repeat(rng.laplace(size=(60, 20)), 20, axis=0)
-    B = np.repeat(rng.laplace(size=(60, 20)), 20, axis=0)
-    groups = np.repeat(np.arange(60), 20)
+    A = np.repeat(rng.laplace(size=(60, 12)), 8, axis=0)
+    B = np.repeat(rng.laplace(size=(60, 12)), 8, axis=0)
+    groups = np.repeat(np.arange(60), 8)
     leaking = way(near_identifiability(A, B, draws=1)).error("affine")
     honest = way(near_identifiability(A, B, groups=groups, draws=1)).error("affine")
     assert leaking.mean < 0.85 * honest.mean
     assert leaking.mean_interval[1] - leaking.mean_interval[0] < (
         honest.mean_interval[1] - honest.mean_interval[0]
     )
+    # A sample keeps its rows' labels: within groups of two copies nothing is learned about others.
+    sampled = near_identifiability(A, B, groups=groups, draws=1, max_rows=300)
+    assert way(sampled).error("affine").mean > 0.9 * honest.mean
 
 
 def test_the_seed_decides(rotated):
@@ -676,8 +656,8 @@ def test_odd_views_have_finite_numbers_or_none(what):
 def test_a_view_that_is_constant_on_the_rows_to_fit_on_is_named():
     A = np.random.default_rng(0).laplace(size=(200, 2))
     rare = np.zeros((200, 2))
-    sample = ik.accumulate([A], sample=200).sample.keys
-    rare[row_numbers(sample, 200, 0)[150]] = 1.0  # among the rows that are scored
+    order = ik.accumulate([np.arange(200.0)[:, None]], sample=200).sample_of(0)[:, 0]
+    rare[int(order[150])] = 1.0  # among the rows that are scored
     with pytest.raises(InputError, match="view 'view1' is constant"):
         near_identifiability(A, rare)
 

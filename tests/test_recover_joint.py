@@ -16,8 +16,7 @@ import identikit as ik
 from conftest import close
 from identikit.errors import InputError
 from identikit.recover import VarianceICA, joint_diagonalise, within_correlation
-from identikit.recover._axes import _round_robin
-from identikit.recover._oblique import oblique_axes, oblique_leakages
+from identikit.recover._axes import oblique_axes, oblique_leakages
 from identikit.recover._ties import _largest_root, tie_p_values, tied_axes
 
 
@@ -179,14 +178,12 @@ def test_single_precision_covariances_have_coarser_ties(rng):
 
 
 @pytest.mark.parametrize("d", [2, 3, 6, 7])
-def test_a_sweep_meets_every_pair_once(d):
-    met = []
-    for partner, lower, alone in _round_robin(d):
-        assert (partner[partner] == np.arange(d)).all()
-        assert (lower == (partner > np.arange(d))).all()
-        assert len(alone) == d % 2
-        met += [(i, j) for i, j in enumerate(partner.tolist()) if i < j]
-    assert sorted(met) == [(i, j) for i in range(d) for j in range(i + 1, d)]
+def test_sweeps_meet_every_pair_of_axes(rng, d):
+    """Of even and odd numbers: a pair that is never turned would stay mixed."""
+    M, variances = rng.normal(size=(d, d)), rng.uniform(0.1, 3, size=(5, d))
+    found = joint_diagonalise(exact(M, variances))
+    assert found.sweeps <= 12
+    assert amari(found.unmixing @ M) < 1e-9
 
 
 def test_64_matrices_take_far_fewer_than_30_sweeps(rng):

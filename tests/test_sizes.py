@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import identikit as ik
 from conftest import close
-from identikit.axes.components import match_components
+from identikit.axes import match_components
 from identikit.cli import app
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import identikit as ik
 from identikit.alignment import GROUPS, AlignmentMap
-from identikit.axes._ica import ICA
+from identikit.axes import ICA
 from identikit.errors import InputError
 from identikit.recover import VarianceICA
 

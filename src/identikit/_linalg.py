@@ -64,6 +64,13 @@ def blas_threads() -> int:
     return max(int(library["num_threads"]) for library in _blas().info())
 
 
+def random_rotation(width: int, rng: np.random.Generator) -> Array:
+    """A rotation or reflection, uniform over all of them (Haar)."""
+    turn, upper = np.linalg.qr(rng.normal(size=(width, width)))
+    uniform: Array = turn * np.sign(np.diagonal(upper))
+    return uniform
+
+
 def svd(matrix: Array) -> tuple[Array, Array, Array]:
     """Thin singular value decomposition."""
     with one_thread(min(matrix.shape)):

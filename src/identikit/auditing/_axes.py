@@ -9,8 +9,8 @@ import numpy as np
 
 from identikit.alignment import HeldOut
 from identikit.auditing.result import OwnAxes, Rung, SharedAxes
-from identikit.axes._ica_core import Components
-from identikit.axes._ica_rung import (
+from identikit.axes import (
+    IndependentAxes,
     axes_apart,
     corrected_rung,
     ica_rung,
@@ -57,8 +57,8 @@ class AxesOfViews:
     some pairs and the second of others.
     """
 
-    found: dict[tuple[int, int], Components] = field(default_factory=dict)
-    apart: dict[tuple[int, int], list[Components]] = field(default_factory=dict)
+    found: dict[tuple[int, int], IndependentAxes] = field(default_factory=dict)
+    apart: dict[tuple[int, int], list[IndependentAxes]] = field(default_factory=dict)
 
     def shared(
         self, moments: Moments, places: tuple[int, int], views: tuple[int, int]
@@ -129,6 +129,6 @@ def rung(name: str, forward: HeldOut, backward: HeldOut) -> Rung:
     )
 
 
-def _own(ica: Components) -> OwnAxes:
+def _own(ica: IndependentAxes) -> OwnAxes:
     axes = ica.axes.identified
     return OwnAxes(len(axes), ica.variance, ica.converged, int(axes.sum()))

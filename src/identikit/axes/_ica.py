@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
-from identikit._linalg import Array
 from identikit.alignment._map import AlignmentMap, made_map
-from identikit.alignment.given import check_names, column_names, given_rows, is_in_memory
+from identikit.alignment.given import column_names, given_rows, is_in_memory
 from identikit.axes._ica_core import Search, independent_components
 from identikit.axes._ica_solver import Rows
+from identikit.axes._transformer import AxesTransformer
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
 from identikit.sources import open_source
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class ICA(AxesTransformer):
     """Independent axes: s = (x − mean_) components_ᵀ, and back x = s mixing_ + mean_.
 
     The view is centred, whitened, and turned. Axes have unit variance, positive skewness, and stand
@@ -192,28 +191,6 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
             seed = int(np.random.default_rng().integers(2**32))
         return Search(self.restarts, self.tol, self.max_iter, seed, self.solver)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "components_")
-
-    def _fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError("this ICA is not fitted yet: call fit(X) first")
-
-    def transform(self, X: ArrayLike) -> Array:
-        """Rows of the view on the independent axes."""
-        self._fitted()
-        check_names(X, getattr(self, "feature_names_in_", None), "ICA")
-        rows = given_rows(X, "ICA", self.n_features_in_, self.name_)
-        result: Array = np.subtract(rows, self.mean_, dtype=np.float64) @ self.components_.T
-        return result
-
-    def inverse_transform(self, S: ArrayLike) -> Array:
-        """Rows on the independent axes in the view's space; exact if all of its rank was kept."""
-        self._fitted()
-        rows = given_rows(S, "ICA", len(self.components_), self._target)
-        result: Array = rows @ self.mixing_ + self.mean_
-        return result
-
     @property
     def map_(self) -> AlignmentMap:
         """`transform` as a map that the ladder's maps compose with and that can be saved."""
@@ -228,12 +205,12 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         return made_map("affine", self.mixing_, self.mean_, self._target, self.name_)
 
     @property
-    def _target(self) -> str:
-        return f"{self.name_} (independent axes)"
+    def _source(self) -> str:
+        return self.name_
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row an axis: what is known of it, and whether it is identified."""
+        """One row for each axis: what is known of it, and whether it is identified."""
         import pandas as pd
 
         self._fitted()

@@ -8,13 +8,20 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from identikit._linalg import Array, blas_threads, eigh, one_thread, svd
-from identikit.axes._ica_axes import NORMAL_LOG_COSH, Axes, judge, log_cosh, match
-from identikit.axes._ica_copies import Numbers, cut, first_copies
+from identikit._linalg import Array, blas_threads, eigh, one_thread, random_rotation, svd
+from identikit.axes._ica_axes import (
+    NORMAL_LOG_COSH,
+    Axes,
+    Numbers,
+    cut,
+    first_copies,
+    judge,
+    log_cosh,
+    match,
+)
 from identikit.axes._ica_solver import (
     Rotation,
     Rows,
-    random_rotation,
     solve,
     solve_by_picard,
 )
@@ -67,7 +74,7 @@ class Search:
 
 
 @dataclass(frozen=True, eq=False)
-class Components:
+class IndependentAxes:
     """The independent axes of a view: s = (x − mean) unmixingᵀ, and back x = s mixing + mean.
 
     Parameters
@@ -110,7 +117,7 @@ def independent_components(
     rows: Rows | None = None,
     n_components: float | None = None,
     search: Search | None = None,
-) -> Components:
+) -> IndependentAxes:
     """ICA of a view, whitened by its moments and turned by what some of its rows say.
 
     Parameters
@@ -145,22 +152,22 @@ def independent_components(
         if len(rows) != moments.rows:
             z = _exactly_white(z)
         found, axes, skewness = _find(z, copies, search, workers)
-    return Components(
+    return IndependentAxes(
         name,
         mean,
         found.weights @ white.T,
         found.weights @ back,
         variance,
         skewness,
-        found.gradient,
-        found.converged,
+        found.size,
+        found.size < search.tol,
         found.passes,
         len(rows),
         axes,
     )
 
 
-def refit(ica: Components, moments: Moments, rows: Rows) -> Components:
+def refit(ica: IndependentAxes, moments: Moments, rows: Rows) -> IndependentAxes:
     """The axes of other rows, whitened by their moments, that a known ICA's axes lead to.
 
     For rows that are almost the same: no random starts, so that it is quick, and no other order or
@@ -169,7 +176,7 @@ def refit(ica: Components, moments: Moments, rows: Rows) -> Components:
 
     Parameters
     ----------
-    ica : Components
+    ica : IndependentAxes
         Where to start.
     moments : Moments
         Of one view, which whiten it.
@@ -180,19 +187,19 @@ def refit(ica: Components, moments: Moments, rows: Rows) -> Components:
     if moments.whiten(0).rank < width or len(rows) <= width:
         return ica
     white, back, variance = _whitening(moments, 0, width)
-    mean = moments.centre(0)
+    mean, tol = moments.centre(0), FOLLOWED / np.sqrt(len(rows))
     left, _, right = svd(ica.unmixing @ back.T)
     with one_thread():
         z = _exactly_white(np.subtract(rows, mean, dtype=np.float64) @ white)
-        found = solve(z, left @ right, FOLLOWED / np.sqrt(len(rows)), PASSES)
+        found = solve(z, left @ right, tol, PASSES)
     return replace(
         ica,
         mean=mean,
         unmixing=found.weights @ white.T,
         mixing=found.weights @ back,
         variance=variance,
-        gradient=found.gradient,
-        converged=found.converged,
+        gradient=found.size,
+        converged=found.size < tol,
         passes=found.passes,
         rows=len(rows),
     )
@@ -233,8 +240,11 @@ def _find(z: Rows, copies: Numbers, search: Search, workers: int) -> tuple[Rotat
     # Half the tolerance, so that rounding cannot push it over.
     whole = SOLVERS[search.solver](z, start, search.tol / 2, search.max_iter)
     weights, skewness = _canonical(z, whole.weights)
-    whole = replace(whole, weights=weights, converged=whole.gradient < search.tol)
-    return whole, judge(weights, found, halves, [copies[part] for part in parts]), skewness
+    return (
+        replace(whole, weights=weights),
+        judge(weights, found, halves, [copies[part] for part in parts]),
+        skewness,
+    )
 
 
 def _whitening(moments: Moments, view: int, wanted: float | None) -> tuple[Array, Array, float]:

@@ -13,13 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from identikit._linalg import Array
+from identikit._linalg import Array, random_rotation
 from identikit.alignment._groups import GROUPS
 from identikit.alignment._ladder import HeldOut, _totals
 from identikit.alignment._stats import PairStats, pair_stats
-from identikit.axes._ica_copies import distinct_rows, first_copies, half_of
-from identikit.axes._ica_core import Components, Search, independent_components, refit
-from identikit.axes._ica_solver import random_rotation
+from identikit.axes._ica_axes import distinct_rows, first_copies, half_of
+from identikit.axes._ica_core import IndependentAxes, Search, independent_components, refit
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
 
@@ -30,7 +29,7 @@ PARTS = 5
 LEAST_ROWS = 20
 
 
-def view_axes(moments: Moments, view: int, half: int, *, seed: int = 0) -> Components:
+def view_axes(moments: Moments, view: int, half: int, *, seed: int = 0) -> IndependentAxes:
     """ICA of one view on every other row of the moments' sample, copies of a row in one half.
 
     As many components as the view's rank and its rows allow: random starts need about k² rows for
@@ -61,7 +60,7 @@ def view_axes(moments: Moments, view: int, half: int, *, seed: int = 0) -> Compo
     return independent_components(moments, view, rows, count, Search(seed=seed))
 
 
-def turned(axes: Components, rng: np.random.Generator) -> Components:
+def turned(axes: IndependentAxes, rng: np.random.Generator) -> IndependentAxes:
     """The control: the same axes, turned at random."""
     turn = random_rotation(len(axes.unmixing), rng)
     return replace(axes, unmixing=turn @ axes.unmixing, mixing=turn @ axes.mixing)
@@ -73,7 +72,7 @@ def components_for(rank: int, rows: int) -> int:
 
 
 def ica_rung(
-    moments: Moments, i: int, j: int, axes: tuple[Components, Components]
+    moments: Moments, i: int, j: int, axes: tuple[IndependentAxes, IndependentAxes]
 ) -> tuple[HeldOut, HeldOut]:
     """Held-out error of y ≈ mixing_y ∘ P ∘ components_x, from view i to view j and back.
 
@@ -86,7 +85,7 @@ def ica_rung(
         Of at least two folds.
     i, j : int
         The two views.
-    axes : tuple of Components
+    axes : tuple of IndependentAxes
         Of view i and of view j, found on different rows (`view_axes`): once a view and half, not
         once a pair.
 
@@ -117,7 +116,9 @@ def ica_rung(
     )
 
 
-def axes_apart(moments: Moments, view: int, half: int, axes: Components) -> list[Components]:
+def axes_apart(
+    moments: Moments, view: int, half: int, axes: IndependentAxes
+) -> list[IndependentAxes]:
     """The axes of a view that its half of the sample leads to without each part of the sample.
 
     Parameters
@@ -126,7 +127,7 @@ def axes_apart(moments: Moments, view: int, half: int, axes: Components) -> list
         Whose sample is all rows.
     view, half : int
         As of `view_axes`.
-    axes : Components
+    axes : IndependentAxes
         Found on that half.
     """
     rows, parts = moments.sample_of(view), _parts(moments)
@@ -142,8 +143,8 @@ def corrected_rung(
     moments: Moments,
     i: int,
     j: int,
-    axes: tuple[Components, Components],
-    apart: tuple[list[Components], list[Components]],
+    axes: tuple[IndependentAxes, IndependentAxes],
+    apart: tuple[list[IndependentAxes], list[IndependentAxes]],
 ) -> tuple[HeldOut, HeldOut]:
     """Error of these axes on new rows, from view i to view j and back.
 
@@ -157,9 +158,9 @@ def corrected_rung(
         Whose sample is all rows.
     i, j : int
         The two views.
-    axes : tuple of Components
+    axes : tuple of IndependentAxes
         Of view i and of view j (`view_axes`).
-    apart : tuple of lists of Components
+    apart : tuple of lists of IndependentAxes
         The same without each part of the sample (`axes_apart`).
     """
     x, y, parts = moments.sample_of(i), moments.sample_of(j), _parts(moments)
@@ -197,7 +198,7 @@ def _stats(x: Array, y: Array) -> PairStats:
     return pair_stats(accumulate([x, y], folds=1, sample=0), 0, 1)
 
 
-def _fit(stats: PairStats, source: Components, target: Components) -> tuple[Array, Array]:
+def _fit(stats: PairStats, source: IndependentAxes, target: IndependentAxes) -> tuple[Array, Array]:
     """Match the axes; the map from the source's own coordinates to the target's."""
     to, back = source.unmixing.T, target.unmixing
     on_axes = PairStats(

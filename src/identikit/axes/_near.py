@@ -1,4 +1,4 @@
-"""Near-identifiability: how far apart two views are after the best map of each group.
+"""Near-identifiability: how far apart two views are after the best map of each rung.
 
 Nelson, Fumero, Karaletsos and Locatello (2026) call f ε-near-identifiable up to a group H if for
 any two optima some h in H has ‖f − h∘f'‖ ≤ ε, in the supremum over inputs; they measure the mean
@@ -10,25 +10,50 @@ turned to its independent axes on its own, and only order and signs of the axes 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from identikit._progress import Progress
+from identikit._linalg import Array
+from identikit._progress import Progress, silent
 from identikit._version import __version__
-from identikit.alignment._ladder import ladder
-from identikit.axes._ica_core import Components
+from identikit.alignment import HeldOut, ladder
+from identikit.axes._ica_core import IndependentAxes
 from identikit.axes._ica_rung import ica_rung
-from identikit.axes._near_diameter import Diameter, largest_distance
-from identikit.axes._near_distances import NEAR_GROUPS
-from identikit.axes._near_measure import DIFFERENT_ROWS, ICA_AXES, Views
-from identikit.axes._near_result import Direction, NearIdentifiability, Side
-from identikit.axes._near_split import LEAST_ROWS, Labels, parts_of, row_numbers
-from identikit.axes._near_summary import beside, gained, summarise
+from identikit.axes._near_measure import (
+    DIFFERENT_ROWS,
+    ICA_AXES,
+    NEAR_RUNGS,
+    TURNED,
+    Measured,
+    Views,
+)
+from identikit.axes._near_result import (
+    Diameter,
+    Direction,
+    Efficiency,
+    Interval,
+    NearError,
+    NearIdentifiability,
+    Side,
+)
+from identikit.axes._near_rows import LEAST_ROWS, largest_distance, parts_of, row_numbers
 from identikit.errors import InputError
+from identikit.inference import jackknife_interval
 from identikit.moments import accumulate
 from identikit.sources import unpack
+
+Statistic = Callable[[Array], Array]
+
+#: Of each draw's distances: mean, median, 95 % quantile, root mean square.
+STATISTICS: tuple[Statistic, ...] = (
+    lambda d: d.mean(axis=1),
+    lambda d: np.median(d, axis=1),
+    lambda d: np.quantile(d, 0.95, axis=1),
+    lambda d: np.sqrt((d**2).mean(axis=1)),
+)
 
 
 def near_identifiability(
@@ -45,25 +70,25 @@ def near_identifiability(
     drop_nonfinite: bool = False,
     progress: Progress | None = None,
 ) -> NearIdentifiability:
-    """Distances between two views after the best map of each group, over the latent diameter.
+    """Distances between two views after the best map of each rung, over the latent diameter.
 
-    e_H = E‖y − h(x)‖ / Δ with h the best map of the group H on some rows, and E over others. Δ is
-    the distance that 95 % of the pairs of rows of the target do not exceed. The largest distance,
-    which stands beside it, grows with the number of rows n, and e_H would fall; so, e_H tends to a
-    value of the population (for Gaussian rows of variance 1 in d dimensions Δ² is 2 times the 95 %
-    quantile of χ² with d degrees of freedom).
+    e_H = E‖y − h(x)‖ / Δ, where h is the best map of the rung H on some rows and E is the mean over
+    others. Δ is the distance that 95 % of the pairs of rows of the target do not exceed. The
+    largest distance, which is reported beside it, grows with the number of rows n, so that a ratio
+    to it would fall with n; e_H tends to a value of the population (for Gaussian rows of variance 1
+    in d dimensions Δ² is twice the 95 % quantile of χ² with d degrees of freedom).
 
-    Intervals are for the median of the value over samples of n rows, h and ICA fitted on the same
-    share of them. That is not the limit of unlimited rows: h is worse by about its parameters for
-    each output over the rows that it was fitted on, which for wide views is more than an interval's
-    width. They are by the jackknife over ten runs of rows, without each of which everything is
-    computed anew: whitening, ICA from the axes of all rows, maps, distances and Δ. If not all axes
-    are identified, it is partly chance where ICA ends, and the variance over ten other random
-    starts is added to that after ICA. In simulations (normal, Laplace, uniform and t₅ views and
-    noise; n of 200, 1000 and 5000; d of 4 and 16) they cover that median in 96 % of samples after
-    maps of the groups: 87 to 100 % for a single number in one setting, of which 40 to 100 samples
-    were drawn. The efficiency's cover it in 95 to 100 %, for there they tend to be too wide. They
-    do not hold
+    Intervals are for the median of the value over samples of n rows, with h and ICA fitted on the
+    same share of them. That is not the limit of unlimited rows: on new rows a fitted h is worse by
+    a share of about p/n, for p parameters per output and n rows to fit on, which for wide views is
+    more than the width of an interval. They come from the jackknife over ten runs of rows: without
+    each run everything is computed anew, that is whitening, ICA from the axes of all rows, maps,
+    distances and Δ. If not all axes are identified, it is partly chance where ICA ends, and the
+    variance over ten other random starts is added to that after ICA. In simulations (normal,
+    Laplace, uniform and t₅ views and noise; n of 200, 1000 and 5000; d of 4 and 16) they cover that
+    median in 96 % of samples after maps of the rungs: 87 to 100 % for a single number in one
+    setting, of which 40 to 100 samples were drawn. Those of the efficiency cover it in 95 to 100 %,
+    for they tend to be too wide. Intervals do not hold
 
     - if rows depend on each other and `groups` does not say so, copies of rows among them;
     - for the mean over samples, after ICA of few rows, for it may be far from the median;
@@ -117,7 +142,7 @@ def near_identifiability(
         )
     if seed < 0:
         raise InputError(f"the seed is {seed}; give a number that is 0 or larger")
-    say = progress or (lambda _stage, _done, _total: None)
+    say = progress or silent
     views, names = ([A, B], names) if B is not None else unpack(A, names)
     if B is None and (not isinstance(A, Mapping) or len(A) != 2):
         raise InputError("give two views, or one mapping with two views by name")
@@ -130,9 +155,9 @@ def near_identifiability(
         drop_nonfinite=drop_nonfinite,
         progress=say,
     )
-    held_out = ladder(moments, 0, 1, NEAR_GROUPS)
+    held_out = ladder(moments, 0, 1, NEAR_RUNGS)
     rng = np.random.default_rng(seed)
-    labels: Labels = None
+    labels = None
     if groups is not None:
         labels = np.asarray(groups)[row_numbers(moments.sample.keys, np.size(groups), seed)]
     used = len(moments.sample.keys)
@@ -151,43 +176,27 @@ def near_identifiability(
         place = name, way
         others = [less[place] for less in rest]
         errors = [
-            summarise(group, measured, others, chance[place][group]) for group in measured.distances
+            summarise(rung, measured, others, chance[place][rung]) for rung in measured.distances
         ]
         if name == "raw":
-            known = {group: both[way] for group, both in held_out.items()}
+            known = {rung: both[way] for rung, both in held_out.items()}
             errors = [beside(error, known.get(error.group)) for error in errors]
-        largest = largest_distance(views.in_coordinates(name, 1 - way))
         unit = moments.units[1 - way] if name == "raw" else 0
-        lengths = measured.diameter, largest.value, largest.upper
+        lengths = measured.diameter, *largest_distance(views.in_coordinates(name, 1 - way))
         usual, most, upper = (_in_own_units(length, unit) for length in lengths)
-        directions.append(
-            Direction(
-                moments.names[way],
-                moments.names[1 - way],
-                name,
-                Diameter(
-                    usual,
-                    most,
-                    upper,
-                    largest.exact,
-                    used,
-                    len(views.pairs[0]),
-                ),
-                tuple(errors),
-                gained(measured, others, chance[place], searched.get(place)),
-            )
-        )
+        size = Diameter(usual, most, upper, lengths[1] == lengths[2], used, len(views.pairs[0]))
+        gain = gained(measured, others, chance[place], searched.get(place))
+        names = moments.names[way], moments.names[1 - way]
+        directions.append(Direction(*names, name, size, tuple(errors), gain))
         say("comparing", len(directions), 4)
-    sides = _side(views.axes.same[0]), _side(views.axes.same[1])
-    fitted_on, scored_on = len(parts.split.fit[0]), len(parts.split.score[0])
     return NearIdentifiability(
         __version__,
         moments.rows,
         used,
-        fitted_on,
-        scored_on,
+        len(parts.split.fit[0]),
+        len(parts.split.score[0]),
         seed,
-        sides,
+        (_side(views.axes.same[0]), _side(views.axes.same[1])),
         tuple(directions),
     )
 
@@ -198,7 +207,7 @@ def _in_own_units(length: float, exponent: int) -> float:
         return min(float(np.ldexp(length, exponent)), float(np.finfo(np.float64).max))
 
 
-def _side(ica: Components) -> Side:
+def _side(ica: IndependentAxes) -> Side:
     return Side(
         ica.name,
         len(ica.mean),
@@ -209,3 +218,120 @@ def _side(ica: Components) -> Side:
         int(ica.axes.identified.sum()),
         dict(Counter(why for why in ica.axes.why_not if why)),
     )
+
+
+def ica_efficiency(permutation: float, rigid: float, ica: float) -> float:
+    """(e_perm − e_ICA)/(e_perm − e_rigid): the part of the gap that ICA closes.
+
+    >>> round(ica_efficiency(permutation=0.197, rigid=0.109, ica=0.145), 2)
+    0.59
+    """
+    return (permutation - ica) / (permutation - rigid)
+
+
+def summarise(
+    rung: str,
+    whole: Measured,
+    rest: Sequence[Measured],
+    chance: Array,
+    searched: Array | None = None,
+) -> NearError:
+    """One rung's distances over the diameter, with intervals.
+
+    Parameters
+    ----------
+    rung : str
+    whole : Measured
+        Of all rows.
+    rest : sequence of Measured
+        Without each run of rows.
+    chance : array
+        Distances by chance.
+    searched : array, optional
+        Mean distances after ICA from other starts.
+    """
+    # In units of the mean: the search moves all statistics of a rung about alike.
+    chaos = 0.0 if searched is None else _variance(searched / whole.distances[rung].mean())
+
+    def estimate(statistic: Statistic) -> tuple[float, Interval]:
+        value, *others = (
+            float(statistic(measured.distances[rung]).mean()) / measured.diameter
+            for measured in (whole, *rest)
+        )
+        low, high = jackknife_interval(value, np.array(others))
+        half = np.hypot((high - low) / 2, _quantile(len(others)) * np.sqrt(chaos) * value)
+        return value, (max(value - float(half), 0.0), value + float(half))
+
+    mean, median, q95, rms = map(estimate, STATISTICS)
+    largest = float(whole.distances[rung].max(axis=1).mean()) / whole.diameter
+    by_chance = float(chance.mean()) / whole.diameter
+    return NearError(rung, *mean, *median, *q95, largest, *rms, by_chance)
+
+
+def beside(error: NearError, held_out: HeldOut | None) -> NearError:
+    """With the ladder's own error of the rung, if it has one."""
+    if held_out is None:
+        return error
+    value = held_out.error
+    interval = jackknife_interval(value, held_out.leave_one_out(), floor=0.0)
+    return replace(error, held_out=value, held_out_interval=interval)
+
+
+def gained(
+    whole: Measured,
+    rest: Sequence[Measured],
+    chance: Mapping[str, Array],
+    searched: Array | None = None,
+) -> Efficiency | None:
+    """None without a permutation; without a value if a rigid map gains nothing on it."""
+    if "permutation" not in whole.distances:
+        return None
+    start, end, ica = (
+        np.array([measured.distances[rung].mean() for measured in (whole, *rest)])
+        for rung in ("permutation", "rigid", ICA_AXES)
+    )
+    chaos = 0.0 if searched is None else _variance(searched)
+    interval = ratio_interval(start - ica, start - end, chaos)
+    if interval is None or not start[0] > end[0]:
+        return Efficiency(None, None, None, None, None)
+    others = chance[ICA_AXES], whole.distances[TURNED], whole.distances[DIFFERENT_ROWS]
+    value, *controls = (
+        ica_efficiency(float(start[0]), float(end[0]), float(error))
+        for error in (ica[0], *(other.mean() for other in others))
+    )
+    return Efficiency(value, interval, *controls)
+
+
+def ratio_interval(above: Array, below: Array, more: float = 0.0) -> Interval | None:
+    """Fieller's interval (1954) for a ratio; None if what is below may be 0, and it is unbounded.
+
+    All θ for which the jackknife's interval of above − θ below has 0 in it.
+
+    Parameters
+    ----------
+    above, below : arrays (1 + F,)
+        From all rows, and then without each of F runs.
+    more : float
+        Variance of what is above the line that comes from elsewhere.
+    """
+    runs = len(above) - 1
+    values = np.array([above[0], below[0]])
+    spread = np.stack([above[1:] - above[1:].mean(), below[1:] - below[1:].mean()])
+    variance = (runs - 1) / runs * spread @ spread.T
+    variance[0, 0] += more
+    (a, b), (_, c) = np.outer(values, values) - _quantile(runs) ** 2 * variance
+    if not c > 0:
+        return None
+    root = np.sqrt(max(b * b - a * c, 0.0))
+    return float((b - root) / c), float((b + root) / c)
+
+
+def _variance(values: Array) -> float:
+    return float(values.var(ddof=1))
+
+
+def _quantile(runs: int) -> float:
+    """Student's, for an interval of 95 % from so many runs."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(runs - 1, 0.975))

@@ -11,28 +11,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array, svd
-from identikit.axes._ica_copies import distinct_rows
-from identikit.axes._ica_core import Components, Search, independent_components, refit
+from identikit._linalg import Array, random_rotation, svd
+from identikit.alignment._groups import GROUPS, Group, matching
+from identikit.alignment._ladder import applicable
+from identikit.alignment._map_fit import best_map
+from identikit.axes._ica_axes import distinct_rows
+from identikit.axes._ica_core import IndependentAxes, Search, independent_components, refit
 from identikit.axes._ica_rung import components_for, turned
-from identikit.axes._ica_solver import random_rotation
-from identikit.axes._near_distances import (
-    BothWays,
-    Coordinates,
-    after_groups,
-    after_matching,
-    as_they_are,
-)
-from identikit.axes._near_pairs import Ends, lengths_of, pairs_of, usual_distance
-from identikit.axes._near_split import Parts, Split
+from identikit.axes._near_rows import Ends, Parts, Split, lengths_of, pairs_of, usual_distance
+from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
+
+#: Of the scored rows, from the first view to the second and back.
+BothWays = tuple[Array, Array]
+
+#: The rungs that the paper compares; its H_σ is the ladder's permutation.
+NEAR_RUNGS = tuple(name for name in GROUPS if name not in ("identity", "monomial"))
 
 ICA_AXES, DIFFERENT_ROWS, TURNED = "ica", "ica, different rows", "random rotation"
 
 #: Random starts that show how much of ICA's end is chance.
 STARTS = 10
 
-Pair = tuple[Components, Components]
+Pair = tuple[IndependentAxes, IndependentAxes]
 
 #: By coordinates and way (0 from the first view to the second, 1 back).
 Place = tuple[str, int]
@@ -40,14 +41,14 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Distances (draws, scored rows) after each group's best map, and the target's diameter."""
+    """Distances (draws, scored rows) after each rung's best map, and the target's diameter."""
 
     distances: dict[str, Array]
     diameter: float
 
 
 @dataclass(frozen=True, eq=False)
-class Axes:
+class Fitted:
     """ICA of both sides on all rows to fit on, and of each side on a half of its own.
 
     On the same rows ICA of Gaussian views finds the same axes too, those in which this sample
@@ -138,18 +139,18 @@ class Views:
         for name, sides in _coordinates(self.rows, self.axes.same).items():
             found: dict[str, list[BothWays]] = {}
             for split, turns in zip(shuffled, self.turns):
-                groups = _groups(sides, split, self.axes.turns, [turns])
-                for group, both in groups.items():
-                    found.setdefault(group, []).extend(both)
+                measured = _after_all(sides, split, self.axes.turns, [turns])
+                for rung, both in measured.items():
+                    found.setdefault(rung, []).extend(both)
             chance |= {(name, way): _one_way(found, way) for way in (0, 1)}
         return chance
 
-    def _measure(self, parts: Parts, axes: Axes) -> dict[Place, Measured]:
+    def _measure(self, parts: Parts, axes: Fitted) -> dict[Place, Measured]:
         kept = parts.used[self.pairs[0]] & parts.used[self.pairs[1]]
         ends = self.pairs[0][kept], self.pairs[1][kept]
         measured = {}
         for name, sides in _coordinates(self.rows, axes.same).items():
-            found = _groups(sides, parts.split, axes.turns, self.turns)
+            found = _after_all(sides, parts.split, axes.turns, self.turns)
             for way in (0, 1):
                 target = 1 - way
                 raw = name == "raw"
@@ -164,7 +165,7 @@ class Views:
         rows = self.rows[side][parts.split.fit[side]]
         return as_they_are(accumulate([rows], folds=1, names=[self.names[side]], sample=0))
 
-    def _axes(self, count: int | None, seed: int) -> Axes:
+    def _axes(self, count: int | None, seed: int) -> Fitted:
         moments = [self._moments(side, self.parts) for side in (0, 1)]
         if count is None:
             rank = min(side.whiten(0).rank for side in moments)
@@ -178,25 +179,25 @@ class Views:
             ]
             for of in (fit, halves)
         )
-        return Axes((same[0], same[1]), (different[0], different[1]))
+        return Fitted((same[0], same[1]), (different[0], different[1]))
 
-    def _refitted(self, parts: Parts) -> Axes:
+    def _refitted(self, parts: Parts) -> Fitted:
         same, different = [], []
         for side, (ica, other) in enumerate(zip(self.axes.same, self.axes.different)):
             moments, rows = self._moments(side, parts), self.rows[side]
             same.append(refit(ica, moments, rows[parts.split.fit[side]]))
             different.append(refit(other, moments, rows[parts.halves[side]]))
-        return Axes((same[0], same[1]), (different[0], different[1]))
+        return Fitted((same[0], same[1]), (different[0], different[1]))
 
 
-def _groups(
+def _after_all(
     sides: Sequence[Coordinates],
     split: Split,
     different: Sequence[Array],
     turns: Sequence[Sequence[Array]],
 ) -> dict[str, list[BothWays]]:
-    """Distances after the best map of each group; for random rotations once a draw."""
-    found = {name: [both] for name, both in after_groups(sides, split).items()}
+    """Distances after the best map of each rung; for random rotations once a draw."""
+    found = {name: [both] for name, both in after_rungs(sides, split).items()}
     same, other, *turned = after_matching(sides, split, [None, different, *turns])
     return found | {ICA_AXES: [same], DIFFERENT_ROWS: [other], TURNED: turned}
 
@@ -219,3 +220,82 @@ def _coordinates(rows: Sequence[Array], icas: Pair) -> dict[str, list[Coordinate
 
 def _one_way(found: dict[str, list[BothWays]], way: int) -> dict[str, Array]:
     return {name: np.stack([both[way] for both in several]) for name, several in found.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """One side: rows in some coordinates, the same rows on independent axes, and the way back.
+
+    ``rows = axes @ mixing + mean``, but for what the ICA has left out.
+    """
+
+    rows: Array
+    axes: Array
+    mixing: Array
+    mean: Array
+
+
+def after_rungs(sides: Sequence[Coordinates], split: Split) -> dict[str, BothWays]:
+    """‖y − h(x)‖ on the scored rows, h the best map of each rung on the rows to fit on.
+
+    Rungs that have no map between these widths are absent.
+    """
+    rows = [side.rows for side in sides]
+    rungs = applicable(rows[0].shape[1], rows[1].shape[1], NEAR_RUNGS)
+    fitted_on = [side[numbers] for side, numbers in zip(rows, split.fit)]
+    moments = as_they_are(accumulate(fitted_on, folds=1, sample=0))
+    scored = [side[numbers] for side, numbers in zip(rows, split.score)]
+
+    def lengths(rung: Group, way: int) -> Array:
+        weights, shift = best_map(rung, moments, way, 1 - way)
+        return _lengths(scored[1 - way] - (scored[way] @ weights + shift))
+
+    return {rung.name: (lengths(rung, 0), lengths(rung, 1)) for rung in rungs}
+
+
+def after_matching(
+    sides: Sequence[Coordinates], split: Split, several: Sequence[Sequence[Array] | None]
+) -> list[BothWays]:
+    """‖y − h(x)‖ with h from axis to axis: only order and signs are fitted to the pairing.
+
+    Parameters
+    ----------
+    sides : sequence of two Coordinates
+    split : Split
+    several : sequence of two arrays (k, k), or None; each
+        Rotations of the axes of both sides, to be undone after the matching.
+    """
+    x, y = (side.axes[fit] for side, fit in zip(sides, split.fit))
+    means = x.mean(axis=0), y.mean(axis=0)
+    cross = (x - means[0]).T @ (y - means[1])
+    scored = [
+        (side.rows[score], side.axes[score] - mean)
+        for side, score, mean in zip(sides, split.score, means)
+    ]
+
+    def lengths(way: int, turns: Sequence[Array] | None) -> Array:
+        scatter, target = cross if way == 0 else cross.T, sides[1 - way]
+        if turns is None:
+            weights = matching(scatter)
+        else:
+            there, back = turns[way], turns[1 - way]
+            weights = there @ matching(there.T @ scatter @ back) @ back.T
+        shift = means[1 - way] @ target.mixing + target.mean
+        return _lengths(scored[1 - way][0] - (scored[way][1] @ (weights @ target.mixing) + shift))
+
+    return [(lengths(0, turns), lengths(1, turns)) for turns in several]
+
+
+def as_they_are(moments: Moments) -> Moments:
+    """Moments of some of the rows, or an error if these are far smaller than the others."""
+    if any(moments.exponents):
+        raise InputError(
+            "a few rows are so large that, beside them, the squares of all others vanish: leave "
+            "them out, or rescale them"
+        )
+    return moments
+
+
+def _lengths(gaps: Array) -> Array:
+    result: Array = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
+    return result

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from identikit._result import Result
-from identikit.axes._near_diameter import Diameter
-from identikit.axes._near_pairs import QUANTILE
+from identikit.axes._near_rows import QUANTILE
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,8 +35,41 @@ LARGEST = (
 
 
 @dataclass(frozen=True)
+class Diameter:
+    """How large a view is: what distances are divided by, and the largest distance beside it.
+
+    The largest distance between two of n rows grows with n, without bound if the view has tails. A
+    quantile of the distance between two independent rows does not: it belongs to the population,
+    and since each row has a part in n − 1 pairs, few rows suffice for it.
+
+    Parameters
+    ----------
+    value : float
+        The distance that a share `quantile` of the pairs of rows does not exceed.
+    quantile : float
+    pairs : int
+        Pairs that were looked at for it: all of them, or as many for each row.
+    max : float
+        The largest distance found between two rows of this sample. Nothing is divided by it.
+    upper : float
+        What the largest distance between two rows of this sample is at most.
+    exact : bool
+        Whether `max` is the largest.
+    rows : int
+    """
+
+    value: float
+    max: float
+    upper: float
+    exact: bool
+    rows: int
+    pairs: int
+    quantile: float = QUANTILE
+
+
+@dataclass(frozen=True)
 class NearError:
-    """Distances ‖y − h(x)‖ on the scored rows over the diameter of y, h the best map of a group.
+    """Distances ‖y − h(x)‖ on the scored rows over the diameter of y, h the best map of a rung.
 
     The diameter is a quantile of the distances between rows (`Diameter.value`), so each number but
     `largest` tends to a value of the population as rows are added.
@@ -55,7 +87,7 @@ class NearError:
     chance : float
         `mean` if the rows of one side are shuffled before anything is fitted.
     held_out, held_out_interval : float and tuple of float, or None
-        The ladder's own error of this group, √(E‖y−h(x)‖²/E‖y−Ey‖²), on folds of all rows; for raw
+        The ladder's own error of this rung, √(E‖y−h(x)‖²/E‖y−Ey‖²), on folds of all rows; for raw
         coordinates only.
     """
 
@@ -119,7 +151,7 @@ class Direction:
         return f"Direction({self.source!r} to {self.target!r}, {self.coordinates}: {means})"
 
     def error(self, group: str) -> NearError:
-        """The distances of one group."""
+        """The distances of one rung."""
         for error in self.errors:
             if error.group == group:
                 return error
@@ -146,7 +178,7 @@ class Side:
 
 @dataclass(frozen=True, repr=False)
 class NearIdentifiability(Result):
-    """How near two views are to being the same up to each group, as the paper measures it.
+    """How near two views are to being the same up to each rung, as the paper measures it.
 
     Parameters
     ----------
@@ -194,7 +226,7 @@ class NearIdentifiability(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a direction, coordinates and group."""
+        """One row for each direction, coordinates and rung."""
         import pandas as pd
 
         rows = []

@@ -16,7 +16,7 @@ from identikit.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from identikit.axes.components import Components
+    from identikit.axes import Components
 
 EXAMPLE = "identikit components a.safetensors::W_dec b.safetensors::W_dec --figure stability.svg"
 
@@ -73,7 +73,7 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Match the components of several runs, and say which come back and how well."""
-    from identikit.axes.components import match_components
+    from identikit.axes import match_components
 
     _check_targets(output, figure, runs)
     with progress_bar(quiet) as progress:
@@ -152,7 +152,7 @@ def print_components(found: Components, console: Console) -> None:
 
 
 def _notes(found: Components) -> list[str]:
-    from identikit.axes.components._words import measure
+    from identikit.axes._components_words import measure
 
     counted = "with its sign" if found.settings.signed else "up to the sign"
     notes = [

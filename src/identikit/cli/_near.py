@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from identikit.axes._near_result import Direction, NearIdentifiability
+    from identikit.axes import Direction, NearIdentifiability
 
 EXAMPLE = "identikit near run1.npy run2.npy -o near.json"
 
@@ -42,7 +42,7 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Say how far A and B are from each other after the best map of each rung, and after ICA."""
-    from identikit.axes._near import near_identifiability
+    from identikit.axes import near_identifiability
 
     options.check_target(output, [a, b, groups], overwrite=True)
     with progress_bar(quiet) as progress:
@@ -82,7 +82,7 @@ def print_near(result: NearIdentifiability, console: Console) -> None:
     """
     from rich.text import Text
 
-    from identikit.axes._near_result import LARGEST
+    from identikit.axes import LARGEST
     from identikit.report.numbers import shortened
     from identikit.report.terminal import print_table
 

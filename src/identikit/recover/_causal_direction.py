@@ -176,7 +176,7 @@ def causal_direction(
         raise InputError(f"the level is {level}; give a number between 0 and 1, such as 0.05")
     first, second = _series(x, "x"), _series(y, "y")
     if len(first) != len(second):
-        raise InputError(f"x has {len(first)} rows and y has {len(second)}; give as many of both")
+        raise InputError(f"x has {len(first)} rows and y has {len(second)}; give the same number")
     # A stream of its own: data that were drawn with the same seed must not follow it.
     rng = np.random.default_rng(seed).spawn(1)[0]
     pairs = _pairs(read_environments(environments, len(first)), rng)

@@ -155,7 +155,7 @@ def self_consistent_variance(
 
 
 def _jacobians(values: ArrayLike) -> tuple[NDArray[np.float64], float]:
-    """As (rows, D, d) in float64, and the spacing of the type that they came in."""
+    """As (rows, D, d) in float64, and the machine epsilon of the type that they came in."""
     given = np.asarray(values)
     if given.dtype.kind not in "iuf":
         raise InputError(f"Jacobians are real numbers, not {given.dtype}")

@@ -16,8 +16,8 @@ from identikit.recover._axes import SWEEPS, Axes, find_axes
 from identikit.recover._ties import LEVEL, groups, leakages, tied_axes
 
 #: How far a covariance may be from symmetric, and its eigenvalues below 0, as shares of its size;
-#: and in spacings of the type that it is stored in, where these are coarser.
-ASYMMETRY, SPACINGS = 1e-8, 100
+#: and in machine epsilons of the type that it is stored in, where these are coarser.
+ASYMMETRY, EPSILONS = 1e-8, 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,7 @@ def _rows_that_show(C: Array, axes: Axes) -> tuple[Array, Array] | None:
 
 
 def _covariances(given: ArrayLike) -> tuple[Array, float]:
-    """The covariances in float64, and the spacing of the type they came in."""
+    """The covariances in float64, and the machine epsilon of the type they came in."""
     array, eps = stored(given)
     square = array.ndim == 3 and array.shape[1] == array.shape[2] and 0 not in array.shape
     if not square or array.dtype.kind not in "fiub":
@@ -152,7 +152,7 @@ def _covariances(given: ArrayLike) -> tuple[Array, float]:
             f"the covariances have the shape {array.shape} and dtype {array.dtype}; expected real "
             "numbers (k, d, d), one square matrix for each environment"
         )
-    C, tolerance = array.astype(np.float64), max(ASYMMETRY, SPACINGS * eps)
+    C, tolerance = array.astype(np.float64), max(ASYMMETRY, EPSILONS * eps)
     for e, matrix in enumerate(C):
         size = np.abs(matrix).max()
         if not np.isfinite(size):

@@ -11,12 +11,11 @@ from sklearn.exceptions import NotFittedError
 
 from identikit._linalg import Array, inverse_or_zero
 from identikit.errors import InputError
+from identikit.recover._axes import oblique_leakages
 from identikit.recover._environments import estimated_variability, warn_of_ties
-from identikit.recover._lti_fit import identify
-from identikit.recover._oblique import oblique_leakages
+from identikit.recover._lti_fit import Trajectories, identify, lagged, read_trajectories
 from identikit.recover._state_space import StateSpace, ho_kalman, markov_parameters, transfer
 from identikit.recover._ties import groups, leakages, tails, tied_axes
-from identikit.recover._trajectories import Trajectories, lagged, read_trajectories
 
 #: Columns that are all smaller than this, or larger than its inverse, have no sums of squares.
 SMALLEST = 1e-140

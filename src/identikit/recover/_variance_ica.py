@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import NotFittedError
 
 from identikit._linalg import Array, inverse_or_zero
-from identikit.alignment.given import check_names, column_names, given_rows
+from identikit.alignment.given import column_names, given_rows
+from identikit.axes import AxesTransformer
 from identikit.errors import InputError
 from identikit.recover._axes import find_axes
 from identikit.recover._environments import (
@@ -21,7 +20,7 @@ from identikit.recover._environments import (
 from identikit.recover._ties import groups, leakages, tails, tied_axes
 
 
-class VarianceICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class VarianceICA(AxesTransformer):
     """Independent axes of rows in several environments: s = (x − mean_) components_ᵀ.
 
     Where `ICA` needs sources that are not Gaussian, this needs environments in which their
@@ -119,32 +118,10 @@ class VarianceICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         warn_of_ties(len(counts), self.ties_, "axes")
         return self
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "components_")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-    def _fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError("this VarianceICA is not fitted yet: call fit(X, y) first")
-
-    def transform(self, X: ArrayLike) -> Array:
-        """Rows on the axes."""
-        self._fitted()
-        check_names(X, getattr(self, "feature_names_in_", None), "VarianceICA")
-        rows = given_rows(X, "VarianceICA", self.n_features_in_)
-        result: Array = np.subtract(rows, self.mean_, dtype=np.float64) @ self.components_.T
-        return result
-
-    def inverse_transform(self, S: ArrayLike) -> Array:
-        """Rows on the axes in the space of X; exact if X has full rank."""
-        self._fitted()
-        rows = given_rows(S, "VarianceICA", len(self.components_), "independent axes")
-        result: Array = rows @ self.mixing_ + self.mean_
-        return result
 
 
 def _covariance(centred: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from identikit.axes.components import Components
+from identikit.axes import Components
 from identikit.report.numbers import number
 
 TITLES = (

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from identikit.auditing.layers_result import Layers
     from identikit.auditing.models_result import ModelPair, ModelsAudit
     from identikit.auditing.result import Audit, Interval, Pair
-    from identikit.axes import NearIdentifiability
-    from identikit.axes.components import Components
+    from identikit.axes import Components, NearIdentifiability
     from identikit.factors import Disentanglement
     from identikit.worlds import Score
 

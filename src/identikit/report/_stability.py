@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from identikit.axes.components import Components
+from identikit.axes import Components
 from identikit.report.drawing import BELOW
 from identikit.report.style import PALETTE
 

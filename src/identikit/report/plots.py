@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from identikit.auditing import Layers
-    from identikit.axes import NearIdentifiability
-    from identikit.axes.components import Components
+    from identikit.axes import Components, NearIdentifiability
     from identikit.factors import Disentanglement
 
 

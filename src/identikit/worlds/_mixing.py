@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from identikit._linalg import Array
+from identikit._linalg import Array, random_rotation
 from identikit.errors import InputError
 from identikit.worlds._world import Assumption
 
@@ -57,13 +57,6 @@ def dimension(d: int, least: int = 1) -> int:
             f"d is {d!r}; the latents need a whole number of dimensions, {least} or more"
         )
     return int(d)
-
-
-def random_rotation(d: int, rng: np.random.Generator) -> Array:
-    """A rotation or reflection, uniform over all of them (Haar)."""
-    turn, upper = np.linalg.qr(rng.normal(size=(d, d)))
-    uniform: Array = turn * np.sign(np.diagonal(upper))
-    return uniform
 
 
 @dataclass(frozen=True, eq=False)

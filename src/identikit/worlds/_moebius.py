@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from identikit._linalg import Array
+from identikit._linalg import Array, random_rotation
 from identikit.errors import InputError
-from identikit.worlds._mixing import as_rows, dimension, random_rotation
+from identikit.worlds._mixing import as_rows, dimension
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,22 +1,34 @@
-"""Runs in: dictionaries of atoms or activations of the same rows become unit vectors."""
+"""Runs in: dictionaries of atoms, or activations of the same rows, become unit vectors.
+
+Vectors are held in memory or read in pieces of their coordinates; all that is done with them are
+inner products, some rows of the product at a time.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array, standard_deviations
-from identikit.axes.components._vectors import CHUNK, Floats, Numbers, Vectors, held
 from identikit.errors import InputError
 from identikit.sources import Source, name_apart, open_source, unpack
 from identikit.sources.scaled import ScaledSource, unit_exponents
 from identikit.sources.whole import read_whole
+
+Floats = NDArray[np.float32]
+Numbers = NDArray[np.intp]
+
+#: Bytes of a strip of a product of vectors in memory: enough for BLAS, little beside the vectors.
+STRIP_BYTES = 2**26
+
+#: Rows whose inner products are summed at a time.
+CHUNK = 2048
 
 #: Bytes of a block of activations in float64, and rows that it has at least: with fewer, adding up
 #: products takes longer than forming them.
@@ -30,6 +42,97 @@ PROJECTIONS, SAME = 4, 1e-5
 
 #: Below this, squares lose digits or vanish; above its inverse they overflow.
 LEAST = 2.0**-450
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """A number of vectors in R^d, of which d may be too many for the memory.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    pieces : callable
+        A call goes through the coordinates once, and gives arrays (count, some coordinates).
+    whole : array (count, d), optional
+        All of them, if they are in memory.
+    """
+
+    count: int
+    pieces: Callable[[], Iterator[Floats]]
+    whole: Floats | None = None
+
+
+def held(matrix: Floats) -> Vectors:
+    """Vectors in the rows of a matrix."""
+    return Vectors(len(matrix), lambda: iter([matrix]), matrix)
+
+
+def subset(vectors: Vectors, chosen: Numbers) -> Vectors:
+    """Some of the vectors, in that order."""
+    if vectors.whole is not None:
+        return held(vectors.whole[chosen])
+    return Vectors(len(chosen), lambda: (piece[chosen] for piece in vectors.pieces()))
+
+
+def total(runs: Sequence[Vectors], index: Numbers, sign: NDArray[np.int8]) -> Vectors:
+    """Row c is Σ_r sign[c, r] · (vector index[c, r] of run r), where that index is not −1."""
+
+    def added(parts: Sequence[Floats]) -> Floats:
+        out = np.zeros((len(index), parts[0].shape[1]), np.float32)
+        for part, places, signs in zip(parts, index.T, sign.T):
+            there = np.flatnonzero(places >= 0)
+            out[there] += signs[there, None] * part[places[there]]
+        return out
+
+    wholes = [run.whole for run in runs if run.whole is not None]
+    if len(wholes) == len(runs):
+        return held(added(wholes))
+    return Vectors(len(index), lambda: map(added, zip(*(run.pieces() for run in runs))))
+
+
+def strips(
+    left: Vectors, right: Vectors, signed: bool, memory: int = 0
+) -> Iterator[tuple[slice, Floats]]:
+    """The similarities of all vectors with all, some rows at a time: (which rows, the block).
+
+    Parameters
+    ----------
+    left, right : Vectors
+        Of the same coordinates, in the same pieces.
+    signed : bool
+        Whether an inner product counts as it is, or by its absolute value.
+    memory : int
+        Bytes that there are in all. Of vectors that are read from files a strip takes a quarter
+        of it, since each strip is a pass over them.
+    """
+    room = STRIP_BYTES if left.whole is not None and right.whole is not None else memory // 4
+    step = max(1, room // (4 * right.count))
+    for start in range(0, left.count, step):
+        rows = slice(start, min(start + step, left.count))
+        products = (a[rows] @ b.T for a, b in zip(left.pieces(), right.pieces()))
+        block = next(products)
+        for product in products:
+            block += product
+        yield rows, block if signed else np.abs(block, out=block)
+
+
+def best_match(left: Vectors, right: Vectors, signed: bool, memory: int = 0) -> Array:
+    """The largest similarity of every vector of `left` with one of `right`."""
+    best = [block.max(axis=1) for _, block in strips(left, right, signed, memory)]
+    return np.concatenate(best).astype(np.float64)
+
+
+def paired(left: Vectors, right: Vectors, rows: Numbers, columns: Numbers) -> Array:
+    """Inner products of vectors `rows` of one set with vectors `columns` of the other, in pairs."""
+    out = np.zeros(len(rows))
+    for a, b in zip(left.pieces(), right.pieces()):
+        for start in range(0, len(rows), CHUNK):
+            some = slice(start, start + CHUNK)
+            products = a[rows[some]].astype(np.float64)
+            products *= b[columns[some]]
+            out[some] += products.sum(axis=1)
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +151,8 @@ class Run:
         These, at norm 1.
     tied : tuple of tuples
         Numbers of components that are the same but for their scale.
+    reordered : callable, optional
+        Of activations: the vectors with their coordinates, which are rows, in another order.
     """
 
     name: str
@@ -55,12 +160,19 @@ class Run:
     dims: int
     used: Numbers
     vectors: Vectors
-    tied: tuple[tuple[int, ...], ...] = ()
+    tied: tuple[tuple[int, ...], ...]
+    reordered: Callable[[Numbers], Vectors] | None = None
 
     @property
     def excluded(self) -> Numbers:
         """Numbers of the components without a direction."""
         return np.setdiff1d(np.arange(self.atoms), self.used)
+
+    @property
+    def matrix(self) -> Floats:
+        """The unit vectors of atoms, in rows: atoms are always held in memory."""
+        assert self.vectors.whole is not None
+        return self.vectors.whole
 
 
 def open_runs(
@@ -142,7 +254,7 @@ def _directed(source: Source, there: NDArray[np.bool_]) -> Numbers:
 
 
 @dataclass(frozen=True, eq=False)
-class Activations:
+class _Activations:
     """Columns of one run over rows, centred and at norm 1, read as often as they are needed.
 
     Parameters
@@ -189,9 +301,7 @@ class Activations:
         return np.concatenate([self.source.read(int(r[0]), int(r[-1]) + 1) for r in runs])
 
 
-def read_activations(
-    sources: Sequence[Source], memory: int, signed: bool
-) -> tuple[list[Run], list[Activations]]:
+def read_activations(sources: Sequence[Source], memory: int, signed: bool) -> list[Run]:
     """Activations of the same rows, components in columns: each column a unit vector over rows.
 
     They are kept in memory if all take at most a quarter of it, and else read for every product.
@@ -208,18 +318,19 @@ def read_activations(
     width = max(source.width for source in sources)
     step = min(first.rows, max(BLOCK_ROWS, BLOCK_BYTES // (8 * width)))
     small = 4 * first.rows * sum(source.width for source in sources) <= memory // 4
-    runs, columns = [], []
+    runs = []
     for source in sources:
         source, mean, scale = _standardised(source, step)
         used = _directed(source, scale > 0)
-        found = Activations(source, mean, scale, used, step)
+        columns = _Activations(source, mean, scale, used, step)
         if small:
-            cache = np.concatenate(list(found.vectors().pieces()), axis=1)
-            found = Activations(source, mean, scale, used, step, cache)
-        tied = _ties(found.vectors(), used, signed)
-        runs.append(Run(source.name, source.width, source.rows, used, found.vectors(), tied))
-        columns.append(found)
-    return runs, columns
+            cache = np.concatenate(list(columns.vectors().pieces()), axis=1)
+            columns = replace(columns, cache=cache)
+        vectors = columns.vectors()
+        tied = _ties(vectors, used, signed)
+        run = Run(source.name, source.width, source.rows, used, vectors, tied, columns.vectors)
+        runs.append(run)
+    return runs
 
 
 def _standardised(source: Source, step: int) -> tuple[Source, Array, Array]:

@@ -1,34 +1,32 @@
-"""Runs in, matched components out."""
+"""Components across runs: which atoms or axes come back, how well, and against what chance."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit._progress import Progress
+from identikit._progress import Progress, silent
 from identikit._version import __version__
-from identikit.axes.components._assign import Assigner
-from identikit.axes.components._chance import discovery_cut, shuffled_chance
-from identikit.axes.components._multiway import Matching, match
-from identikit.axes.components._pairwise import pairwise_mcc, uniqueness
-from identikit.axes.components._result import Components, RunReport, Settings
-from identikit.axes.components._runs import Run, open_runs, read_activations, read_atoms
-from identikit.axes.components._stability import (
-    Mask,
-    fraction_interval,
-    pair_cosines,
-    similarities,
-    stability_intervals,
+from identikit.axes._components_chance import (
+    StrictestChance,
+    discovery_cut,
+    shuffled_chance,
+    strictest_chance,
 )
-from identikit.axes.components._strictest import StrictestChance, strictest_chance
-from identikit.axes.components._subspace import Subspace, shared_subspace
-from identikit.axes.components._vectors import Numbers, Vectors
+from identikit.axes._components_match import Assigner, Matching, match, pairwise_mcc, uniqueness
+from identikit.axes._components_result import Components, RunReport, Settings
+from identikit.axes._components_runs import Vectors, open_runs, paired, read_activations, read_atoms
+from identikit.axes._components_subspace import shared_subspace
 from identikit.errors import InputError
+from identikit.inference import jackknife_interval
 from identikit.moments import default_memory
+
+Mask = NDArray[np.bool_]
 
 KINDS = ("atoms", "activations")
 AXES = ("rows", "columns")
@@ -61,10 +59,12 @@ def match_components(
     as the other runs' atoms fill about the member (closed form); the other runs' entries permuted
     within atoms, which keeps how sparse and heavy-tailed these are; and within coordinates, which
     keeps a coordinate large that is large in all atoms. For activations the rows of a run are
-    shuffled. A component replicates if it has a
-    member in every run and each is above chance, with the rate of false discoveries over all
-    members controlled by Benjamini and Hochberg's step-up rule; or if each is above `threshold`.
-    Above chance is a low bar in many dimensions: give a threshold to ask for more.
+    shuffled.
+
+    A component replicates if it has a member in every run and each of them is above chance, with
+    the rate of false discoveries over all members controlled by Benjamini and Hochberg's step-up
+    rule; or, with a `threshold`, if each of them reaches it. In many dimensions "above chance" is a
+    low bar: give a threshold to ask for more.
 
     Parameters
     ----------
@@ -117,14 +117,14 @@ def match_components(
     signed = kind == "atoms" if signed is None else signed
     room = default_memory() if memory is None else memory
     assigner = Assigner(signed, room, assignment, candidates)
-    tell = progress or (lambda _stage, _done, _total: None)
+    tell = progress or silent
     with ExitStack() as stack:
         tell("reading", 0, 1)
         sources = open_runs(runs, names, stack)
         if kind == "atoms":
             read = read_atoms(sources, axis or "rows", signed)
         else:
-            read, columns = read_activations(sources, room, signed)
+            read = read_activations(sources, room, signed)
         done = 0
 
         def assigned() -> None:
@@ -142,7 +142,7 @@ def match_components(
         if kind == "atoms":
             chance = strictest_chance(read, found.index, signed, seed)
         else:
-            chance = StrictestChance((shuffled_chance(columns, signed, room, seed),))
+            chance = StrictestChance((shuffled_chance(read, signed, room, seed),))
     similarity = similarities(cosines, there)
     p_values = np.where(there, chance.p_values(np.where(there, similarity, 0.0)), np.nan)
     cut = -1.0 if threshold is not None else discovery_cut(p_values[there], fdr)
@@ -157,14 +157,28 @@ def match_components(
     fraction = float(good.all(axis=1).sum() / min(sizes))
     numbers = np.stack([run.used[column] for run, column in zip(read, found.index.T)], axis=1)
     levels = np.where(there, chance.level, np.nan)
+    reports = tuple(
+        RunReport(
+            run.name,
+            run.atoms,
+            run.dims,
+            tuple(run.excluded.tolist()),
+            run.tied,
+            int(column.sum()),
+            float(share),
+        )
+        for run, column, share in zip(read, there.T, unique)
+    )
     tell("subspaces", 0, 1)
+    span = None
+    if kind == "atoms":
+        recurring = found.index[good.all(axis=1)].T
+        rest = [np.delete(run.matrix, members, axis=0) for run, members in zip(read, recurring)]
+        span = shared_subspace(rest, seed)
     return Components(
         __version__,
         Settings(kind, signed, threshold, fdr, seed),
-        tuple(
-            _report(run, int(column.sum()), float(share))
-            for run, column, share in zip(read, there.T, unique)
-        ),
+        reports,
         np.where(there, numbers, -1),
         found.sign,
         similarity,
@@ -180,7 +194,7 @@ def match_components(
         float(np.nanmean(levels)),
         float(unique.mean()),
         float(unique_chance.mean()),
-        _subspace(read, found.index[good.all(axis=1)], seed) if kind == "atoms" else None,
+        span,
         found.methods,
         found.gap,
         found.sweeps,
@@ -215,15 +229,84 @@ def _ordered(vectors: Sequence[Vectors], found: Matching) -> tuple[Matching, Arr
     return replace(found, index=index, sign=sign * first[:, None]), cosines[order]
 
 
-def _subspace(runs: Sequence[Run], replicating: Numbers, seed: int) -> Subspace | None:
-    """Of the atoms of every run that are in no replicating component."""
-    rest = []
-    for run, members in zip(runs, replicating.T):
-        assert run.vectors.whole is not None  # atoms are read whole
-        rest.append(np.delete(run.vectors.whole, members, axis=0))
-    return shared_subspace(rest, seed)
+def pair_cosines(runs: Sequence[Vectors], found: Matching) -> Array:
+    """[c, r, s]: inner product of two members of a component, with their signs; 0 if one lacks."""
+    components, count = found.index.shape
+    cosines = np.zeros((components, count, count))
+    for r in range(count):
+        for s in range(r):
+            both = np.flatnonzero((found.index[:, [r, s]] >= 0).all(axis=1))
+            products = paired(runs[r], runs[s], found.index[both, r], found.index[both, s])
+            products *= found.sign[both, r] * found.sign[both, s]
+            cosines[both, r, s] = cosines[both, s, r] = np.clip(products, -1.0, 1.0)
+    return cosines
 
 
-def _report(run: Run, matched: int, unique: float) -> RunReport:
-    excluded = tuple(run.excluded.tolist())
-    return RunReport(run.name, run.atoms, run.dims, excluded, run.tied, matched, unique)
+def similarities(cosines: Array, there: Mask) -> Array:
+    """[c, r]: mean over the other members; NaN where there is none.
+
+    Parameters
+    ----------
+    cosines : array (components, runs, runs)
+        With zeros on the diagonal and where a member lacks.
+    there : array of bool (components, runs)
+        Which members there are.
+    """
+    others = there.sum(axis=1, keepdims=True) - 1
+    means = cosines.sum(axis=2) / np.maximum(others, 1)
+    return np.where(there & (others > 0), means, np.nan)
+
+
+def stability_intervals(cosines: Array, there: Mask) -> Array:
+    """(components, 2): 95 % by leaving out one run at a time; NaN for less than three members.
+
+    Without run r the stability is the mean over the pairs that are left: as in
+    `jackknife_interval`, for all components at once.
+    """
+    from scipy.special import stdtrit
+
+    members = there.sum(axis=1)
+    pairs, own = cosines.sum(axis=(1, 2)), cosines.sum(axis=2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = pairs / (members * (members - 1))
+        rest = (pairs[:, None] - 2 * own) / ((members - 1) * (members - 2))[:, None]
+        rest = np.where(there, rest, 0.0)
+        spread = np.where(there, rest - (rest.sum(axis=1) / members)[:, None], 0.0)
+        error = np.sqrt((members - 1) / members * np.square(spread).sum(axis=1))
+        half = stdtrit(np.maximum(members - 1, 1), 0.975) * error
+    ends = np.stack([np.maximum(value - half, -1.0), np.minimum(value + half, 1.0)], axis=1)
+    return np.where((members > 2)[:, None], ends, np.nan)
+
+
+def fraction_interval(
+    cosines: Array,
+    there: Mask,
+    sizes: Sequence[int],
+    passes: Callable[[Array], Mask],
+    fraction: float,
+) -> tuple[float, float] | None:
+    """95 % interval of the share that replicates, by leaving out one run at a time.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Vectors of each run.
+    passes : callable
+        Which members pass, given the similarity of every one.
+    fraction : float
+        The share with all runs.
+    """
+    runs = len(sizes)
+    if runs < 3:
+        return None
+    without = []
+    for left_out in range(runs):
+        kept, part = there.copy(), cosines.copy()
+        kept[:, left_out] = part[:, left_out] = False
+        part[:, :, left_out] = 0.0
+        good = passes(similarities(part, kept)) & kept
+        good[:, left_out] = True
+        rest = [size for run, size in enumerate(sizes) if run != left_out]
+        without.append(good.all(axis=1).sum() / min(rest))
+    low, high = jackknife_interval(fraction, np.array(without), floor=0.0)
+    return low, min(high, 1.0)

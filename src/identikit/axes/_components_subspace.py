@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.axes.components._nulls import SCHEMES, Scheme, within_atoms
-from identikit.axes.components._vectors import Floats
+from identikit.axes._components_chance import SCHEMES, Scheme, within_atoms
+from identikit.axes._components_runs import Floats
 
 #: Permutations of entries by each scheme, and for the number of directions.
 DRAWS, PARALLEL = 19, 5

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit._result import Result
-from identikit.axes.components._strictest import NullReport
-from identikit.axes.components._subspace import Subspace
-from identikit.axes.components._vectors import Numbers
+from identikit.axes._components_chance import NullReport
+from identikit.axes._components_runs import Numbers
+from identikit.axes._components_subspace import Subspace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,15 +38,8 @@ class RunReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {
-            "name": self.name,
-            "atoms": self.atoms,
-            "dims": self.dims,
-            "excluded": list(self.excluded),
-            "tied": [list(group) for group in self.tied],
-            "matched": self.matched,
-            "unique": self.unique,
-        }
+        tied = [list(group) for group in self.tied]
+        return {**vars(self), "excluded": list(self.excluded), "tied": tied}
 
 
 @dataclass(frozen=True)
@@ -191,7 +184,7 @@ class Components(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a member: its component, run, index, sign, similarity, and what is said of both.
+        """One row for each member, with its component, its run and what is said of both.
 
         `low` and `high` are the ends of the component's interval, absent for two members.
         """
@@ -218,7 +211,7 @@ class Components(Result):
 
     def summary(self) -> str:
         """What comes back and how strongly, in a few sentences."""
-        from identikit.axes.components._words import summary
+        from identikit.axes._components_words import summary
 
         return summary(self)
 
@@ -272,11 +265,8 @@ class Components(Result):
                 "sweeps": self.sweeps,
             },
             "settings": {
-                "kind": settings.kind,
-                "signed": settings.signed,
-                "threshold": settings.threshold,
+                **vars(settings),
                 "fdr": settings.fdr if settings.threshold is None else None,
-                "seed": settings.seed,
             },
             "components": components,
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from identikit.axes.components._result import Components
+    from identikit.axes._components_result import Components
 
 #: A similarity that hardly anybody would call another component.
 STRONG = 0.9

@@ -1,0 +1,248 @@
+"""The rows of two views: which are fitted on, which are scored on, and how far apart they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+from identikit.axes._ica_axes import distinct_rows, half_of
+from identikit.errors import InputError
+from identikit.moments import assign_folds
+from identikit.moments.sample import Keys, row_keys
+
+Labels = NDArray[np.generic] | None
+Numbers = NDArray[np.intp]
+Runs = NDArray[np.int16]
+Ends = tuple[Numbers, Numbers]
+
+#: Runs of rows for the jackknife, and the least rows that either part must have.
+RUNS = 10
+LEAST_ROWS = 2 * RUNS
+
+#: Numbers that are hashed, or subtracted, at a time.
+BLOCK = 2**20
+
+#: The diameter is the distance that this share of the pairs of rows does not exceed.
+QUANTILE = 0.95
+
+#: Pairs that are looked at for it: all of them for 512 rows or fewer.
+PAIRS = 2**17
+
+#: Distances that are computed before the search for the largest one is cut off: more than 5,000
+#: rows have. It goes by blocks of rows, after a few steps from a row to the one farthest from it.
+MOST_DISTANCES = 5000**2
+ROWS_OF_BLOCK, STEPS = 256, 8
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Numbers of the rows to fit and to score on, for the one side and for the other."""
+
+    fit: tuple[Numbers, Numbers]
+    score: tuple[Numbers, Numbers]
+
+    def shuffled(self, rng: np.random.Generator) -> Split:
+        """The same rows, but those of the other side in another order."""
+        fit, score = (rng.permutation(part[1]) for part in (self.fit, self.score))
+        return Split((self.fit[0], fit), (self.score[0], score))
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What rows are used for: to fit, to score, or one half of those to fit on for either side.
+
+    Parameters
+    ----------
+    split : Split
+    halves : tuple of two arrays
+        Of the rows to fit on.
+    runs : array (rows,)
+        The run of each row. Every run has rows to fit on and rows to score on.
+    used : array (rows,) of bool
+        Which rows have not been left out.
+    """
+
+    split: Split
+    halves: tuple[Numbers, Numbers]
+    runs: Runs
+    used: NDArray[np.bool_]
+
+    def without(self, run: int) -> Parts:
+        """The same without the rows of a run."""
+        used = self.used & (self.runs != run)
+
+        def rest(two: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
+            return two[0][used[two[0]]], two[1][used[two[1]]]
+
+        split = Split(rest(self.split.fit), rest(self.split.score))
+        return Parts(split, rest(self.halves), self.runs, used)
+
+
+def row_numbers(keys: Keys, rows: int, seed: int) -> Numbers:
+    """Which rows a sample is of, from their keys, which are sorted."""
+    numbers = np.zeros(len(keys), dtype=np.intp)
+    for start in range(0, rows, BLOCK):
+        some = row_keys(start, min(start + BLOCK, rows), seed)
+        place = np.minimum(np.searchsorted(keys, some), len(keys) - 1)
+        here = np.flatnonzero(keys[place] == some)
+        numbers[place[here]] = start + here
+    return numbers
+
+
+def parts_of(stacked: Array, labels: Labels, share: float, rng: np.random.Generator) -> Parts:
+    """Deal rows out to their parts and runs: whole groups where there are any.
+
+    Parameters
+    ----------
+    stacked : array (rows, d)
+        Both views beside each other. Where rows are copies, they are in one of the halves.
+    labels : array (rows,), optional
+        Groups.
+    share : float
+        Of the rows to fit on.
+    rng : Generator
+    """
+    rows = len(stacked)
+    fit, score = _in_two(np.arange(rows), labels, share, rng)
+    if min(len(fit), len(score)) < LEAST_ROWS:
+        raise InputError(
+            f"{len(fit)} rows to fit on and {len(score)} to score on are too few; each part needs "
+            f"{LEAST_ROWS}: give more rows, finer groups or another fit_share"
+        )
+    if labels is None and distinct_rows(stacked[fit]) < len(fit):
+        halves = fit[half_of(stacked[fit], 0)], fit[half_of(stacked[fit], 1)]
+    else:
+        halves = _in_two(fit, labels, 0.5, rng)
+    count = RUNS
+    if labels is not None:
+        for part, what in ((fit, "rows to fit on"), (score, "scored rows")):
+            groups = len(np.unique(labels[part]))
+            if groups < 2:
+                raise InputError(
+                    f"all {what} are of one group; an interval needs at least two groups"
+                )
+            count = min(count, groups)
+    runs = np.zeros(rows, dtype=np.int16)
+    for part in (fit, score):
+        own = None if labels is None else labels[part]
+        runs[part] = assign_folds(len(part), count, own, seed=None).of()
+    used = np.ones(rows, dtype=bool)
+    return Parts(Split((fit, fit), (score, score)), halves, runs, used)
+
+
+def _in_two(
+    numbers: Numbers, labels: Labels, share: float, rng: np.random.Generator
+) -> tuple[Numbers, Numbers]:
+    """Two parts of some rows, which are in random order: whole groups where there are any.
+
+    All rows for both if the share is 1.
+    """
+    if share == 1:
+        return numbers, numbers
+    if labels is None:
+        first = np.arange(len(numbers)) < round(share * len(numbers))
+    else:
+        _, group, sizes = np.unique(labels[numbers], return_inverse=True, return_counts=True)
+        order = rng.permutation(len(sizes))
+        first = np.isin(group, order[np.cumsum(sizes[order]) <= share * len(numbers)])
+    return numbers[first], numbers[~first]
+
+
+def pairs_of(rows: int) -> Ends:
+    """The ends of all pairs of rows, or of as many as `PAIRS` with every row in as many of them.
+
+    If not all, a row and each of a number of rows after it: rows should be in random order.
+    """
+    if rows * (rows - 1) // 2 <= PAIRS:
+        first, second = np.triu_indices(rows, 1)
+        return first, second
+    first = np.tile(np.arange(rows), PAIRS // rows)
+    return first, (first + np.repeat(np.arange(1, PAIRS // rows + 1), rows)) % rows
+
+
+def lengths_of(rows: Array, pairs: Ends) -> Array:
+    """How far apart the ends of each pair are."""
+    lengths = np.empty(len(pairs[0]))
+    step = max(1, BLOCK // rows.shape[1])
+    for start in range(0, len(lengths), step):
+        block = slice(start, start + step)
+        gap = rows[pairs[0][block]] - rows[pairs[1][block]]
+        lengths[block] = np.sqrt(np.einsum("ij,ij->i", gap, gap))
+    return lengths
+
+
+def usual_distance(lengths: Array, name: str) -> float:
+    """The quantile `QUANTILE` of the distances between pairs of rows of a view."""
+    value = float(np.quantile(lengths, QUANTILE))
+    if not value > 0:
+        raise InputError(
+            f"{QUANTILE:.0%} of the pairs of rows of view {name!r} are no different from each "
+            "other, so that there is no diameter to compare distances with; leave out most of the "
+            "rows that are all the same"
+        )
+    return value
+
+
+def largest_distance(
+    rows: Array, *, block: int = ROWS_OF_BLOCK, steps: int = STEPS, most: int = MOST_DISTANCES
+) -> tuple[float, float]:
+    """max_ij ‖x_i − x_j‖, and what it is at most if the search was cut off; else the same twice.
+
+    A first value comes from walking to the row that is farthest away, again and again. Then pairs
+    are gone through from the outside in, by the distance from the mean, r: a pair with r_i + r_j
+    below the best value cannot beat it, and the search ends where no pair can. For 5,000 rows or
+    fewer it always does. Else it may be cut off; a pair that is left is at most twice the largest r
+    left apart, which is the upper bound.
+
+    Parameters
+    ----------
+    rows : array (n, d)
+    block : int
+        Rows whose distances are computed together.
+    steps : int
+        Of the walk.
+    most : int
+        Distances after which the search is cut off.
+
+    Examples
+    --------
+    >>> largest_distance(np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]))
+    (5.0, 5.0)
+    """
+    centred = rows - rows.mean(axis=0)
+    radius = np.sqrt(np.einsum("ij,ij->i", centred, centred))
+    order = np.argsort(-radius, kind="stable")
+    centred, radius = centred[order], radius[order]
+    best = _walk(centred, steps)
+    looked_at, first, n = 0, 0, len(rows)
+    while first < n and 2 * radius[first] > best:
+        if looked_at >= most:
+            return best, 2 * float(radius[first])
+        here = slice(first, first + block)
+        # Radii fall, so those that may still matter to the block are its own and a run after it.
+        last = int(np.searchsorted(-radius, radius[first] - best, side="right"))
+        last = max(last, min(first + block, n))
+        square = radius[here, None] ** 2 + radius[first:last] ** 2
+        square -= 2 * (centred[here] @ centred[first:last].T)
+        i, j = np.unravel_index(int(square.argmax()), square.shape)
+        # From the difference itself, so that rows far from the mean cost no digits.
+        best = max(best, float(np.linalg.norm(centred[first + i] - centred[first + j])))
+        looked_at += square.size
+        first += block
+    return best, best
+
+
+def _walk(centred: Array, steps: int) -> float:
+    """The longest of a few steps, each from a row to the one farthest from it."""
+    here, best = 0, 0.0
+    for _ in range(steps):
+        gap = centred - centred[here]
+        distances = np.einsum("ij,ij->i", gap, gap)
+        here = int(distances.argmax())
+        if distances[here] <= best:
+            break
+        best = float(distances[here])
+    return float(np.sqrt(best))
