@@ -18,7 +18,7 @@ from identikit.auditing import _axes
 from identikit.auditing._axes import ROWS, sample_rows
 from identikit.auditing._evidence import Evidence
 from identikit.auditing.checks import ica_axes, ica_variance
-from identikit.auditing.result import OwnAxes, Rung, SharedAxes
+from identikit.auditing.result import OwnAxes, RungError, SharedAxes
 from identikit.axes import ica_rung, view_axes
 from identikit.axes._ica_rung import axes_apart, corrected_rung
 from identikit.cli import app
@@ -226,7 +226,7 @@ def evidence(ica: SharedAxes | str | None) -> Evidence:
 
 
 def test_the_checks_of_ica():
-    rung = Rung("ica", 0.1, (0.0, 0.2), 0.1, (0.0, 0.2), 0.1, (0.0, 0.2))
+    rung = RungError("ica", 0.1, (0.0, 0.2), 0.1, (0.0, 0.2), 0.1, (0.0, 0.2))
     good = OwnAxes(4, 1.0, True, 3)
     for check in (ica_axes.check, ica_variance.check):
         assert check(evidence(None)) is None

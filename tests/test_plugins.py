@@ -17,7 +17,7 @@ PAGES = ("README.md", "CONTRIBUTING.md", "pyproject.toml", "CHANGELOG.md")
 
 pytestmark = pytest.mark.long
 
-RUNG = '''@group(
+RUNG = '''@rung(
     "up to the signs of their axes",
     "Every axis is the same, but may be flipped, and shifted.",
     inside="permutation",
@@ -200,10 +200,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     package = root / "src" / "identikit"
     measure = re.search(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
     assert measure is not None
-    groups = package / "alignment" / "_groups.py"
-    text, place = groups.read_text(), '@group(\n    "up to the order and the signs of their axes"'
+    rungs = package / "alignment" / "_rungs.py"
+    text, place = rungs.read_text(), '@rung(\n    "up to the order and the signs of their axes"'
     assert text.count(place) == 1
-    groups.write_text(text.replace(place, RUNG + place))
+    rungs.write_text(text.replace(place, RUNG + place))
     for path, source in {
         "similarity/_rv.py": measure[1],
         "auditing/checks/far_mean.py": CHECK,

@@ -157,7 +157,7 @@ def test_a_rotation_is_not_fitted_where_training_rows_do_not_vary(rng):
     """Directions that the training rows know nothing of are left at their mean."""
     x, y = rng.normal(size=(2, 20, 60))
     m = ik.accumulate([x, y], folds=5)
-    both = ladder(m, groups=("rigid",))["rigid"]
+    both = ladder(m, names=("rigid",))["rigid"]
     expected = []
     for fold in range(5):
         test = assign_folds(20, 5).of() == fold

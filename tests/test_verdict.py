@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 import identikit as ik
-from identikit.alignment import GROUPS, Denoised, ladder
-from identikit.auditing import SLACK, Pair, choose_group
+from identikit.alignment import RUNGS, Denoised, ladder
+from identikit.auditing import SLACK, Pair, choose_rung
 from identikit.report import sentence
 from planted import NOISES, SPECTRA, cells, planted, rotation
 
@@ -24,7 +24,7 @@ def judged(X: Array, Y: Array, folds: int = 5) -> Pair:
 def chosen(X: Array, Y: Array) -> tuple[str, tuple[str, ...]]:
     """What the rule says, without the rest of an audit."""
     moments = ik.accumulate([X, Y], sample=0)
-    answer = choose_group(moments, 0, 1, ladder(moments))
+    answer = choose_rung(moments, 0, 1, ladder(moments))
     return answer.group, answer.candidates
 
 
@@ -32,7 +32,7 @@ def score(n: int, d: int, seeds: int, some: list[tuple[str, str, float]]) -> tup
     """Share of planted rungs that are named, and that are among those named."""
     right = among = total = 0
     for spectrum, kind, level in some:
-        for group in GROUPS:
+        for group in RUNGS:
             for seed in range(seeds):
                 X, Y = planted(group, spectrum, kind, level, n, d, seed)
                 found, candidates = chosen(X, Y)
@@ -61,7 +61,7 @@ def test_anisotropic_views_with_noise() -> None:
     assert chosen(X, X @ rotation(rng, 64) + noise) == ("rigid", ("rigid",))
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", RUNGS)
 @pytest.mark.parametrize("spectrum", SPECTRA)
 def test_planted_rung_is_found(group: str, spectrum: str) -> None:
     """At n = 4000, d = 8, for every kind of noise up to 20 %."""
@@ -74,7 +74,7 @@ def test_planted_rung_is_found(group: str, spectrum: str) -> None:
 
 
 def test_planted_rungs_without_noise_in_two_dimensions() -> None:
-    for group in GROUPS:
+    for group in RUNGS:
         for seed in range(5):
             assert chosen(*planted(group, "flat", "isotropic", 0.0, 4000, 2, seed))[0] == group
 
@@ -105,7 +105,7 @@ def test_noise_that_is_allowed_for_is_noise() -> None:
         X, Y = planted("rigid", "i^-1", kind, 0.4, 4000, 6, 0)
         moments = ik.accumulate([X, Y], sample=0)
         rungs = ladder(moments)
-        fair = Denoised(moments, 0, 1).errors(GROUPS["rigid"], rungs["rigid"])
+        fair = Denoised(moments, 0, 1).errors(RUNGS["rigid"], rungs["rigid"])
         for side, own, free in zip(fair, rungs["rigid"], rungs["affine"]):
             assert side.error <= own.error
             assert side.error == pytest.approx(free.error, abs=0.002)
@@ -115,7 +115,7 @@ def test_noise_does_not_excuse_a_stretch() -> None:
     X, Y = planted("linear", "flat", "own both", 0.2, 4000, 6, 0)
     moments = ik.accumulate([X - X.mean(axis=0), Y - Y.mean(axis=0)], sample=0)
     rungs = ladder(moments)
-    fair = Denoised(moments, 0, 1).errors(GROUPS["rigid"], rungs["rigid"])
+    fair = Denoised(moments, 0, 1).errors(RUNGS["rigid"], rungs["rigid"])
     assert max(side.error for side in fair) > 1.2 * max(s.error for s in rungs["affine"])
 
 

@@ -17,7 +17,7 @@ from numpy.lib.format import open_memmap
 
 import identikit as ik
 from conftest import close
-from identikit.alignment import GROUPS, axis_free
+from identikit.alignment import RUNGS, axis_free
 from identikit.auditing._plan import plan, reduce_views
 from identikit.auditing.result import View
 from identikit.errors import InputError
@@ -564,7 +564,7 @@ def test_axes_are_no_matter_of_reduced_views(rng, group):
     assert reduced.verdict.group == "rigid"
     assert reduced.verdict.error < 1e-6
     assert {rung.group for rung in reduced.comparisons[0].ladder} == set(AXIS_FREE)
-    assert set(AXIS_FREE) < set(GROUPS)
+    assert set(AXIS_FREE) < set(RUNGS)
 
 
 def test_a_wide_view_beside_narrow_ones(rng):
@@ -579,7 +579,7 @@ def test_a_wide_view_beside_narrow_ones(rng):
     by_name = {(pair.a, pair.b): pair for pair in reduced.comparisons}
     # The pair of narrow views is compared as ever.
     ladders = [pair.ladder for pair in (by_name["view1", "view2"], whole.comparisons[2])]
-    assert [rung.group for rung in ladders[0]] == list(GROUPS)
+    assert [rung.group for rung in ladders[0]] == list(RUNGS)
     close(*([rung.error for rung in rungs] for rungs in ladders), 1e-9)
     matched = (by_name["view1", "view2"].measures["mcc"], whole.comparisons[2].measures["mcc"])
     close(*(scored.value for scored in matched), 1e-9)

@@ -3,9 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from identikit.alignment._groups import GROUPS, Group, axis_free, counts_as
 from identikit.alignment._ladder import HeldOut, ladder
 from identikit.alignment._noise import Denoised
+from identikit.alignment._rungs import RUNGS, Rung, axis_free, counts_as
 
 if TYPE_CHECKING:
     from identikit.alignment._map import AlignmentMap, align
@@ -19,11 +19,11 @@ _LATER = {
 }
 
 __all__ = [
-    "GROUPS",
+    "RUNGS",
     "AlignmentMap",
     "Denoised",
-    "Group",
     "HeldOut",
+    "Rung",
     "align",
     "axis_free",
     "counts_as",

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment._groups import GROUPS, Group
 from identikit.alignment._ridge import choose_strength, ridge
+from identikit.alignment._rungs import RUNGS, Rung
 from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
 from identikit.errors import InputError
 from identikit.moments import Moments
@@ -20,11 +20,11 @@ ROWS_FOR_LIMIT = 2
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out squared error of a group's best map, fold by fold, in one direction.
+    """Held-out squared error of a rung's best map, fold by fold, in one direction.
 
     `residual[f]` is Σ ‖y − h(x)‖² over fold f with h fitted on the other folds, `total[f]` is
     Σ ‖y − ȳ‖² with ȳ the mean of the other folds: held out like the residual, and the same for
-    every group. The mean of all rows would know the fold, which pays where a few rows are most of
+    every rung. The mean of all rows would know the fold, which pays where a few rows are most of
     the scatter. Where few rows asked for a ridge, `strength` is its strength (the median over
     folds, see `ridge`), and `unridged` are the residuals without it. `limit` are the residuals that
     endless rows for the fit would leave, where that is known (see `in_the_limit`).
@@ -67,11 +67,11 @@ def in_the_limit(fitted_on: PairStats, scored_on: PairStats, fit: tuple[Array, A
 
 
 def ladder(
-    moments: Moments, i: int = 0, j: int = 1, groups: tuple[str, ...] | None = None
+    moments: Moments, i: int = 0, j: int = 1, names: tuple[str, ...] | None = None
 ) -> dict[str, tuple[HeldOut, HeldOut]]:
-    """Held-out error of the best map in each group, from view i to view j and back.
+    """Held-out error of the best map of each rung, from view i to view j and back.
 
-    Groups that have no map between views of these widths are absent.
+    Rungs that have no map between views of these widths are absent.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ def ladder(
         Of at least two folds.
     i, j : int
         The two views.
-    groups : tuple of str, optional
-        Names of the rungs wanted; all by default.
+    names : tuple of str, optional
+        The rungs wanted; all by default.
     """
     folds = [fold for fold, part in enumerate(moments.parts) if part.count]
     if len(folds) < 2:
         raise InputError("a held-out error needs at least two folds with rows in them")
-    rungs = applicable(moments.widths[i], moments.widths[j], groups)
+    rungs = applicable(moments.widths[i], moments.widths[j], names)
     totals = [_totals(moments, view, folds) for view in (j, i)]
     for view in (i, j):
         if not moments.varies(view):
@@ -119,14 +119,14 @@ def _held_out(folds: list[Scored], total: Array) -> HeldOut:
     )
 
 
-def applicable(p: int, q: int, names: tuple[str, ...] | None = None) -> list[Group]:
-    """The groups, strictest first, that have maps between widths p and q."""
+def applicable(p: int, q: int, names: tuple[str, ...] | None = None) -> list[Rung]:
+    """The rungs, strictest first, that have maps between widths p and q."""
     for name in names or ():
-        if name not in GROUPS:
-            raise InputError(f"there is no rung {name!r}; the rungs are {', '.join(GROUPS)}")
+        if name not in RUNGS:
+            raise InputError(f"there is no rung {name!r}; the rungs are {', '.join(RUNGS)}")
     return [
         rung
-        for rung in GROUPS.values()
+        for rung in RUNGS.values()
         if (p == q or not rung.of_axes) and (names is None or rung.name in names)
     ]
 
@@ -151,7 +151,7 @@ class Scored(NamedTuple):
 
 
 def _fold_errors(
-    rungs: list[Group],
+    rungs: list[Rung],
     train: PairStats,
     test: PairStats,
     moments: Moments,

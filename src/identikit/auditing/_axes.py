@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from identikit.alignment import HeldOut
-from identikit.auditing.result import OwnAxes, Rung, SharedAxes
+from identikit.auditing.result import OwnAxes, RungError, SharedAxes
 from identikit.axes._ica_core import Components
 from identikit.axes._ica_rung import (
     axes_apart,
@@ -111,12 +111,12 @@ class AxesOfViews:
         return corrected_rung(moments, *places, both, (self.apart[keys[0]], self.apart[keys[1]]))
 
 
-def rung(name: str, forward: HeldOut, backward: HeldOut) -> Rung:
+def rung(name: str, forward: HeldOut, backward: HeldOut) -> RungError:
     """The errors of both directions, and the worse one, with their intervals."""
     ends = [jackknife_interval(h.error, h.leave_one_out(), floor=0.0) for h in (forward, backward)]
     worse = 0 if forward.error >= backward.error else 1
     errors, side = (forward.error, backward.error), (forward, backward)[worse]
-    return Rung(
+    return RungError(
         name,
         errors[worse],
         ends[worse],

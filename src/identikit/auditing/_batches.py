@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from identikit._linalg import Array
 from identikit._progress import Progress
-from identikit.alignment import GROUPS, axis_free
+from identikit.alignment import RUNGS, axis_free
 from identikit.auditing._audit import audit
 from identikit.auditing._found import Found
 from identikit.auditing._units import Batch, as_truth, read_batches
@@ -196,7 +196,7 @@ def _remains(
     from identikit.alignment import align  # which loads scikit-learn
 
     group = pair.group
-    if group not in GROUPS:
+    if group not in RUNGS:
         group = min(pair.ladder, key=lambda rung: rung.error).group
     rung = next(rung for rung in pair.ladder if rung.group == group)
     tried = others if len(np.unique(kin)) >= LEAST_GROUPS else shared

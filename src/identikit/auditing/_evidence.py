@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from identikit.auditing._order import Order
 from identikit.auditing._wide import Wide
 from identikit.auditing._windows import Window
-from identikit.auditing.result import Influence, Rung, SharedAxes
+from identikit.auditing.result import Influence, RungError, SharedAxes
 from identikit.moments import Moments
 from identikit.similarity import CCA
 
@@ -31,7 +31,7 @@ class Evidence:
     moments: Moments
     i: int
     j: int
-    ladder: tuple[Rung, ...]
+    ladder: tuple[RungError, ...]
     group: str
     cca: CCA
     chance: float

@@ -10,7 +10,7 @@ from typing import Any
 from identikit._linalg import one_thread
 from identikit._progress import Progress
 from identikit._version import __version__
-from identikit.alignment import GROUPS, ladder
+from identikit.alignment import RUNGS, ladder
 from identikit.auditing._axes import AxesOfViews
 from identikit.auditing._axes import rung as rung_of
 from identikit.auditing._compare import compare, describe
@@ -19,7 +19,7 @@ from identikit.auditing._verdict import RELATED, SLACK, UNRELATED
 from identikit.auditing._wide import Wide
 from identikit.auditing._windows import Window, depends
 from identikit.auditing.checks.dependent_rows import NAME, with_blocked
-from identikit.auditing.result import Audit, Pair, Rung, Settings, Verdict, View
+from identikit.auditing.result import Audit, Pair, RungError, Settings, Verdict, View
 from identikit.errors import InputError
 from identikit.moments import FOLD_RULES, SAMPLE, Moments, Tile
 from identikit.moments.sample import RowSample
@@ -144,7 +144,7 @@ class Found:
         return Audit(__version__, rows, views, comparisons, verdict, settings)
 
 
-def _apart(pair: Pair, rung: Rung) -> tuple[bool, float]:
+def _apart(pair: Pair, rung: RungError) -> tuple[bool, float]:
     """How far a rung is from that of the verdict."""
     return rung.group != pair.group, abs(rung.error - pair.error)
 
@@ -164,7 +164,7 @@ def _few_rows(moments: Moments) -> Moments:
 
 
 def _looseness(group: str) -> int:
-    return [*GROUPS, RELATED, UNRELATED].index(group)
+    return [*RUNGS, RELATED, UNRELATED].index(group)
 
 
 def _check_folds(moments: Moments) -> None:

@@ -11,9 +11,9 @@ from types import MappingProxyType
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment import GROUPS, Denoised, HeldOut, ladder
+from identikit.alignment import RUNGS, Denoised, HeldOut, ladder
 from identikit.auditing._axes import rung
-from identikit.auditing.result import Rung
+from identikit.auditing.result import RungError
 from identikit.moments import Moments
 from identikit.similarity import Scored
 
@@ -53,10 +53,10 @@ def related_by(measures: Mapping[str, Scored | None]) -> bool:
 class Judged:
     """What the ladder says of a pair: its rungs, the one that is named, and those beside it."""
 
-    rungs: tuple[Rung, ...]
+    rungs: tuple[RungError, ...]
     group: str
     candidates: tuple[str, ...]
-    rung: Rung
+    rung: RungError
 
 
 def judge(
@@ -90,7 +90,7 @@ def judge(
     if not any(beyond_chance(one, 2 / moments.rows) for one in rungs):
         best = min(rungs, key=lambda one: one.error)
         return Judged(rungs, UNRELATED, (UNRELATED,), best)
-    chosen = choose_group(moments, i, j, found, frozenset(of_columns))
+    chosen = choose_rung(moments, i, j, found, frozenset(of_columns))
     named = next(one for one in rungs if one.group == chosen.group)
     return Judged(rungs, chosen.group, chosen.candidates, named)
 
@@ -107,7 +107,7 @@ class Chosen:
     candidates: tuple[str, ...]
 
 
-def choose_group(
+def choose_rung(
     moments: Moments, i: int, j: int, rungs: Ladder, as_they_are: Collection[str] = ()
 ) -> Chosen:
     """Name the strictest rung that explains almost as much as the best one does.
@@ -165,7 +165,7 @@ def _looser(name: str, rungs: Ladder, excesses: Excesses) -> Iterator[str]:
             return
 
 
-def beyond_chance(rung: Rung, least: float = 0.0) -> bool:
+def beyond_chance(rung: RungError, least: float = 0.0) -> bool:
     """Whether a rung predicts held-out rows better than their mean does, in either direction."""
     return min(rung.forward_interval[1], rung.backward_interval[1]) < 1.0 - least
 
@@ -218,7 +218,7 @@ def _excesses(
             return None
         if all(_excess(one, best).high(STRICT) <= 0 for one, best in zip(own, free or least)):
             return Both(NONE, NONE)  # neither noise nor sampling need be asked
-        found = own if name in as_they_are else denoised.errors(GROUPS[name], own)
+        found = own if name in as_they_are else denoised.errors(RUNGS[name], own)
         now = max((_excess(one, best) for one, best in zip(found, least)), key=_value)
         if all(one.residual is best.residual for one, best in zip(own, least)):
             now = NONE

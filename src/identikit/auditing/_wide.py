@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.alignment import GROUPS
+from identikit.alignment import RUNGS
 from identikit.alignment._stats import PairStats
 from identikit.moments import Folds
 from identikit.sources import Source
@@ -62,7 +62,7 @@ def look_at_columns(a: Source, b: Source, folds: Folds) -> Wide:
         residuals["identity"] = _differences(a, b, labels)
         if a.width <= MOST_COLUMNS:
             x, y = (source.read(0, source.rows).astype(np.float64) for source in (a, b))
-            for name, rung in GROUPS.items():
+            for name, rung in RUNGS.items():
                 if rung.of_axes and name not in residuals:
                     residuals[name] = _held_out(name, x, y, labels)
     return Wide(columns, residuals)
@@ -89,9 +89,9 @@ def _held_out(name: str, x: Array, y: Array, labels: Labels) -> Array:
         # Of the scatters of either view a fit reads no more than the diagonal.
         scatters = np.diag(np.square(left).sum(axis=0)), np.diag(np.square(right).sum(axis=0))
         stats = PairStats(len(left), *means, scatters[0], left.T @ right, scatters[1])
-        weights = GROUPS[name].fit(stats)[0]
+        weights = RUNGS[name].fit(stats)[0]
         # An assignment takes most of the time, and without scales it is the same both ways.
-        back = weights.T if GROUPS[name].keeps_scale else GROUPS[name].fit(stats.reversed())[0]
+        back = weights.T if RUNGS[name].keeps_scale else RUNGS[name].fit(stats.reversed())[0]
         left, right = x[test] - means[0], y[test] - means[1]
         sums.append([_squares(right - left @ weights), _squares(left - right @ back)])
     return np.array(sums).T

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from identikit import _files
 from identikit._result import Result
-from identikit.alignment import GROUPS, counts_as
+from identikit.alignment import RUNGS, counts_as
 from identikit.errors import InputError
 from identikit.similarity import Scored
 
@@ -30,7 +30,7 @@ def _plain(record: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Rung:
+class RungError:
     """One rung of the ladder: the held-out error of the best map in a group.
 
     `error` is the worse of the two directions `forward` (a to b) and `backward` (b to a), and
@@ -69,7 +69,7 @@ class SharedAxes:
     that either view's axes come from, which are not the other's.
     """
 
-    rung: Rung
+    rung: RungError
     random_rotation: float
     rows: int
     a: OwnAxes
@@ -174,7 +174,7 @@ class Pair(Result):
     error: float
     interval: Interval
     within_tolerance: bool
-    ladder: tuple[Rung, ...]
+    ladder: tuple[RungError, ...]
     cca: CCASummary
     cka: CKASummary
     measures: dict[str, Scored | None]
@@ -184,7 +184,7 @@ class Pair(Result):
     points: NDArray[np.float64]
     ica: SharedAxes | None = None
     influence: Influence | None = None
-    blocked: Rung | None = None
+    blocked: RungError | None = None
     order_only: bool = False
 
     def __repr__(self) -> str:
@@ -247,8 +247,8 @@ class Pair(Result):
         without_few : bool
             Whether a few rows that decide must leave it so if they are left out.
         """
-        if rung not in GROUPS:
-            raise InputError(f"there is no rung {rung!r}; expected one of {', '.join(GROUPS)}")
+        if rung not in RUNGS:
+            raise InputError(f"there is no rung {rung!r}; expected one of {', '.join(RUNGS)}")
         few = self.influence if without_few else None
         found = [*self.candidates, *([] if few is None else [few.group_without or "unrelated"])]
         return all(counts_as(name, rung) for name in found)

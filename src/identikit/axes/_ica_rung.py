@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment._groups import GROUPS
 from identikit.alignment._ladder import HeldOut, _totals
+from identikit.alignment._rungs import RUNGS
 from identikit.alignment._stats import PairStats, pair_stats
 from identikit.axes._ica_copies import distinct_rows, first_copies, half_of
 from identikit.axes._ica_core import Components, Search, independent_components, refit
@@ -208,6 +208,6 @@ def _fit(stats: PairStats, source: Components, target: Components) -> tuple[Arra
         to.T @ stats.sxy @ back.T,
         back @ stats.syy @ back.T,
     )
-    turn, shift = GROUPS["permutation"].fit(on_axes)
+    turn, shift = RUNGS["permutation"].fit(on_axes)
     weights = to @ turn @ target.mixing
     return weights, shift @ target.mixing + target.mean - source.mean @ weights

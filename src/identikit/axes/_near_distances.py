@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment._groups import GROUPS, Group, matching
 from identikit.alignment._ladder import applicable
 from identikit.alignment._map_fit import best_map
+from identikit.alignment._rungs import RUNGS, Rung, matching
 from identikit.axes._near_split import Split
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
@@ -19,7 +19,7 @@ from identikit.moments import Moments, accumulate
 BothWays = tuple[Array, Array]
 
 #: The groups that the paper compares; its H_σ is the ladder's permutation.
-NEAR_GROUPS = tuple(name for name in GROUPS if name not in ("identity", "monomial"))
+NEAR_GROUPS = tuple(name for name in RUNGS if name not in ("identity", "monomial"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +79,11 @@ def after_matching(
     return [(lengths(0, turns), lengths(1, turns)) for turns in several]
 
 
-def _after(rows: Sequence[Array], split: Split, groups: Sequence[Group]) -> dict[str, BothWays]:
+def _after(rows: Sequence[Array], split: Split, groups: Sequence[Rung]) -> dict[str, BothWays]:
     moments = _fitted_on(rows, split)
     scored = [side[numbers] for side, numbers in zip(rows, split.score)]
 
-    def lengths(group: Group, way: int) -> Array:
+    def lengths(group: Rung, way: int) -> Array:
         weights, shift = best_map(group, moments, way, 1 - way)
         return _lengths(scored[1 - way] - (scored[way] @ weights + shift))
 
