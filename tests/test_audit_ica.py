@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import identikit as ik
 from identikit.auditing import _axes
 from identikit.auditing._axes import ROWS, sample_rows
-from identikit.auditing._evidence import Evidence
+from identikit.auditing._evidence import Context, Evidence
 from identikit.auditing.checks import ica_axes, ica_variance
 from identikit.auditing.result import OwnAxes, RungError, SharedAxes
 from identikit.axes import ica_rung, view_axes
@@ -222,7 +222,7 @@ def test_reduced_views_are_compared_by_their_leading_directions():
 
 def evidence(ica: SharedAxes | str | None) -> Evidence:
     moments = ik.accumulate([np.eye(6)[:, :2], np.eye(6)[:, 2:4]], names=["x", "y"])
-    return Evidence(moments, 0, 1, (), "affine", None, 0.0, False, None, ica)
+    return Evidence(moments, 0, 1, Context(ica=ica), (), "affine", 0.0, None, 0.0)
 
 
 def test_the_checks_of_ica():

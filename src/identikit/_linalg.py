@@ -92,6 +92,17 @@ def eigh(matrix: Array) -> tuple[Array, Array]:
     return np.maximum(values[::-1], 0.0), np.ascontiguousarray(vectors[:, ::-1])
 
 
+def orthonormal_columns(columns: Array) -> Array:
+    """Columns turned and scaled to be orthonormal, fewer of them if they are dependent.
+
+    They come from the Gram matrix, so that directions below `GRAM_FLOOR` are rounding.
+    """
+    values, vectors = eigh(columns.T @ columns)
+    kept = values > GRAM_FLOOR * values.max(initial=0.0)
+    result: Array = columns @ (vectors[:, kept] / np.sqrt(values[kept]))
+    return result
+
+
 def triangle(rows: Array, *, overwrite: bool = False) -> Array:
     """R of rows = QR, without Q: the same inner products of columns in as few rows as possible.
 

@@ -1,19 +1,19 @@
-"""Which group a pair belongs to: the rule that reads the ladder."""
+"""The verdict: the rule that reads the ladder, and names a rung."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment import RUNGS, Denoised, HeldOut, ladder
-from identikit.auditing._axes import rung
-from identikit.auditing.result import RungError
+from identikit.alignment import RUNGS, Denoised, HeldOut, axis_free, ladder
+from identikit.auditing._evidence import Context
+from identikit.auditing.result import Pair, RungError, Verdict
 from identikit.moments import Moments
 from identikit.similarity import Scored
 
@@ -43,27 +43,37 @@ Ladder = Mapping[str, tuple[HeldOut, HeldOut]]
 LEVEL = 0.01
 
 
-def related_by(measures: Mapping[str, Scored | None]) -> bool:
-    """Whether kernel alignment or neighbours say more than chance, though no map does."""
-    found = [measures.get(name) for name in ("cka", "mutual_knn")]
-    return any(one is not None and one.p is not None and one.p < LEVEL for one in found)
-
-
 @dataclass(frozen=True)
 class Judged:
-    """What the ladder says of a pair: its rungs, the one that is named, and those beside it."""
+    """What is said of a pair.
+
+    Parameters
+    ----------
+    rungs : tuple of RungError
+        The ladder.
+    group : str
+        The verdict: a rung, "unrelated" or "related".
+    candidates : tuple of str
+        What the data do not tell apart from it, and itself.
+    rung : RungError
+        The one that is named; of unrelated views the best.
+    order_only : bool
+        Whether all that a map explains may come from the order of the rows.
+    """
 
     rungs: tuple[RungError, ...]
     group: str
     candidates: tuple[str, ...]
     rung: RungError
+    order_only: bool = False
 
 
 def judge(
     moments: Moments,
     i: int,
     j: int,
-    groups: tuple[str, ...] | None = None,
+    *,
+    axes: bool = True,
     of_columns: Mapping[str, Array] = MappingProxyType({}),
 ) -> Judged:
     """Climb the ladder, and name a rung, or say that no rung explains anything beyond chance.
@@ -73,19 +83,19 @@ def judge(
     moments : Moments
     i, j : int
         The two views.
-    groups : tuple of str, optional
-        The groups to try; all by default.
+    axes : bool
+        If false, rungs that speak of single columns are left out.
     of_columns : mapping of str to array (2, folds)
         Squared errors of stricter rungs that the moments know nothing of, both ways.
     """
-    found = ladder(moments, i, j, groups)
+    found = ladder(moments, i, j, None if axes else axis_free())
     if of_columns:
         totals = [side.total for side in found["affine"]]
         found = {
             name: (HeldOut(both[0], totals[0]), HeldOut(both[1], totals[1]))
             for name, both in of_columns.items()
         } | found
-    rungs = tuple(rung(name, *both) for name, both in found.items())
+    rungs = tuple(RungError.of(name, *both) for name, both in found.items())
     # A ridge that leaves little but the mean is better than it by a hair, whatever the rows.
     if not any(beyond_chance(one, 2 / moments.rows) for one in rungs):
         best = min(rungs, key=lambda one: one.error)
@@ -93,6 +103,62 @@ def judge(
     chosen = choose_rung(moments, i, j, found, frozenset(of_columns))
     named = next(one for one in rungs if one.group == chosen.group)
     return Judged(rungs, chosen.group, chosen.candidates, named)
+
+
+def beyond_the_ladder(
+    judged: Judged, i: int, j: int, measures: Mapping[str, Scored | None], context: Context
+) -> Judged:
+    """What is said of a pair once neighbours, kernels and the order of the rows are looked at.
+
+    Views that no map relates are "related" if kernel alignment or neighbours say more than chance;
+    views that share nothing but the order of their rows are "unrelated".
+
+    Parameters
+    ----------
+    judged : Judged
+        What the ladder says.
+    i, j : int
+        The two views.
+    measures : mapping of str to Scored
+        Of the pair.
+    context : Context
+    """
+    group = judged.group
+    # What kernels and neighbours score by chance is known of independent rows only.
+    if group == UNRELATED and not (context.grouped or context.dependent(i, j)):
+        found = [measures.get(name) for name in ("cka", "mutual_knn")]
+        if any(one is not None and one.p < LEVEL for one in found):
+            group = RELATED
+    order_only = group != UNRELATED and context.order is not None and context.order.only_order(i, j)
+    if order_only:
+        group = UNRELATED
+    if group == judged.group:
+        return judged
+    return replace(judged, group=group, candidates=(group,), order_only=order_only)
+
+
+def verdict_on(pairs: Sequence[Pair]) -> Verdict:
+    """The verdict on the worst of all pairs."""
+
+    def looseness(group: str) -> int:
+        return [*RUNGS, RELATED, UNRELATED].index(group)
+
+    def badness(pair: Pair) -> tuple[bool, float, int]:
+        # A pair may be out of tolerance with a small error: if a few rows decide, or their order.
+        return not pair.within_tolerance, round(pair.error, 6), looseness(pair.group)
+
+    worst = max(pairs, key=badness)
+    return Verdict(
+        worst.group,
+        worst.candidates,
+        worst.error,
+        worst.interval,
+        worst.within_tolerance,
+        worst.a,
+        worst.b,
+        max((pair.group for pair in pairs), key=looseness),
+        worst.order_only,
+    )
 
 
 @dataclass(frozen=True)

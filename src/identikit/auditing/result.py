@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from identikit import _files
 from identikit._result import Result
-from identikit.alignment import RUNGS, counts_as
+from identikit.alignment import RUNGS, HeldOut, counts_as
 from identikit.errors import InputError
+from identikit.inference import jackknife_interval
 from identikit.similarity import Scored
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def _plain(record: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RungError:
-    """One rung of the ladder: the held-out error of the best map in a group.
+    """A rung of the ladder as it was measured: the held-out error of its best map.
 
     `error` is the worse of the two directions `forward` (a to b) and `backward` (b to a), and
     `interval` is that direction's. Where few rows asked for a ridge, `ridge` is its strength in
@@ -48,6 +49,24 @@ class RungError:
     backward_interval: Interval
     ridge: float = 0.0
     without_ridge: float | None = None
+
+    @staticmethod
+    def of(name: str, forward: HeldOut, backward: HeldOut) -> RungError:
+        """The errors of both directions, and the worse one, with their intervals."""
+        sides = forward, backward
+        ends = [jackknife_interval(h.error, h.leave_one_out(), floor=0.0) for h in sides]
+        worse = 0 if forward.error >= backward.error else 1
+        return RungError(
+            name,
+            sides[worse].error,
+            ends[worse],
+            forward.error,
+            ends[0],
+            backward.error,
+            ends[1],
+            sides[worse].strength,
+            sides[worse].without_ridge,
+        )
 
 
 @dataclass(frozen=True)
@@ -232,7 +251,7 @@ class Pair(Result):
             if few.error_without is None or few.group_without is None:
                 return True
             said.append((few.group_without, few.error_without))
-        return any(group in ("unrelated", "related") or not error <= limit for group, error in said)
+        return any(group not in RUNGS or not error <= limit for group, error in said)
 
     def meets(self, rung: str, *, without_few: bool = True) -> bool:
         """Whether the views are the same up to a rung, or up to a stricter one.
@@ -250,8 +269,8 @@ class Pair(Result):
         if rung not in RUNGS:
             raise InputError(f"there is no rung {rung!r}; expected one of {', '.join(RUNGS)}")
         few = self.influence if without_few else None
-        found = [*self.candidates, *([] if few is None else [few.group_without or "unrelated"])]
-        return all(counts_as(name, rung) for name in found)
+        found = [*self.candidates, *([] if few is None else [few.group_without])]
+        return all(name is not None and counts_as(name, rung) for name in found)
 
     @property
     def table(self) -> pd.DataFrame:

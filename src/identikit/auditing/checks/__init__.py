@@ -28,9 +28,9 @@ def checked_thresholds(given: Mapping[str, float] | None) -> dict[str, float]:
     return found
 
 
-def run_checks(evidence: Evidence, thresholds: Mapping[str, float]) -> tuple[Check, ...]:
-    """Ask every question of a pair; what has no threshold here has its own."""
-    found = []
+def run_checks(evidence: Evidence) -> tuple[Check, ...]:
+    """Ask every question of a pair; a check whose threshold nobody has set has its own."""
+    found, thresholds = [], evidence.context.thresholds
     for name, module in modules(__name__).items():
         own = {"threshold": thresholds[name]} if name in thresholds else {}
         answer = module.check(evidence, **own)

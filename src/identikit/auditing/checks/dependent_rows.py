@@ -20,9 +20,10 @@ def check(evidence: Evidence, threshold: float | None = None) -> Check | None:
     By simulation (tests/test_order.py), at most 1 % of pairs with independent rows fail, with heavy
     tails and sparse ones too. Dependent rows in random order cannot be seen.
     """
-    if evidence.grouped or evidence.order is None:
+    order = evidence.context.order
+    if order is None:
         return _of_folds(evidence, 5.0 if threshold is None else threshold)
-    return _of_rows(evidence, evidence.order, LARGEST if threshold is None else threshold)
+    return _of_rows(evidence, order, LARGEST if threshold is None else threshold)
 
 
 def _of_rows(evidence: Evidence, order: Order, threshold: float) -> Check:
@@ -74,7 +75,7 @@ def _of_folds(evidence: Evidence, threshold: float) -> Check | None:
     view, ratio = max(ratios.items(), key=lambda item: item[1])
     advice = (
         "the groups themselves differ, so intervals are rough"
-        if evidence.grouped
+        if evidence.context.grouped
         else "the rows are sorted, drift, or come in dependent runs, so intervals are too narrow; "
         "give the dependent rows one label each with groups (--groups)"
     )

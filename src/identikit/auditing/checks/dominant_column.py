@@ -8,7 +8,7 @@ from identikit.auditing.result import Check
 
 def check(evidence: Evidence, threshold: float = 0.5) -> Check | None:
     """Largest share of a view's variance in one column (of three or more)."""
-    if not evidence.axes:
+    if not evidence.context.axes:
         return None
     m = evidence.moments
     shares = {}

@@ -20,7 +20,7 @@ def check(evidence: Evidence, threshold: float = 0.95) -> Check | None:
             'groups="duplicates" (--groups duplicates), which keeps copies in one fold, or drop '
             "the copies."
         )
-        if evidence.grouped:
+        if evidence.context.grouped:
             words = (
                 f"only {_number(together, m.distinct.size)} of {m.rows} rows are distinct: there "
                 "is less evidence than the rows suggest, and unless the groups keep copies of a "

@@ -7,7 +7,7 @@ from identikit.auditing.result import Check
 def check(evidence: Evidence, threshold: float = 5.0) -> Check | None:
     """Folds, where these are whole groups of rows."""
     folds = evidence.moments.folds
-    if not evidence.grouped:
+    if not evidence.context.grouped:
         return None
     return Check(
         "few groups",

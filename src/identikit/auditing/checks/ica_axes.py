@@ -6,7 +6,7 @@ from identikit.auditing.result import Check
 
 def check(evidence: Evidence, threshold: float = 0.5) -> Check | None:
     """Share of the axes that are identified, the smaller of the two views'."""
-    ica, question = evidence.ica, "Does ICA identify the axes of both views?"
+    ica, question = evidence.context.ica, "Does ICA identify the axes of both views?"
     if ica is None:
         return None
     if isinstance(ica, str):

@@ -8,7 +8,7 @@ from identikit.auditing.result import Check
 
 def check(evidence: Evidence, threshold: float = 0.99) -> Check | None:
     """Share of the variance in the components that ICA had rows for, the smaller of the two."""
-    ica = evidence.ica
+    ica = evidence.context.ica
     if ica is None or isinstance(ica, str):
         return None
     sides = dict(zip(evidence.views, (ica.a, ica.b)))

@@ -6,7 +6,7 @@ from identikit.auditing.result import Check
 
 def check(evidence: Evidence, threshold: float = 1.0) -> Check | None:
     """Rank over width of the two views, the smaller of the two shares."""
-    if not evidence.axes:
+    if not evidence.context.axes:
         return None
     m = evidence.moments
     shares = {v: m.whiten(v).rank / m.widths[v] for v in evidence.views}

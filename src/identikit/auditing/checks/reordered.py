@@ -55,9 +55,9 @@ def _rows(evidence: Evidence, view: int) -> Array | None:
     moments = evidence.moments
     if moments.rows <= len(moments.sample.keys):
         return moments.sample_of(view)
-    if evidence.rows is None or moments.rows > MOST:
+    if evidence.context.rows is None or moments.rows > MOST:
         return None
-    rows: Array = evidence.rows(view).astype(np.float64)
+    rows: Array = evidence.context.rows(view).astype(np.float64)
     finite: Array = rows[np.isfinite(rows.sum(axis=1))]
     return finite
 

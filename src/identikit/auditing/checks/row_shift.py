@@ -50,9 +50,7 @@ def check(evidence: Evidence, threshold: float = 0.5) -> Check | None:
     a random walk, periodic, in runs, in pairs, classes or sparse. A shift is found in all of 10
     pairs each with a linear relation of R² = 0.3, of 2000 rows and 2, 20 or 512 columns.
     """
-    if evidence.windows is None:
-        return None
-    found = [_look(window, *evidence.views, threshold) for window in evidence.windows]
+    found = [_look(window, *evidence.views, threshold) for window in evidence.context.windows]
     answers = [shift for shift in found if shift is not None]
     if not answers:
         return None

@@ -6,7 +6,7 @@ from identikit.auditing.result import Check
 
 def check(evidence: Evidence, threshold: float = 1.0) -> Check | None:
     """Narrower over wider width."""
-    if not evidence.axes:
+    if not evidence.context.axes:
         return None
     p, q = (evidence.moments.widths[v] for v in evidence.views)
     return Check(
