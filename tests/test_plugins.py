@@ -36,15 +36,14 @@ CHECK = '''"""Is the mean far from the origin?"""
 
 import numpy as np
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 1e6) -> Check:
+def check(evidence: Evidence, threshold: float = 1e6) -> Answer:
     """Largest entry of the means of the two views."""
     largest = max(float(np.abs(evidence.moments.centre(v)).max()) for v in evidence.views)
     message = "the mean of a view is far from the origin; centre it."
-    return Check("far mean", "Is it far?", largest, threshold, largest <= threshold, message)
+    return Answer(largest, threshold, largest <= threshold, message)
 '''
 METRIC = '''"""R² under another name."""
 

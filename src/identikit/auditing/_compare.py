@@ -12,7 +12,7 @@ from identikit.auditing._evidence import Context, Evidence
 from identikit.auditing._influence import decided_by
 from identikit.auditing._verdict import beyond_the_ladder, judge
 from identikit.auditing.checks import run_checks
-from identikit.auditing.checks.dependent_rows import NAME, with_blocked
+from identikit.auditing.checks.dependent_rows import with_blocked
 from identikit.auditing.result import CCASummary, CKASummary, Pair, RungError, SharedAxes, View
 from identikit.inference import adjusted_r2, cca_chance, cca_chance_edge, held_out_cca
 from identikit.moments import Moments
@@ -126,7 +126,7 @@ def with_runs(pair: Pair, runs: Moments, i: int, j: int) -> Pair:
     blocked = RungError.of(name, *ladder(runs, i, j, (name,))[name])
     lows, highs = zip(pair.interval, blocked.interval)
     checks = tuple(
-        with_blocked(check, pair.error, blocked.error) if check.name == NAME else check
+        with_blocked(check, pair.error, blocked.error) if check.name == "dependent rows" else check
         for check in pair.checks
     )
     return replace(pair, interval=(min(lows), max(highs)), blocked=blocked, checks=checks)

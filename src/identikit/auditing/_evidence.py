@@ -1,4 +1,4 @@
-"""What a comparison needs beside the moments, and what its checks may look at."""
+"""What a comparison needs beside the moments; what its checks may look at, and answer."""
 
 from __future__ import annotations
 
@@ -96,3 +96,16 @@ class Evidence:
     def name(self, view: int) -> str:
         """A view's name, in quotes."""
         return repr(self.moments.names[view])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a check answers: a value, its threshold, whether all is well, what to do if not.
+
+    `message` is one sentence of what a fault means and what to try.
+    """
+
+    value: float | None
+    threshold: float
+    ok: bool
+    message: str

@@ -100,7 +100,7 @@ def judge(
     if not any(beyond_chance(one, 2 / moments.rows) for one in rungs):
         best = min(rungs, key=lambda one: one.error)
         return Judged(rungs, UNRELATED, (UNRELATED,), best)
-    chosen = choose_rung(moments, i, j, found, frozenset(of_columns))
+    chosen = choose_rung(moments, i, j, found, as_they_are=of_columns)
     named = next(one for one in rungs if one.group == chosen.group)
     return Judged(rungs, chosen.group, chosen.candidates, named)
 
@@ -174,7 +174,13 @@ class Chosen:
 
 
 def choose_rung(
-    moments: Moments, i: int, j: int, rungs: Ladder, as_they_are: Collection[str] = ()
+    moments: Moments,
+    i: int,
+    j: int,
+    rungs: Ladder,
+    *,
+    as_they_are: Collection[str] = (),
+    slack: float = SLACK,
 ) -> Chosen:
     """Name the strictest rung that explains almost as much as the best one does.
 
@@ -197,8 +203,10 @@ def choose_rung(
         Held-out errors of the rungs, both ways, from the strictest to the loosest.
     as_they_are : collection of str
         Rungs that noise is not allowed for, as the moments know nothing of their maps.
+    slack : float
+        Of what the best rung explains, a stricter one may miss the square of this share.
     """
-    excesses = _excesses(moments, i, j, rungs, as_they_are)
+    excesses = _excesses(Denoised(moments, i, j), rungs, as_they_are, slack)
     best = min(rungs, key=lambda name: max(side.error for side in rungs[name]))
     group, candidates = None, []
     for name in rungs:
@@ -270,10 +278,9 @@ NONE = Excess(-1.0, 0.0)
 
 
 def _excesses(
-    moments: Moments, i: int, j: int, rungs: Ladder, as_they_are: Collection[str] = ()
+    denoised: Denoised, rungs: Ladder, as_they_are: Collection[str], slack: float
 ) -> Excesses:
     """The excesses of a rung in its worse direction; None if it is out of the question."""
-    denoised = Denoised(moments, i, j)
     least = [min((rungs[name][side] for name in rungs), key=_size) for side in (0, 1)]
     free = _limits(rungs[list(rungs)[-1]])
 
@@ -282,15 +289,17 @@ def _excesses(
         own = rungs[name]
         if not all(_explains_enough(one, best) for one, best in zip(own, least)):
             return None
-        if all(_excess(one, best).high(STRICT) <= 0 for one, best in zip(own, free or least)):
+        if all(
+            _excess(one, best, slack).high(STRICT) <= 0 for one, best in zip(own, free or least)
+        ):
             return Both(NONE, NONE)  # neither noise nor sampling need be asked
         found = own if name in as_they_are else denoised.errors(RUNGS[name], own)
-        now = max((_excess(one, best) for one, best in zip(found, least)), key=_value)
+        now = max((_excess(one, best, slack) for one, best in zip(found, least)), key=_value)
         if all(one.residual is best.residual for one, best in zip(own, least)):
             now = NONE
         limit, limits = None, _limits(found)
         if free is not None and limits is not None:
-            limit = max((_excess(one, best) for one, best in zip(limits, free)), key=_value)
+            limit = max((_excess(one, best, slack) for one, best in zip(limits, free)), key=_value)
         return Both(now, limit)
 
     return of
@@ -316,11 +325,11 @@ def _explains_enough(one: HeldOut, best: HeldOut) -> bool:
     return one.error**2 <= 1 - LEAST * explained
 
 
-def _excess(one: HeldOut, best: HeldOut) -> Excess:
+def _excess(one: HeldOut, best: HeldOut, slack: float) -> Excess:
     """Excess of a rung's squared error over what is allowed beside the best, with its error."""
 
     def value(residual: Array, least: Array, total: Array) -> Array:
-        return np.asarray((residual - least - SLACK**2 * np.maximum(total - least, 0.0)) / total)
+        return np.asarray((residual - least - slack**2 * np.maximum(total - least, 0.0)) / total)
 
     sums = [np.asarray(part.sum()) for part in (one.residual, best.residual, one.total)]
     rest = [part.sum() - part for part in (one.residual, best.residual, one.total)]

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from identikit._result import Result
-from identikit.auditing.result import Audit, Interval, Pair, Verdict
+from identikit.auditing.result import Audit, Interval, Pair, Verdict, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,10 +111,7 @@ class BatchAudit(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The document of the audit, and what remains."""
-        remains = [asdict(each) | {"beyond_noise": each.beyond_noise} for each in self.remains]
-        for each in remains:
-            for key in ("held_out_interval", "interval"):
-                each[key] = None if each[key] is None else list(each[key])
+        remains = [plain(each) | {"beyond_noise": each.beyond_noise} for each in self.remains]
         skipped = [asdict(each) for each in self.skipped]
         return self.audit.to_dict() | {"by": self.by, "remains": remains, "skipped": skipped}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit._result import Result
-from identikit.auditing.result import _plain
+from identikit.auditing.result import plain
 from identikit.similarity import Scored, calibrate
 
 if TYPE_CHECKING:
@@ -149,8 +149,7 @@ class Layers(Result):
                 for side, found in matches.items()
             },
             "scores": [
-                [None if scored is None else _plain(scored) for scored in row]
-                for row in self.scores
+                [None if scored is None else plain(scored) for scored in row] for row in self.scores
             ],
             "settings": {"folds": self.folds, "seed": self.seed},
         }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 
 
-def _plain(record: Any) -> dict[str, Any]:
+def plain(record: Any) -> dict[str, Any]:
     """A record as JSON knows it: intervals are lists."""
     values = asdict(record)
     return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
@@ -97,7 +97,7 @@ class SharedAxes:
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the rung's, and the others beside them."""
         document = asdict(self)
-        return _plain(self.rung) | {key: document[key] for key in document if key != "rung"}
+        return plain(self.rung) | {key: document[key] for key in document if key != "rung"}
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ class Pair(Result):
         """One row a rung of the ladder."""
         import pandas as pd
 
-        return pd.DataFrame([_plain(rung) for rung in self.ladder])
+        return pd.DataFrame([plain(rung) for rung in self.ladder])
 
     def __bool__(self) -> bool:
         """Whether the two are the same within the tolerance."""
@@ -298,19 +298,19 @@ class Pair(Result):
             "error": self.error,
             "interval": list(self.interval),
             "within_tolerance": self.within_tolerance,
-            "influence": None if self.influence is None else _plain(self.influence),
-            "ladder": [_plain(rung) for rung in self.ladder],
+            "influence": None if self.influence is None else plain(self.influence),
+            "ladder": [plain(rung) for rung in self.ladder],
             "ica": None if self.ica is None else self.ica.to_dict(),
-            "blocked": None if self.blocked is None else _plain(self.blocked),
+            "blocked": None if self.blocked is None else plain(self.blocked),
             "order_only": self.order_only,
-            "cca": _plain(self.cca),
-            "cka": _plain(self.cka),
+            "cca": plain(self.cca),
+            "cka": plain(self.cka),
             "measures": {
-                name: None if scored is None else _plain(scored)
+                name: None if scored is None else plain(scored)
                 for name, scored in self.measures.items()
             },
             "warnings": self.warnings,
-            "checks": [_plain(check) for check in self.checks],
+            "checks": [plain(check) for check in self.checks],
         }
 
 
@@ -413,10 +413,10 @@ class Audit(Result):
         return {
             "identikit": self.version,
             "rows": self.rows,
-            "views": [_plain(view) for view in self.views],
+            "views": [plain(view) for view in self.views],
             "pairs": [pair.to_dict() for pair in self.comparisons],
-            "verdict": _plain(self.verdict),
-            "settings": _plain(self.settings),
+            "verdict": plain(self.verdict),
+            "settings": plain(self.settings),
         }
 
     def report(self, path: str | os.PathLike[str], story: Sequence[str] = ()) -> None:

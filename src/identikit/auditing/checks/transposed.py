@@ -1,20 +1,17 @@
 """Are rows examples, and columns features?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 #: Views with fewer rows a column than this are likely to be transposed.
 ROWS_A_COLUMN = 0.25
 
 
-def check(evidence: Evidence, threshold: float = ROWS_A_COLUMN) -> Check | None:
+def check(evidence: Evidence, threshold: float = ROWS_A_COLUMN) -> Answer | None:
     """Rows over columns of the narrower view; none where there are more rows than columns."""
     rows, width = evidence.moments.rows, min(evidence.columns)
     if rows >= width:
         return None
-    return Check(
-        "transposed",
-        "Are rows examples, and columns features?",
+    return Answer(
         rows / width,
         threshold,
         rows >= threshold * width,
