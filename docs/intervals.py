@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import identikit as ik
-from identikit.alignment import ladder
-from identikit.alignment._map import AlignmentMap
+from identikit.alignment import AlignmentMap, ladder
 from identikit.auditing import RungError
 from identikit.axes._ica_rung import axes_apart, corrected_rung, ica_rung, view_axes
 from identikit.axes._near_measure import Views

@@ -18,9 +18,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 import identikit as ik
-from identikit.alignment import RUNGS, AlignmentMap, HeldOut, ladder, load_map
+from identikit.alignment import RUNGS, AlignmentMap, HeldOut, join, ladder, load_map
 from identikit.alignment._map_file import _digest
-from identikit.alignment._rungs import join
 from identikit.errors import InputError
 from identikit.moments import assign_folds
 

@@ -86,7 +86,7 @@ def ladder(
     if len(folds) < 2:
         raise InputError("a held-out error needs at least two folds with rows in them")
     rungs = applicable(moments.widths[i], moments.widths[j], names)
-    totals = [_totals(moments, view, folds) for view in (j, i)]
+    whole = [totals(moments, view, folds) for view in (j, i)]
     for view in (i, j):
         if not moments.varies(view):
             raise InputError(
@@ -103,7 +103,7 @@ def ladder(
             found[rung.name][0].append(forward[rung.name])
             found[rung.name][1].append(backward[rung.name])
     return {
-        name: (_held_out(both[0], totals[0]), _held_out(both[1], totals[1]))
+        name: (_held_out(both[0], whole[0]), _held_out(both[1], whole[1]))
         for name, both in found.items()
     }
 
@@ -131,14 +131,14 @@ def applicable(p: int, q: int, names: tuple[str, ...] | None = None) -> list[Run
     ]
 
 
-def _totals(moments: Moments, view: int, folds: list[int]) -> Array:
+def totals(moments: Moments, view: int, folds: list[int]) -> Array:
     """Squared distance of a view's rows from the mean of the other folds, fold by fold."""
-    totals = []
+    sums = []
     for fold in folds:
         gap = moments.centre(view, only=fold) - moments.centre(view, without=fold)
         scatter = np.trace(moments.block(view, view, only=fold))
-        totals.append(float(scatter) + moments.n(only=fold) * float(gap @ gap))
-    return np.array(totals)
+        sums.append(float(scatter) + moments.n(only=fold) * float(gap @ gap))
+    return np.array(sums)
 
 
 class Scored(NamedTuple):

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from identikit._linalg import Array
-from identikit.alignment._map import AlignmentMap, made_map
+from identikit.alignment import AlignmentMap, made_map
 from identikit.alignment.given import check_names, column_names, given_rows, is_in_memory
 from identikit.axes._ica_core import Search, independent_components
 from identikit.axes._ica_solver import Rows

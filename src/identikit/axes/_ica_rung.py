@@ -14,9 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment._ladder import HeldOut, _totals
-from identikit.alignment._rungs import RUNGS
-from identikit.alignment._stats import PairStats, pair_stats
+from identikit.alignment import RUNGS, HeldOut, PairStats, pair_stats, totals
 from identikit.axes._ica_copies import distinct_rows, first_copies, half_of
 from identikit.axes._ica_core import Components, Search, independent_components, refit
 from identikit.axes._ica_solver import random_rotation
@@ -112,8 +110,8 @@ def ica_rung(
             *_fit(train.reversed(), *reversed(axes))
         )
     return (
-        HeldOut(residuals[0], _totals(moments, j, folds)),
-        HeldOut(residuals[1], _totals(moments, i, folds)),
+        HeldOut(residuals[0], totals(moments, j, folds)),
+        HeldOut(residuals[1], totals(moments, i, folds)),
     )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from identikit._progress import Progress
 from identikit._version import __version__
-from identikit.alignment._ladder import ladder
+from identikit.alignment import ladder
 from identikit.axes._ica_core import Components
 from identikit.axes._ica_rung import ica_rung
 from identikit.axes._near_diameter import Diameter, largest_distance

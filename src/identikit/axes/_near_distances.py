@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment._ladder import applicable
-from identikit.alignment._map_fit import best_map
-from identikit.alignment._rungs import RUNGS, Rung, matching
+from identikit.alignment import RUNGS, Rung, applicable, best_map, matching
 from identikit.axes._near_split import Split
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate

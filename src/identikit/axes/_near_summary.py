@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment._ladder import HeldOut
+from identikit.alignment import HeldOut
 from identikit.axes._near_measure import DIFFERENT_ROWS, ICA_AXES, TURNED, Measured
 from identikit.axes._near_result import Efficiency, Interval, NearError
 from identikit.inference import jackknife_interval

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array, one_thread, triangle
-from identikit.alignment import RUNGS, ladder
-from identikit.alignment._stats import whitened_stats
+from identikit.alignment import RUNGS, ladder, whitened_stats
 from identikit.errors import InputError
 from identikit.family._diversity import choose_tuple
 from identikit.family._model import SoftmaxModel
