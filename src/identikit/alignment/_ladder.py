@@ -26,8 +26,8 @@ class HeldOut:
     Σ ‖y − ȳ‖² with ȳ the mean of the other folds: held out like the residual, and the same for
     every rung. The mean of all rows would know the fold, which pays where a few rows are most of
     the scatter. Where few rows asked for a ridge, `strength` is its strength (the median over
-    folds, see `ridge`), and `unridged` are the residuals without it. `limit` are the residuals that
-    endless rows for the fit would leave, where that is known (see `in_the_limit`).
+    folds, see `ridge`), and `unridged` are the residuals without it. `limit` are the residuals in
+    the limit of a fit on infinitely many rows, where that is known (see `in_the_limit`).
     """
 
     residual: Array
@@ -54,7 +54,7 @@ class HeldOut:
 
 
 def in_the_limit(fitted_on: PairStats, scored_on: PairStats, fit: tuple[Array, Array]) -> float:
-    """The squared error on new rows that is left if the fit had endless rows.
+    """The squared error on new rows in the limit of a fit on infinitely many rows.
 
     Sampling makes a fit of p parameters to n rows look better by some p/n on these rows, and be
     worse by as much on others; the geometric mean of the two is free of it. For least squares

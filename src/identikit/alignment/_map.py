@@ -52,7 +52,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     error : float or None
         Error of *this map* on new rows, in its direction: 0 the same, 1 no better than the mean;
         over the target's own columns. It was fitted on all rows, so it is estimated from maps that
-        were fitted on parts of them (`own_error`). None for a composed map, whose error nobody has
+        were fitted on parts of them (`own_error`). None for a composed map, whose error was not
         measured.
     interval : tuple of float or None
         Of that error, 95 %.
@@ -234,7 +234,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 
 def made_map(group: str, weights: Array, shift: Array, source: str, target: str) -> AlignmentMap:
-    """A map whose error nobody has measured."""
+    """A map whose error was not measured."""
     made = AlignmentMap(group=group)
     made.weights_, made.shift_ = weights, shift
     made.error_ = made.interval_ = made.held_out_ = made.strength_ = None

@@ -1,7 +1,7 @@
 """What a rung predicts if all that it misses is noise: errors in variables, from moments alone.
 
 A map h is *true* of a pair if x = z + ε and y = h(z) + δ for some signal z and some noises ε, δ
-that are uncorrelated with it and with each other. Nobody knows the noise, and for h itself the
+that are uncorrelated with it and with each other. The noise is not known, and for h itself the
 error E‖y − h(x)‖² counts all of it, while a free regression shrinks towards the mean and counts
 less. So rungs are not compared by the errors of their maps, but by what their maps predict once
 they may shrink as far as noise can explain: with S the scatter of z and W the matrix of h,
@@ -54,7 +54,7 @@ MEANS = 2.5
 
 Side = tuple[Array, Array]
 
-#: Of each prediction: squared error on a fold, and what endless rows for the fit would leave of it.
+#: Of each prediction: squared error on a fold, and its limit for a fit on infinitely many rows.
 Errors = list[tuple[float, float]]
 
 

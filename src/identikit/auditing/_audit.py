@@ -87,11 +87,11 @@ def audit(
         At least 5: errors are held out fold by fold, intervals are jackknifed over folds. With
         groups at least 3; fewer groups than folds are a fold each.
     groups : array (rows,) or "duplicates", optional
-        A label a row; dependent rows (tokens of a sentence, crops of an image) share a label and so
-        a fold. Without it, folds are small blocks of rows that are scattered at random, and a check
-        ("dependent rows") asks whether rows depend on others nearby; if so, they are read again in
-        folds of consecutive rows (`Pair.blocked`). With "duplicates", rows that are equal in all
-        views share a fold, for one more reading.
+        One label per row; dependent rows (tokens of a sentence, crops of an image) share a label,
+        and so a fold. Without it, folds are small blocks of rows that are scattered at random, and
+        a check ("dependent rows") asks whether rows depend on others nearby; if so, they are read
+        again in folds of consecutive rows (`Pair.blocked`). With "duplicates", rows that are equal
+        in all views share a fold, which takes one more reading.
     tolerance : float
         The largest error that counts as the same.
     seed : int

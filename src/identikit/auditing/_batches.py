@@ -94,7 +94,7 @@ def audit_batches(
             if labels.shape != (source.rows,):
                 raise InputError(
                     f"{what} has shape {labels.shape}, but the view has {source.rows} rows; give "
-                    "one value a row"
+                    "one value per row"
                 )
         unit, anchored = _units(tags, anchors)
         names = _names(tags["by"], batches)
@@ -178,7 +178,7 @@ def _labels_of_units(unit: NDArray[np.object_], labels: NDArray[Any]) -> dict[st
 
 def _audited(a: Batch, b: Batch, shared: NDArray[Any], **options: Any) -> Audit:
     with warnings.catch_warnings():
-        # Units are few by nature, and nobody has transposed them.
+        # Units are few as a rule; that is no sign of a transposed view.
         warnings.filterwarnings("ignore", "there are fewer rows")
         views = [batch.means[batch.places(shared)] for batch in (a, b)]
         return audit(views, names=[a.name, b.name], **options)

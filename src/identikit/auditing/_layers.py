@@ -65,22 +65,22 @@ def layers(
 ) -> Layers:
     """Compare every layer of one model with every layer of another, by one measure.
 
-    Every pair has its chance level and calibrated value (`similarity.Scored`). Whoever looks for
-    the best of many pairs finds a high one by chance alone, so best matches are also judged by what
-    the *largest* value of all pairs would be for independent models (Gröger, Wen and Brbić 2026,
+    Every pair has its chance level and calibrated value (`similarity.Scored`). The best of
+    many pairs is high by chance alone, so best matches are also judged by what the *largest* value
+    of all pairs would be for independent models (Gröger, Wen and Brbić 2026,
     algorithm 2).
 
     Parameters
     ----------
     a, b : mapping, sequence or path
         The layers of either model on the same rows: views by name, a list of views (see `audit`),
-        or a folder with a file a layer (only its ``layer_*`` files if there are any).
+        or a folder with one file per layer (only its ``layer_*`` files if there are any).
     measure : str
         One of `identikit.similarity.MEASURES`.
     folds : int
         For the intervals.
     groups : array (rows,), optional
-        A label a row; rows that share one share a fold.
+        One label per row; rows that share one share a fold.
     seed : int
         Of the row sample that neighbour overlap and rank correlation use.
     drop_nonfinite : bool
@@ -188,7 +188,7 @@ def _listed(side: Views, which: str) -> tuple[list[str], list[object]]:
 def _folder(path: Path) -> list[Path]:
     if not path.is_dir():
         raise InputError(
-            f"{path} is not a folder; give a folder with a file a layer, or a list of views"
+            f"{path} is not a folder; give a folder with one file per layer, or a list of views"
         )
     known = openers()
     files = sorted(file for file in path.iterdir() if kind_of(file) in known and file.is_file())

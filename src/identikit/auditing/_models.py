@@ -55,10 +55,10 @@ def audit_models(
     progress : callable, optional
         Called with (what is being done, done, of how many).
     groups : array (inputs,), optional
-        A label an input; inputs that share one share a fold of the held-out error of f. Without
+        One label per input; inputs that share one share a fold of the held-out error of f. Without
         it, folds are scattered blocks of inputs.
     slices : array (inputs,), optional
-        A label an input (in the data or not, a domain, a length): every pair is also compared on
+        One label per input (in the data or not, a domain, a length): every pair is also compared on
         the inputs of each label, and its sentence says where the two are the same.
 
     Returns

@@ -203,7 +203,7 @@ def _curves(scores: Array, rows: int) -> Array:
 
 
 def _shares_blocks(x: Array, y: Array, rng: np.random.Generator) -> bool:
-    """Whether the cross products of blocks are no matter of chance, nor of a smooth change."""
+    """Whether neither chance nor a smooth change explains the cross products of blocks."""
     blocks = len(x)
     products = np.einsum("bci,bcj->bij", x, y).reshape(blocks, -1)
     given = float(np.square(products.sum(axis=0)).sum())

@@ -96,7 +96,7 @@ def judge(
             for name, both in of_columns.items()
         } | found
     rungs = tuple(RungError.of(name, *both) for name, both in found.items())
-    # A ridge that leaves little but the mean is better than it by a hair, whatever the rows.
+    # A strong ridge leaves little but the mean, and beats it by very little on any rows.
     if not any(beyond_chance(one, 2 / moments.rows) for one in rungs):
         best = min(rungs, key=lambda one: one.error)
         return Judged(rungs, UNRELATED, (UNRELATED,), best)
@@ -190,9 +190,9 @@ def choose_rung(
     as there are rows enough to fit it. An excess over the best counts if it is beyond its own
     standard error (jackknife over folds); rungs whose excess may as well be on the other side of
     the limit, within two standard errors, are the candidates. With few rows a strict rung can
-    predict as well as the looser one that is true, as it has less to fit: where the excess that
-    endless rows would show is not clearly below the limit, the looser rungs that may be true are
-    candidates too.
+    predict as well as the looser one that is true, as it has less to fit: where the excess in the
+    limit of infinitely many rows is not clearly below what is allowed, the looser rungs that may be
+    true are candidates too.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def choose_rung(
 
 
 def _looser(name: str, rungs: Ladder, excesses: Excesses) -> Iterator[str]:
-    """Rungs beyond this one that endless rows might call for, though these rows do not."""
+    """Looser rungs that more rows might call for, though these rows do not."""
     own = excesses(name)
     if own is None or own.limit is None or own.limit.high(LENIENT) <= 0:
         return
@@ -262,7 +262,7 @@ class Excess:
 
 @dataclass(frozen=True)
 class Both:
-    """The excess that these rows show, and the one that endless rows for the fits would show.
+    """The excess that these rows show, and its limit for fits on infinitely many rows.
 
     The latter is None where it is not known.
     """
@@ -273,7 +273,7 @@ class Both:
 
 Excesses = Callable[[str], Both | None]
 
-#: An excess that is certainly none.
+#: The excess of a rung that certainly is no worse than allowed.
 NONE = Excess(-1.0, 0.0)
 
 
@@ -306,7 +306,7 @@ def _excesses(
 
 
 def _limits(both: tuple[HeldOut, HeldOut]) -> list[HeldOut] | None:
-    """What endless rows for the fit would leave, both ways; None where it is not known."""
+    """Errors in the limit of a fit on infinitely many rows, both ways; None if not known."""
     known = [HeldOut(one.limit, one.total) for one in both if one.limit is not None]
     return known if len(known) == len(both) else None
 

@@ -95,7 +95,7 @@ class BatchAudit(Result):
 
     @property
     def comparisons(self) -> tuple[Pair, ...]:
-        """One record a pair of batches."""
+        """One record per pair of batches."""
         return self.audit.comparisons
 
     def __bool__(self) -> bool:
@@ -104,7 +104,7 @@ class BatchAudit(Result):
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row a pair of batches."""
+        """One row per pair of batches."""
         import pandas as pd
 
         return pd.DataFrame([asdict(each) for each in self.remains])
@@ -122,7 +122,7 @@ class BatchAudit(Result):
         self.audit.report(path, story(self))
 
     def summary(self) -> str:
-        """A sentence a pair of batches."""
+        """One sentence per pair of batches."""
         from identikit.report._batches import sentences
 
         return "\n".join(sentences(self))

@@ -89,7 +89,7 @@ class Layers(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a pair of layers that has a value; `best_of_a` marks each layer's best match."""
+        """One row per pair of layers with a value; `best_of_a` marks each layer's best match."""
         import pandas as pd
 
         rows = []

@@ -274,7 +274,7 @@ class Pair(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a rung of the ladder."""
+        """One row per rung of the ladder."""
         import pandas as pd
 
         return pd.DataFrame([plain(rung) for rung in self.ladder])
@@ -379,7 +379,7 @@ class Audit(Result):
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """One row a pair: the verdict, every rung's error, every measure."""
+        """One row per pair: the verdict, every rung's error, every measure."""
         import pandas as pd
 
         rows = []

@@ -48,7 +48,7 @@ def svcca(
     i, j : int, str or array (rows, d)
         Two views; or, after a first table, the second one.
     k : int, optional
-        Number of components of each view (its rank at most). Goes before `variance`.
+        Number of components of each view (its rank at most). Takes precedence over `variance`.
     variance : float
         Otherwise: as many components as hold this share of each view's variance.
 

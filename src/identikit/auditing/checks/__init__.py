@@ -1,4 +1,4 @@
-"""The checks of an audit: one question a file.
+"""The checks of an audit: one question per file.
 
 Every module of this folder opens with its question, and its function
 ``check(evidence, threshold=…)`` returns an `Answer`, or None where the question does not arise.
@@ -29,7 +29,7 @@ def checked_thresholds(given: Mapping[str, float] | None) -> dict[str, float]:
 
 
 def run_checks(evidence: Evidence) -> tuple[Check, ...]:
-    """Ask every question of a pair; a check whose threshold nobody has set has its own."""
+    """Ask every question of a pair; a check whose threshold is not set has its own."""
     found, thresholds = [], evidence.context.thresholds
     for name, module in modules(__name__).items():
         own = {"threshold": thresholds[name]} if name in thresholds else {}
