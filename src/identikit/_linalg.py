@@ -29,9 +29,9 @@ GRAM_EXACT = 1e-8
 def rank_tolerance(rows: int, width: int, eps: float) -> float:
     """Smallest singular value, as a share of the largest, that counts towards the rank.
 
-    ``min(max(n, d) ε, √ε)`` with ε the machine epsilon of the type that numbers were *stored* in. The
-    first is the usual rule. The second is a limit for large n: at √ε a direction still stands far
-    above rounding (in float16 the usual rule would leave no direction at all from n = 1024 on). See
+    ``min(max(n, d) ε, √ε)`` with ε the machine epsilon of the type that numbers were *stored* in.
+    The first is the usual rule. The second is a limit for large n: at √ε a direction still stands
+    far above rounding (in float16 the usual rule would leave no direction from n = 1024 on). See
     also `LARGEST_ROUNDING`.
 
     >>> rank_tolerance(1000, 32, 2.0**-23) == 1000 * 2.0**-23
