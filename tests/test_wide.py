@@ -220,7 +220,7 @@ def test_an_engine_finds_the_same(rng, route):
     shared = find(X, 6, budget, engine=Halves(), progress=lambda *news: told.append(news))
     close(np.abs(np.diagonal(shared.basis.T @ alone.basis)), np.ones(6), 1e-10)
     close(shared.lost, alone.lost, 1e-10)
-    assert told[-1][0] == told[-1][1] == len(X) * (1 if route == 0 else 3)
+    assert told[-1][1] == told[-1][2] == len(X) * (1 if route == 0 else 3)
     bad = X.copy()
     bad[3000, 3] = np.inf
     with pytest.raises(InputError, match="the first is row 3000"):
@@ -230,8 +230,8 @@ def test_an_engine_finds_the_same(rng, route):
 def test_progress_reaches_the_end_over_all_passes(rng):
     told = []
     find(rng.normal(size=(700, 50)), 5, both_routes(50, 5)[1], progress=lambda *n: told.append(n))
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert told[-1] == (2100, 2100)
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+    assert told[-1] == ("reading", 2100, 2100)
 
 
 @pytest.mark.parametrize("k", [0, 31])
