@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import identikit as ik
-from identikit.alignment import ladder
-from identikit.alignment._map import AlignmentMap
-from identikit.auditing._axes import rung
+from identikit.alignment import AlignmentMap, ladder
+from identikit.auditing import RungError
 from identikit.axes import axes_apart, corrected_rung, ica_rung, view_axes
 from identikit.axes._near import Views, gained, parts_of, summarise
 from identikit.factors import METRICS, prepare
@@ -131,7 +130,7 @@ def of_errors(rows: Rows, moments: ik.Moments) -> dict[str, Said]:
     """Errors of the ladder and of fitted maps, and held-out CCA."""
     found = {}
     for group, view, planted in (("rigid", 2, rows.rotation), ("affine", 3, rows.linear)):
-        held_out = rung(group, *ladder(moments, 0, view, (group,))[group])
+        held_out = RungError.of(group, *ladder(moments, 0, view, (group,))[group])
         found[f"audit, {group} rung"] = Said(held_out.error, held_out.interval)
         fitted = AlignmentMap(group=group).fit_moments(moments, 0, view)
         found[f"align, {group} map"] = Said(
@@ -197,14 +196,14 @@ def of_ica(kind: str, n: int, d: int, rng: np.random.Generator, _: int) -> dict[
     axes = view_axes(moments, 0, 0), view_axes(moments, 1, 1)
     if rows.labels is None:
         apart = axes_apart(moments, 0, 0, axes[0]), axes_apart(moments, 1, 1, axes[1])
-        here = rung("ica", *corrected_rung(moments, 0, 1, axes, apart))
+        here = RungError.of("ica", *corrected_rung(moments, 0, 1, axes, apart))
     else:
-        here = rung("ica", *ica_rung(moments, 0, 1, axes))
+        here = RungError.of("ica", *ica_rung(moments, 0, 1, axes))
     errors = []
     for _again in range(10):
         new = draw(kind, n, d, rng)
         others = ik.accumulate([new.views[0], new.views[2]], groups=new.labels, sample=0)
-        errors.append(rung("ica", *ica_rung(others, 0, 1, axes)).error)
+        errors.append(RungError.of("ica", *ica_rung(others, 0, 1, axes)).error)
     return {"audit, ICA rung": Said(here.error, here.interval, float(np.mean(errors)))}
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from identikit._plugins import modules
-from identikit.alignment import GROUPS
+from identikit.alignment import RUNGS
 from identikit.factors import listed
 from identikit.similarity import MEASURES
 from identikit.sources.registry import FOLDER, frame_readers, id_readers, openers
@@ -62,7 +62,7 @@ def page() -> str:
             "Rungs",
             "Groups of maps, from strict to loose: two views are the same …",
             ["rung", "the same", "what that means"],
-            ([f"`{name}`", rung.up_to, rung.meaning] for name, rung in GROUPS.items()),
+            ([f"`{name}`", rung.up_to, rung.meaning] for name, rung in RUNGS.items()),
         ),
         table(
             "Checks of an audit",

@@ -18,8 +18,8 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 import identikit as ik
-from identikit.alignment import GROUPS, ladder
-from identikit.auditing import choose_group
+from identikit.alignment import RUNGS, ladder
+from identikit.auditing import choose_rung
 from planted import LEVELS, NOISES, cells, planted
 
 PAGE = Path(__file__).with_name("verdict.md")
@@ -35,11 +35,11 @@ def judged(n: int, d: int, spectrum: str, kind: str, level: float, seeds: int) -
     """Plant every rung, and ask for the verdict."""
     hits: list[Hit] = []
     with threadpool_limits(1):
-        for group in GROUPS:
+        for group in RUNGS:
             for seed in range(FIRST, FIRST + seeds):
                 X, Y = planted(group, spectrum, kind, level, n, d, seed)
                 moments = ik.accumulate([X, Y], sample=0)
-                answer = choose_group(moments, 0, 1, ladder(moments))
+                answer = choose_rung(moments, 0, 1, ladder(moments))
                 of: dict[str, object] = {"n": n, "d": d, "spectrum": spectrum, "kind": kind}
                 of |= {"level": level, "group": group}
                 hits.append((of, answer.group == group, group in answer.candidates))

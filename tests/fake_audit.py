@@ -12,7 +12,7 @@ from identikit.auditing.result import (
     Check,
     CKASummary,
     Pair,
-    Rung,
+    RungError,
     Settings,
     Verdict,
     View,
@@ -63,7 +63,7 @@ def make_pair(
         value = error if unrelated or place >= start else 1.42 - 0.12 * place
         other = 0.97 * value
         ends, other_ends = (0.92 * value, 1.08 * value), (0.92 * other, 1.08 * other)
-        ladder.append(Rung(rung, value, ends, other, other_ends, value, ends))
+        ladder.append(RungError(rung, value, ends, other, other_ends, value, ends))
     strength = 0.04 if unrelated else np.sqrt(max(0.0, 1 - error**2))
     shared = rng.normal(size=(rows, 2))
     noise = rng.normal(size=(rows, 2))

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.alignment import GROUPS
+from identikit.alignment import RUNGS
 
 Array = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ def planted(
 
     Noise has `level` times the root mean square of the view that it is added to.
     """
-    rng = np.random.default_rng([seed, list(GROUPS).index(group), d, n, int(100 * level)])
+    rng = np.random.default_rng([seed, list(RUNGS).index(group), d, n, int(100 * level)])
     L = loadings(spectrum, rng, d)
     Z = rng.normal(size=(n, d)) @ L
     size = np.linalg.norm(L) / np.sqrt(d)

@@ -18,8 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 import identikit as ik
-from identikit.alignment import GROUPS, AlignmentMap, HeldOut, ladder, load_map
-from identikit.alignment._groups import join
+from identikit.alignment import RUNGS, AlignmentMap, HeldOut, join, ladder, load_map
 from identikit.alignment._map_file import _digest
 from identikit.errors import InputError
 from identikit.moments import assign_folds
@@ -27,7 +26,7 @@ from identikit.moments import assign_folds
 Array = NDArray[np.float64]
 EQUAL_WIDTHS = ("identity", "permutation", "monomial")
 
-every_group = pytest.mark.parametrize("group", GROUPS)
+every_group = pytest.mark.parametrize("group", RUNGS)
 # Those whose maps are planted and fitted here once more, with SciPy.
 KNOWN = ("identity", "permutation", "monomial", "rigid", "similarity", "linear", "affine")
 every_known_group = pytest.mark.parametrize("group", KNOWN)
@@ -151,7 +150,7 @@ def test_looser_groups_fit_better_in_sample(group: str, seed: int) -> None:
     """RMS errors nest wherever one group contains another."""
     X, Y = pair(seed)
     own = sse(Y - ik.align(X, Y, group=group).transform(X))
-    for looser in GROUPS[group].looser:
+    for looser in RUNGS[group].looser:
         assert own > sse(Y - ik.align(X, Y, group=looser).transform(X))
 
 
@@ -199,7 +198,7 @@ def test_unequal_widths(p: int, q: int) -> None:
 
 def test_folds_add_up() -> None:
     X, Y = pair(6)
-    forward, _ = ladder(ik.accumulate([X, Y], folds=7, sample=0), groups=("affine",))["affine"]
+    forward, _ = ladder(ik.accumulate([X, Y], folds=7, sample=0), names=("affine",))["affine"]
     assert len(forward.residual) == len(forward.total) == 7
     first = assign_folds(300, 7).of() == 0
     assert forward.total[0] == pytest.approx(sse(Y[first] - Y[~first].mean(axis=0)))
@@ -209,11 +208,11 @@ def test_folds_add_up() -> None:
 
 def test_only_the_groups_asked_for() -> None:
     moments = ik.accumulate(pair(), sample=0)
-    assert list(ladder(moments, groups=("affine", "rigid"))) == ["rigid", "affine"]
+    assert list(ladder(moments, names=("affine", "rigid"))) == ["rigid", "affine"]
     with pytest.raises(
         InputError, match=r"no rung 'unitary'; the rungs are identity, .*permutation"
     ):
-        ladder(moments, groups=("unitary",))
+        ladder(moments, names=("unitary",))
 
 
 def test_ladder_needs_two_folds_and_something_to_explain() -> None:
@@ -249,7 +248,7 @@ def test_ill_conditioned_source_keeps_the_affine_error(condition: float) -> None
     Q, _ = np.linalg.qr(rng.normal(size=(6, 6)))
     X = Z * np.logspace(0, -np.log10(condition), 6) @ Q
     expected = held_out_rows("affine", Z, Y, assign_folds(2000, 5).of())
-    forward, _ = ladder(ik.accumulate([X, Y], sample=0), groups=("affine",))["affine"]
+    forward, _ = ladder(ik.accumulate([X, Y], sample=0), names=("affine",))["affine"]
     assert expected == pytest.approx(0.1, abs=0.005)
     assert forward.error == pytest.approx(expected, abs=1e-6)
     assert sse(Y - ik.align(X, Y).transform(X)) == pytest.approx(

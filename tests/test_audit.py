@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import identikit as ik
-from identikit.alignment import GROUPS
+from identikit.alignment import RUNGS
 from identikit.auditing import Audit, Check, Pair, checks
 from identikit.errors import InputError
 from identikit.similarity import MEASURES
@@ -73,7 +73,7 @@ def test_document_has_the_documented_keys(three: Audit) -> None:
     assert all(view.keys() >= KEYS["views"] for view in document["views"])
     for pair in document["pairs"]:
         assert pair.keys() >= KEYS["pairs"]
-        assert [rung["group"] for rung in pair["ladder"]] == list(GROUPS)
+        assert [rung["group"] for rung in pair["ladder"]] == list(RUNGS)
         assert all(rung.keys() >= KEYS["ladder"] for rung in pair["ladder"])
         assert pair["cca"].keys() >= KEYS["cca"]
         assert pair["cka"].keys() >= KEYS["cka"]

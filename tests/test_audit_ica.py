@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 import identikit as ik
 from identikit.auditing import _axes
 from identikit.auditing._axes import ROWS, sample_rows
-from identikit.auditing._evidence import Evidence
+from identikit.auditing._evidence import Context, Evidence
 from identikit.auditing.checks import ica_axes, ica_variance
-from identikit.auditing.result import OwnAxes, Rung, SharedAxes
+from identikit.auditing.result import OwnAxes, RungError, SharedAxes
 from identikit.axes import axes_apart, corrected_rung, ica_rung, view_axes
 from identikit.cli import app
 from identikit.moments import SAMPLE
@@ -221,11 +221,11 @@ def test_reduced_views_are_compared_by_their_leading_directions():
 
 def evidence(ica: SharedAxes | str | None) -> Evidence:
     moments = ik.accumulate([np.eye(6)[:, :2], np.eye(6)[:, 2:4]], names=["x", "y"])
-    return Evidence(moments, 0, 1, (), "affine", None, 0.0, False, None, ica)
+    return Evidence(moments, 0, 1, Context(ica=ica), (), "affine", 0.0, None, 0.0)
 
 
 def test_the_checks_of_ica():
-    rung = Rung("ica", 0.1, (0.0, 0.2), 0.1, (0.0, 0.2), 0.1, (0.0, 0.2))
+    rung = RungError("ica", 0.1, (0.0, 0.2), 0.1, (0.0, 0.2), 0.1, (0.0, 0.2))
     good = OwnAxes(4, 1.0, True, 3)
     for check in (ica_axes.check, ica_variance.check):
         assert check(evidence(None)) is None

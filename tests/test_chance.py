@@ -331,7 +331,7 @@ def test_intervals_of_the_affine_error_cover(n: int, d: int, error: float, noise
         X = rng.normal(size=(n, d))
         size = spread if noise == "normal" else spread / np.sqrt(2)
         Y = X @ A + size * getattr(rng, noise)(size=(n, d))
-        forward, _ = ladder(ik.accumulate([X, Y], sample=0), groups=("affine",))["affine"]
+        forward, _ = ladder(ik.accumulate([X, Y], sample=0), names=("affine",))["affine"]
         low, high = jackknife_interval(forward.error, forward.leave_one_out(), floor=0.0)
         covered += low <= error <= high
     assert 0.88 <= covered / 400 <= 0.99

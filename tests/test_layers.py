@@ -219,7 +219,7 @@ def test_wrong_calls_are_refused(tmp_path) -> None:
         ik.layers([X], [X], measure="ccc")
     with pytest.raises(InputError, match="the second model has no layers"):
         ik.layers([X], {})
-    with pytest.raises(InputError, match="is not a folder; give a folder with a file a layer"):
+    with pytest.raises(InputError, match="is not a folder; give a folder with one file per layer"):
         ik.layers(tmp_path / "nothing", [X])
     with pytest.raises(InputError, match="holds no file that can be read as a layer"):
         ik.layers(tmp_path, [X])

@@ -17,7 +17,7 @@ PAGES = ("README.md", "CONTRIBUTING.md", "pyproject.toml", "CHANGELOG.md")
 
 pytestmark = pytest.mark.long
 
-RUNG = '''@group(
+RUNG = '''@rung(
     "up to the signs of their axes",
     "Every axis is the same, but may be flipped, and shifted.",
     inside="permutation",
@@ -36,15 +36,14 @@ CHECK = '''"""Is the mean far from the origin?"""
 
 import numpy as np
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 1e6) -> Check:
+def check(evidence: Evidence, threshold: float = 1e6) -> Answer:
     """Largest entry of the means of the two views."""
     largest = max(float(np.abs(evidence.moments.centre(v)).max()) for v in evidence.views)
     message = "the mean of a view is far from the origin; centre it."
-    return Check("far mean", "Is it far?", largest, threshold, largest <= threshold, message)
+    return Answer(largest, threshold, largest <= threshold, message)
 '''
 METRIC = '''"""R² under another name."""
 
@@ -200,10 +199,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     package = root / "src" / "identikit"
     measure = re.search(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
     assert measure is not None
-    groups = package / "alignment" / "_groups.py"
-    text, place = groups.read_text(), '@group(\n    "up to the order and the signs of their axes"'
+    rungs = package / "alignment" / "_rungs.py"
+    text, place = rungs.read_text(), '@rung(\n    "up to the order and the signs of their axes"'
     assert text.count(place) == 1
-    groups.write_text(text.replace(place, RUNG + place))
+    rungs.write_text(text.replace(place, RUNG + place))
     for path, source in {
         "similarity/_rv.py": measure[1],
         "auditing/checks/far_mean.py": CHECK,

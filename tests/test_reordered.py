@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 import identikit as ik
-from identikit.auditing._reordered import _cells, partners, profiles, twins
-from identikit.auditing.checks.reordered import PARTNERS, TWINS
+from identikit.auditing.checks.reordered import PARTNERS, TWINS, _cells, partners, profiles, twins
 
 
 def scores(x):

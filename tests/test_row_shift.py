@@ -10,7 +10,7 @@ from scipy.signal import lfilter
 from conftest import close
 from identikit import accumulate
 from identikit.auditing import _windows
-from identikit.auditing._evidence import Evidence
+from identikit.auditing._evidence import Context, Evidence
 from identikit.auditing._windows import AXES, ROWS, orthonormal, prepared, read_windows
 from identikit.auditing.checks.row_shift import REACH, _all_shifts, check
 from identikit.sources import open_sources
@@ -24,7 +24,7 @@ def ask(X, Y, **options):
 
 
 def evidence(moments, windows):
-    return Evidence(moments, 0, 1, (), "affine", None, 0.0, False, windows)
+    return Evidence(moments, 0, 1, Context(windows=windows), (), "affine", 0.0, None, 0.0)
 
 
 def rows_of(kind, rng, n, d):
@@ -173,9 +173,8 @@ def test_rows_that_are_not_finite_count_for_nothing(rng):
 def test_where_the_question_does_not_arise(rng):
     X, Y = related("white", rng, 300, 2)
     moments = accumulate([X, Y])
-    assert check(evidence(moments, None)) is None  # moments from a file
     assert read_windows(open_sources([X[:59], Y[:59]]), moments) == ()
-    assert check(evidence(moments, ())) is None
+    assert check(evidence(moments, ())) is None  # as of moments from a file
     assert ask(X, np.ones((300, 1))) is None
     events = np.zeros((300, 1))
     events[[10, 100, 101]] = 1  # three rows that differ

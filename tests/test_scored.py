@@ -13,13 +13,10 @@ from scipy.stats import binom, chi2, gamma, kstest, norm, t
 import identikit as ik
 from identikit.inference import Null, number_of_draws, shuffled, twins
 from identikit.inference._independent import _decomposed, coherence_draw
-from identikit.moments import Moments
-from identikit.moments._folds import assign_folds
+from identikit.moments import Moments, assign_folds
 from identikit.moments.sample import RowSample
 from identikit.similarity import MEASURES, Scored, calibrate, score_measures, scores_and_laws
-from identikit.similarity._cka import cka_null
 from identikit.similarity._mutual_knn import _of_the_whole
-from identikit.similarity._spearman_mcc import _mean_ranks
 
 Array = NDArray[np.float64]
 
@@ -190,7 +187,7 @@ def test_cka_mean_and_variance_are_exact(p: int, q: int) -> None:
     """Over all 720 orders of six rows, of any distribution (Kazi-Aoual et al. 1995)."""
     rng = np.random.default_rng([p, q])
     X, Y = rng.standard_cauchy(size=(6, p)), rng.exponential(size=(6, q))
-    law = cka_null(ik.accumulate([X, Y], folds=1, sample=0), 0, 1)
+    law = MEASURES["cka"].null(ik.accumulate([X, Y], folds=1, sample=0), 0, 1)
     X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
     scale = np.linalg.norm(X.T @ X) * np.linalg.norm(Y.T @ Y)
     orders = permutations(range(6))
@@ -204,7 +201,7 @@ def test_cka_of_one_column_is_a_squared_correlation() -> None:
     """(n − 1) r² is χ² with one degree of freedom for many rows: the law is that to the tail."""
     rng = np.random.default_rng(0)
     moments = ik.accumulate(list(rng.normal(size=(2, 20_000, 1))), sample=0)
-    law = cka_null(moments, 0, 1)
+    law = MEASURES["cka"].null(moments, 0, 1)
     for level in (0.5, 0.05, 1e-4):
         assert law.p(chi2.isf(level, 1) / 19_999) == pytest.approx(level, rel=0.02)
 
@@ -212,7 +209,7 @@ def test_cka_of_one_column_is_a_squared_correlation() -> None:
 def test_cka_without_a_closed_form_is_drawn() -> None:
     rng = np.random.default_rng(0)
     moments = ik.accumulate(list(rng.normal(size=(2, 3, 2))), folds=1, sample=0)
-    assert cka_null(moments, 0, 1) is None
+    assert MEASURES["cka"].null(moments, 0, 1) is None
     assert score_measures(moments, names=["cka"])["cka"].draws == 99
 
 
@@ -229,13 +226,6 @@ def test_the_law_of_neighbours_and_ranks_is_that_of_shuffled_samples() -> None:
         assert law.mean == pytest.approx(values.mean(), abs=4 * error)
         assert law.sd == pytest.approx(values.std(), rel=0.35)
     assert MEASURES["mutual_knn"].null(moments, 0, 1).mean == pytest.approx(10 / 149, abs=0.005)
-
-
-def test_mean_ranks_of_ties() -> None:
-    from scipy.stats import rankdata
-
-    values = np.random.default_rng(0).integers(0, 9, size=(6, 40)).astype(float)
-    np.testing.assert_allclose(_mean_ranks(values), rankdata(values, axis=1) - 20.5)
 
 
 # Calibration: independent views.

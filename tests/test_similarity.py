@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import spearmanr
 
 import identikit as ik
-from identikit.alignment import GROUPS
+from identikit.alignment import RUNGS
 from identikit.errors import InputError
 from identikit.similarity import MEASURES, Measure
 
@@ -91,7 +91,7 @@ def canonical(X: Array, Y: Array) -> Array:
 
 @every_measure
 def test_every_measure_states_a_group_of_the_ladder(measure: Measure) -> None:
-    assert measure.invariant_to in GROUPS
+    assert measure.invariant_to in RUNGS
     assert measure.reference
     assert getattr(ik.similarity, measure.name) is measure.function
 

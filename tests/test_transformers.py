@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import identikit as ik
-from identikit.alignment import GROUPS, AlignmentMap
+from identikit.alignment import RUNGS, AlignmentMap
 from identikit.axes import ICA
 from identikit.errors import InputError
 from identikit.recover import VarianceICA
@@ -151,7 +151,7 @@ def test_ica_without_a_seed(rng):
 
 def test_every_group_is_a_transformer(rng):
     X = rng.normal(size=(60, 3))
-    for group in GROUPS:
+    for group in RUNGS:
         assert (
             AlignmentMap(group=group).fit(X, X).set_output(transform="default").transform(X).shape
             == X.shape

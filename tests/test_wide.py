@@ -17,7 +17,7 @@ from numpy.lib.format import open_memmap
 
 import identikit as ik
 from conftest import close
-from identikit.alignment import GROUPS, axis_free
+from identikit.alignment import RUNGS, axis_free
 from identikit.auditing._plan import plan, reduce_views
 from identikit.auditing.result import View
 from identikit.errors import InputError
@@ -220,7 +220,7 @@ def test_an_engine_finds_the_same(rng, route):
     shared = find(X, 6, budget, engine=Halves(), progress=lambda *news: told.append(news))
     close(np.abs(np.diagonal(shared.basis.T @ alone.basis)), np.ones(6), 1e-10)
     close(shared.lost, alone.lost, 1e-10)
-    assert told[-1][0] == told[-1][1] == len(X) * (1 if route == 0 else 3)
+    assert told[-1][1] == told[-1][2] == len(X) * (1 if route == 0 else 3)
     bad = X.copy()
     bad[3000, 3] = np.inf
     with pytest.raises(InputError, match="the first is row 3000"):
@@ -230,8 +230,8 @@ def test_an_engine_finds_the_same(rng, route):
 def test_progress_reaches_the_end_over_all_passes(rng):
     told = []
     find(rng.normal(size=(700, 50)), 5, both_routes(50, 5)[1], progress=lambda *n: told.append(n))
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert told[-1] == (2100, 2100)
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+    assert told[-1] == ("reading", 2100, 2100)
 
 
 @pytest.mark.parametrize("k", [0, 31])
@@ -564,7 +564,7 @@ def test_axes_are_no_matter_of_reduced_views(rng, group):
     assert reduced.verdict.group == "rigid"
     assert reduced.verdict.error < 1e-6
     assert {rung.group for rung in reduced.comparisons[0].ladder} == set(AXIS_FREE)
-    assert set(AXIS_FREE) < set(GROUPS)
+    assert set(AXIS_FREE) < set(RUNGS)
 
 
 def test_a_wide_view_beside_narrow_ones(rng):
@@ -579,7 +579,7 @@ def test_a_wide_view_beside_narrow_ones(rng):
     by_name = {(pair.a, pair.b): pair for pair in reduced.comparisons}
     # The pair of narrow views is compared as ever.
     ladders = [pair.ladder for pair in (by_name["view1", "view2"], whole.comparisons[2])]
-    assert [rung.group for rung in ladders[0]] == list(GROUPS)
+    assert [rung.group for rung in ladders[0]] == list(RUNGS)
     close(*([rung.error for rung in rungs] for rungs in ladders), 1e-9)
     matched = (by_name["view1", "view2"].measures["mcc"], whole.comparisons[2].measures["mcc"])
     close(*(scored.value for scored in matched), 1e-9)

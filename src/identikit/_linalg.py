@@ -1,4 +1,4 @@
-"""One rank rule, one whitening, one symmetric eigendecomposition for everybody."""
+"""Linear algebra that all packages share: one rank rule, one whitening, one eigensolver."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ GRAM_EXACT = 1e-8
 def rank_tolerance(rows: int, width: int, eps: float) -> float:
     """Smallest singular value, as a share of the largest, that counts towards the rank.
 
-    ``min(max(n, d) ε, √ε)`` with ε the spacing of the type the numbers were *stored* in: the usual
-    rule for small n; at √ε a direction still stands far above rounding, so no larger n may cost it
-    its place (in float16 the usual rule would leave no direction at all from n = 1024 on). And see
-    `LARGEST_ROUNDING`.
+    ``min(max(n, d) ε, √ε)`` with ε the machine epsilon of the type that numbers were *stored* in.
+    The first is the usual rule. The second is a limit for large n: at √ε a direction still stands
+    far above rounding (in float16 the usual rule would leave no direction from n = 1024 on). See
+    also `LARGEST_ROUNDING`.
 
     >>> rank_tolerance(1000, 32, 2.0**-23) == 1000 * 2.0**-23
     True
@@ -99,13 +99,24 @@ def eigh(matrix: Array) -> tuple[Array, Array]:
     return np.maximum(values[::-1], 0.0), np.ascontiguousarray(vectors[:, ::-1])
 
 
+def orthonormal_columns(columns: Array) -> Array:
+    """Columns turned and scaled to be orthonormal, fewer of them if they are dependent.
+
+    They come from the Gram matrix, so that directions below `GRAM_FLOOR` are rounding.
+    """
+    values, vectors = eigh(columns.T @ columns)
+    kept = values > GRAM_FLOOR * values.max(initial=0.0)
+    result: Array = columns @ (vectors[:, kept] / np.sqrt(values[kept]))
+    return result
+
+
 def triangle(rows: Array, *, overwrite: bool = False) -> Array:
     """R of rows = QR, without Q: the same inner products of columns in as few rows as possible.
 
     Parameters
     ----------
     overwrite : bool
-        Use up a matrix in Fortran order: a vocabulary has no room for a copy.
+        Overwrite a matrix in Fortran order, which saves the memory of a copy.
     """
     rows = np.asfortranarray(rows, dtype=np.float64)
     room, _ = dgeqrf_lwork(*rows.shape)  # without it LAPACK goes column by column
@@ -124,7 +135,7 @@ def span(factor: Array, rows: int, eps: float) -> Array:
     rows : int
         How many rows the matrix itself has, for the rank tolerance.
     eps : float
-        Spacing of the type that its numbers were stored in.
+        Machine epsilon of the type that its numbers were stored in.
     """
     _, values, right = svd(factor)
     if not values.any():
@@ -135,10 +146,10 @@ def span(factor: Array, rows: int, eps: float) -> Array:
 
 
 def spacings(mean: Array, eps: float) -> Array:
-    """Distance of a column's mean from the next number of the type that it was stored in.
+    """The unit in the last place of a column's mean, in the type that the column was stored in.
 
-    ε 2^⌊log₂|m|⌋: what was stored is off by up to half of it. And at least what float64 makes of
-    the mean itself, when it is summed up.
+    ε 2^⌊log₂|m|⌋ with ε the machine epsilon: stored numbers are off by up to half of it. It is at
+    least the rounding error of the mean itself, which is summed up in float64.
 
     >>> spacings(np.array([1000.0, 0.0]), 2.0**-10).tolist()
     [0.5, 0.0]
@@ -151,8 +162,8 @@ def spacings(mean: Array, eps: float) -> Array:
 def standard_deviations(scatter_diagonal: Array, mean: Array, rows: int, eps: float) -> Array:
     """Root of the scatter's diagonal; 0 for a column whose spread is rounding of its mean.
 
-    It is if the standard deviation is no more than the spacing of the stored type at the mean:
-    rounding alone makes 0.3 to 0.5 of that.
+    That is so if the standard deviation is no more than the unit in the last place of the mean
+    (`spacings`): rounding alone makes 0.3 to 0.5 of that.
     """
     rounding = rows * spacings(mean, eps) ** 2
     return np.sqrt(np.where(scatter_diagonal > rounding, scatter_diagonal, 0.0))
@@ -161,9 +172,9 @@ def standard_deviations(scatter_diagonal: Array, mean: Array, rows: int, eps: fl
 def rounding_shares(mean: Array, scale: Array, rows: int, eps: float) -> Array:
     """How large the rounding of a standardised column may look: u_j √n (1 + √(d/n)).
 
-    u_j is the spacing of the stored type at the mean, over the root of the column's scatter. The
+    u_j is the unit in the last place of the mean, over the root of the column's scatter. The
     factor is that of the largest singular value of n × d independent errors (Marchenko and Pastur
-    1967); a spacing is 3.5 deviations of them, so a direction of errors stays well below.
+    1967); such a unit is 3.5 deviations of them, so a direction of errors stays well below.
     """
     widest = np.sqrt(rows) + np.sqrt(len(mean))
     shares: Array = widest * spacings(mean, eps) * inverse_or_zero(scale)
@@ -179,9 +190,9 @@ class Whitening(NamedTuple):
     """Coordinates in which a centred view is orthonormal: ``X @ map`` has orthonormal columns.
 
     Of the singular values of the standardised view, `smallest` is the least that counts and
-    `dropped` the largest that does not; both are 0 where the view is well conditioned, and nobody
-    has looked. `tolerance` is what had to be exceeded. `settled` is whether a scatter matrix holds
-    all the digits that this needed.
+    `dropped` the largest that does not; both are 0 where the view is so well conditioned that they
+    were not computed. `tolerance` is what had to be exceeded. `settled` is whether a scatter matrix
+    holds all the digits that this needed.
     """
 
     map: Array

@@ -3,12 +3,14 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from identikit.alignment._groups import GROUPS, Group, axis_free, counts_as
-from identikit.alignment._ladder import HeldOut, ladder
+from identikit.alignment._ladder import HeldOut, applicable, ladder, totals
+from identikit.alignment._map_fit import best_map
 from identikit.alignment._noise import Denoised
+from identikit.alignment._rungs import RUNGS, Rung, axis_free, counts_as, join, matching
+from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
 
 if TYPE_CHECKING:
-    from identikit.alignment._map import AlignmentMap, align
+    from identikit.alignment._map import AlignmentMap, align, made_map
     from identikit.alignment._map_file import load_map
 
 # scikit-learn's base classes are slow to import, and an audit does not need them.
@@ -16,19 +18,29 @@ _LATER = {
     "AlignmentMap": "_map",
     "align": "_map",
     "load_map": "_map_file",
+    "made_map": "_map",
 }
 
 __all__ = [
-    "GROUPS",
+    "RUNGS",
     "AlignmentMap",
     "Denoised",
-    "Group",
     "HeldOut",
+    "PairStats",
+    "Rung",
     "align",
+    "applicable",
     "axis_free",
+    "best_map",
     "counts_as",
+    "join",
     "ladder",
     "load_map",
+    "made_map",
+    "matching",
+    "pair_stats",
+    "totals",
+    "whitened_stats",
 ]
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment._groups import GROUPS, Group
 from identikit.alignment._ridge import choose_strength, ridge
+from identikit.alignment._rungs import RUNGS, Rung
 from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
 from identikit.errors import InputError
 from identikit.moments import Moments
@@ -20,14 +20,14 @@ ROWS_FOR_LIMIT = 2
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out squared error of a group's best map, fold by fold, in one direction.
+    """Held-out squared error of a rung's best map, fold by fold, in one direction.
 
     `residual[f]` is Σ ‖y − h(x)‖² over fold f with h fitted on the other folds, `total[f]` is
     Σ ‖y − ȳ‖² with ȳ the mean of the other folds: held out like the residual, and the same for
-    every group. The mean of all rows would know the fold, which pays where a few rows are most of
+    every rung. The mean of all rows would know the fold, which pays where a few rows are most of
     the scatter. Where few rows asked for a ridge, `strength` is its strength (the median over
-    folds, see `ridge`), and `unridged` are the residuals without it. `limit` are the residuals that
-    endless rows for the fit would leave, where that is known (see `in_the_limit`).
+    folds, see `ridge`), and `unridged` are the residuals without it. `limit` are the residuals in
+    the limit of a fit on infinitely many rows, where that is known (see `in_the_limit`).
     """
 
     residual: Array
@@ -54,7 +54,7 @@ class HeldOut:
 
 
 def in_the_limit(fitted_on: PairStats, scored_on: PairStats, fit: tuple[Array, Array]) -> float:
-    """The squared error on new rows that is left if the fit had endless rows.
+    """The squared error on new rows in the limit of a fit on infinitely many rows.
 
     Sampling makes a fit of p parameters to n rows look better by some p/n on these rows, and be
     worse by as much on others; the geometric mean of the two is free of it. For least squares
@@ -67,11 +67,11 @@ def in_the_limit(fitted_on: PairStats, scored_on: PairStats, fit: tuple[Array, A
 
 
 def ladder(
-    moments: Moments, i: int = 0, j: int = 1, groups: tuple[str, ...] | None = None
+    moments: Moments, i: int = 0, j: int = 1, names: tuple[str, ...] | None = None
 ) -> dict[str, tuple[HeldOut, HeldOut]]:
-    """Held-out error of the best map in each group, from view i to view j and back.
+    """Held-out error of the best map of each rung, from view i to view j and back.
 
-    Groups that have no map between views of these widths are absent.
+    Rungs that have no map between views of these widths are absent.
 
     Parameters
     ----------
@@ -79,14 +79,14 @@ def ladder(
         Of at least two folds.
     i, j : int
         The two views.
-    groups : tuple of str, optional
-        Names of the rungs wanted; all by default.
+    names : tuple of str, optional
+        The rungs wanted; all by default.
     """
     folds = [fold for fold, part in enumerate(moments.parts) if part.count]
     if len(folds) < 2:
         raise InputError("a held-out error needs at least two folds with rows in them")
-    rungs = applicable(moments.widths[i], moments.widths[j], groups)
-    totals = [_totals(moments, view, folds) for view in (j, i)]
+    rungs = applicable(moments.widths[i], moments.widths[j], names)
+    whole = [totals(moments, view, folds) for view in (j, i)]
     for view in (i, j):
         if not moments.varies(view):
             raise InputError(
@@ -103,7 +103,7 @@ def ladder(
             found[rung.name][0].append(forward[rung.name])
             found[rung.name][1].append(backward[rung.name])
     return {
-        name: (_held_out(both[0], totals[0]), _held_out(both[1], totals[1]))
+        name: (_held_out(both[0], whole[0]), _held_out(both[1], whole[1]))
         for name, both in found.items()
     }
 
@@ -119,26 +119,26 @@ def _held_out(folds: list[Scored], total: Array) -> HeldOut:
     )
 
 
-def applicable(p: int, q: int, names: tuple[str, ...] | None = None) -> list[Group]:
-    """The groups, strictest first, that have maps between widths p and q."""
+def applicable(p: int, q: int, names: tuple[str, ...] | None = None) -> list[Rung]:
+    """The rungs, strictest first, that have maps between widths p and q."""
     for name in names or ():
-        if name not in GROUPS:
-            raise InputError(f"there is no rung {name!r}; the rungs are {', '.join(GROUPS)}")
+        if name not in RUNGS:
+            raise InputError(f"there is no rung {name!r}; the rungs are {', '.join(RUNGS)}")
     return [
         rung
-        for rung in GROUPS.values()
+        for rung in RUNGS.values()
         if (p == q or not rung.of_axes) and (names is None or rung.name in names)
     ]
 
 
-def _totals(moments: Moments, view: int, folds: list[int]) -> Array:
+def totals(moments: Moments, view: int, folds: list[int]) -> Array:
     """Squared distance of a view's rows from the mean of the other folds, fold by fold."""
-    totals = []
+    sums = []
     for fold in folds:
         gap = moments.centre(view, only=fold) - moments.centre(view, without=fold)
         scatter = np.trace(moments.block(view, view, only=fold))
-        totals.append(float(scatter) + moments.n(only=fold) * float(gap @ gap))
-    return np.array(totals)
+        sums.append(float(scatter) + moments.n(only=fold) * float(gap @ gap))
+    return np.array(sums)
 
 
 class Scored(NamedTuple):
@@ -151,7 +151,7 @@ class Scored(NamedTuple):
 
 
 def _fold_errors(
-    rungs: list[Group],
+    rungs: list[Rung],
     train: PairStats,
     test: PairStats,
     moments: Moments,

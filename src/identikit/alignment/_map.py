@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 
 from identikit._linalg import Array
-from identikit.alignment._groups import join
 from identikit.alignment._ladder import applicable
 from identikit.alignment._map_fit import (
     best_map,
@@ -22,6 +21,7 @@ from identikit.alignment._map_fit import (
     own_error,
 )
 from identikit.alignment._ridge import choose_strength
+from identikit.alignment._rungs import join
 from identikit.alignment._stats import pair_stats
 from identikit.alignment.given import Names, check_names, column_names, given_rows, is_in_memory
 from identikit.errors import InputError
@@ -31,7 +31,7 @@ from identikit.sources import BY_POSITION, paired, read_labels
 
 
 class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """The best map of a group from one view's space to another's: ``y ≈ x @ weights_ + shift_``.
+    """The best map of a rung from one view's space to another's: ``y ≈ x @ weights_ + shift_``.
 
     A scikit-learn transformer: ``fit(X, Y)``, ``transform(X)``, ``inverse_transform(Y)``.
 
@@ -52,7 +52,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     error : float or None
         Error of *this map* on new rows, in its direction: 0 the same, 1 no better than the mean;
         over the target's own columns. It was fitted on all rows, so it is estimated from maps that
-        were fitted on parts of them (`own_error`). None for a composed map, whose error nobody has
+        were fitted on parts of them (`own_error`). None for a composed map, whose error was not
         measured.
     interval : tuple of float or None
         Of that error, 95 %.
@@ -209,7 +209,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return result
 
     def compose(self, then: AlignmentMap) -> AlignmentMap:
-        """This map and `then` after it, in the strictest group that holds both."""
+        """This map and `then` after it, in the strictest rung that holds both."""
         self._fitted()
         then._fitted()
         if self.weights_.shape[1] != then.weights_.shape[0]:
@@ -234,7 +234,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 
 def made_map(group: str, weights: Array, shift: Array, source: str, target: str) -> AlignmentMap:
-    """A map whose error nobody has measured."""
+    """A map whose error was not measured."""
     made = AlignmentMap(group=group)
     made.weights_, made.shift_ = weights, shift
     made.error_ = made.interval_ = made.held_out_ = made.strength_ = None
@@ -256,7 +256,7 @@ def align(
     ids: str | Sequence[object] | None = None,
     **options: Any,
 ) -> AlignmentMap:
-    """Fit the best map of a group from X's space to Y's, with its error on new rows.
+    """Fit the best map of a rung from X's space to Y's, with its error on new rows.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ import numpy as np
 from identikit import _files
 from identikit._linalg import Array
 from identikit._version import __version__
-from identikit.alignment._groups import GROUPS
+from identikit.alignment._rungs import RUNGS
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def load_map(path: str | os.PathLike[str]) -> AlignmentMap:
         made.error_, made.interval_ = error, interval
         made.held_out_, made.strength_ = header["held_out"], header["ridge"]
         made.remember(source["columns"], target["columns"])
-        whole = group in GROUPS and weights.ndim == 2 and shift.shape == weights.shape[1:]
+        whole = group in RUNGS and weights.ndim == 2 and shift.shape == weights.shape[1:]
         whole &= (source["width"], target["width"]) == weights.shape
     except (KeyError, TypeError, ValueError, IndexError):
         whole = False

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment._groups import Group
 from identikit.alignment._ladder import HeldOut, ladder
 from identikit.alignment._ridge import choose_strength
 from identikit.alignment._ridge import ridge as fit_ridge
+from identikit.alignment._rungs import Rung
 from identikit.alignment._stats import pair_stats, whitened_stats
 from identikit.errors import InputError
 from identikit.moments import Moments
@@ -20,20 +20,20 @@ EXACT = 1e-4
 
 
 def best_map(
-    rung: Group,
+    rung: Rung,
     moments: Moments,
     i: int = 0,
     j: int = 1,
     ridge: float | None = None,
     without: int | None = None,
 ) -> tuple[Array, Array]:
-    """The map y ≈ x W + b of a group that fits best, in the views' own coordinates.
+    """The map y ≈ x W + b of a rung that fits best, in the views' own coordinates.
 
     Both views are in the units of the moments.
 
     Parameters
     ----------
-    rung : Group
+    rung : Rung
         One that has maps between views of these widths.
     moments : Moments
     i, j : int
@@ -61,7 +61,7 @@ def best_map(
 
 
 def in_own_units(
-    rung: Group, moments: Moments, i: int, j: int, weights: Array, shift: Array
+    rung: Rung, moments: Moments, i: int, j: int, weights: Array, shift: Array
 ) -> tuple[Array, Array]:
     """A map between the views themselves, from one in the units of the moments."""
     source, target = moments.units[i], moments.units[j]
@@ -82,7 +82,7 @@ def in_own_units(
 
 
 def own_error(
-    rung: Group, moments: Moments, i: int, j: int, ridge: float | None, held_out: HeldOut
+    rung: Rung, moments: Moments, i: int, j: int, ridge: float | None, held_out: HeldOut
 ) -> HeldOut:
     """Error on new rows of the map that is fitted on all rows, fold by fold.
 
@@ -120,7 +120,7 @@ def own_error(
 
 
 def held_out_errors(
-    rung: Group, moments: Moments, i: int, j: int, strength: float | None
+    rung: Rung, moments: Moments, i: int, j: int, strength: float | None
 ) -> HeldOut:
     """Errors of maps fitted without a fold."""
     auto, _ = ladder(moments, i, j, (rung.name,))[rung.name]
@@ -138,7 +138,7 @@ def held_out_errors(
     return replace(auto, residual=np.array(residual))
 
 
-def checked_ridge(ridge: object, rung: Group) -> float | None:
+def checked_ridge(ridge: object, rung: Rung) -> float | None:
     """The strength: None for no ridge, −1 for one chosen by itself."""
     if ridge is None:
         return None

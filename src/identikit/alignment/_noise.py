@@ -1,7 +1,7 @@
 """What a rung predicts if all that it misses is noise: errors in variables, from moments alone.
 
 A map h is *true* of a pair if x = z + ε and y = h(z) + δ for some signal z and some noises ε, δ
-that are uncorrelated with it and with each other. Nobody knows the noise, and for h itself the
+that are uncorrelated with it and with each other. The noise is not known, and for h itself the
 error E‖y − h(x)‖² counts all of it, while a free regression shrinks towards the mean and counts
 less. So rungs are not compared by the errors of their maps, but by what their maps predict once
 they may shrink as far as noise can explain: with S the scatter of z and W the matrix of h,
@@ -43,9 +43,9 @@ from functools import cached_property
 import numpy as np
 
 from identikit._linalg import Array, inverse_or_zero, one_thread, svd
-from identikit.alignment._groups import Group
 from identikit.alignment._ladder import ROWS_FOR_LIMIT, HeldOut, in_the_limit
 from identikit.alignment._ridge import choose_strength, ridge
+from identikit.alignment._rungs import Rung
 from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
 from identikit.moments import Moments
 
@@ -54,7 +54,7 @@ MEANS = 2.5
 
 Side = tuple[Array, Array]
 
-#: Of each prediction: squared error on a fold, and what endless rows for the fit would leave of it.
+#: Of each prediction: squared error on a fold, and its limit for a fit on infinitely many rows.
 Errors = list[tuple[float, float]]
 
 
@@ -75,12 +75,12 @@ class Denoised:
             if part.count
         ]
 
-    def errors(self, rung: Group, own: tuple[HeldOut, HeldOut]) -> tuple[HeldOut, HeldOut]:
+    def errors(self, rung: Rung, own: tuple[HeldOut, HeldOut]) -> tuple[HeldOut, HeldOut]:
         """The least held-out error that noise can explain, from view i to view j and back.
 
         Parameters
         ----------
-        rung : Group
+        rung : Rung
         own : tuple of HeldOut
             The errors of its maps as they are.
         """
@@ -90,7 +90,7 @@ class Denoised:
         best = [_least(one, np.array(folds)) for one, folds in zip(own, found)]
         return best[0], best[1]
 
-    def _shrunk(self, rung: Group) -> tuple[list[Errors], list[Errors]]:
+    def _shrunk(self, rung: Rung) -> tuple[list[Errors], list[Errors]]:
         """Squared errors of every prediction, fold by fold, both ways."""
         sides: tuple[list[Errors], list[Errors]] = [], []
         for rows, test in self._rows:
@@ -129,7 +129,7 @@ class _Rows:
     def __init__(self, stats: PairStats) -> None:
         self.stats, self.back = stats, stats.reversed()
 
-    def predictions(self, rung: Group) -> tuple[list[Side], list[Side]]:
+    def predictions(self, rung: Rung) -> tuple[list[Side], list[Side]]:
         """Weights and shifts of the predictions of y from x, and of x from y."""
         s = self.stats
         means = (s.y_mean, s.x_mean) if rung.shift else (s.x_mean, s.y_mean)
@@ -140,7 +140,7 @@ class _Rows:
                     side.append((w, mean - stats.x_mean @ w))
         return sides
 
-    def _maps(self, rung: Group) -> Iterator[tuple[Array, Array]]:
+    def _maps(self, rung: Rung) -> Iterator[tuple[Array, Array]]:
         """Maps of the rung and their inverses, at the scales that noise leaves open."""
         there, back = rung.fit(self.stats)[0], rung.fit(self.back)[0]
         other = _inverse(back)

@@ -35,7 +35,7 @@ def ridge(stats: PairStats, strength: float, *, shift: bool) -> tuple[Array, Arr
     """
     about = stats if shift else _about_zero(stats)
     values, axes = about.spectrum
-    with np.errstate(over="ignore"):  # a ridge beyond all numbers leaves the mean
+    with np.errstate(over="ignore"):  # an infinite ridge leaves the mean
         penalty = values + strength * values.mean()
     weights: Array = (axes / penalty) @ (axes.T @ about.sxy)
     return weights, stats.y_mean - stats.x_mean @ weights if shift else np.zeros(len(stats.y_mean))

@@ -4,11 +4,11 @@ from identikit.auditing._audit import audit
 from identikit.auditing._batches import audit_batches
 from identikit.auditing._layers import layers
 from identikit.auditing._models import audit_models
-from identikit.auditing._verdict import SLACK, choose_group
+from identikit.auditing._verdict import SLACK, choose_rung
 from identikit.auditing.batches_result import BatchAudit
 from identikit.auditing.layers_result import Layers, Match
 from identikit.auditing.models_result import ModelPair, ModelReport, ModelsAudit, Slice
-from identikit.auditing.result import Audit, Check, Pair, Rung, Verdict, View
+from identikit.auditing.result import Audit, Check, Pair, RungError, Verdict, View
 
 __all__ = [
     "SLACK",
@@ -21,13 +21,13 @@ __all__ = [
     "ModelReport",
     "ModelsAudit",
     "Pair",
-    "Rung",
+    "RungError",
     "Slice",
     "Verdict",
     "View",
     "audit",
     "audit_batches",
     "audit_models",
-    "choose_group",
+    "choose_rung",
     "layers",
 ]

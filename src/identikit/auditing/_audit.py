@@ -1,28 +1,36 @@
-"""Views in, a verdict out."""
+"""Views in, a verdict out: open the views, plan, read moments, compare pairs, put it together."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from identikit._progress import Progress, share
+from identikit._version import __version__
 from identikit.auditing._axes import AxesOfViews, sample_rows
-from identikit.auditing._found import Found
+from identikit.auditing._compare import compare, describe, with_runs
+from identikit.auditing._evidence import Context
 from identikit.auditing._plan import Plan, plan, reduce_views
-from identikit.auditing._transposed import ask_if_transposed
-from identikit.auditing._wide import Wide, look_at_columns
+from identikit.auditing._verdict import SLACK, verdict_on
+from identikit.auditing._wide import look_at_columns
 from identikit.auditing._windows import read_windows
 from identikit.auditing.checks import checked_thresholds
-from identikit.auditing.result import Audit
+from identikit.auditing.checks.transposed import ROWS_A_COLUMN, question
+from identikit.auditing.result import Audit, Pair, Settings, View
 from identikit.errors import InputError
 from identikit.moments import (
     DUPLICATES,
+    FOLD_RULES,
     FOLDS,
     LEAST_GROUPS,
     SAMPLE,
@@ -40,7 +48,11 @@ from identikit.moments import (
     read_moments,
 )
 from identikit.moments.engines import Engine, engine_for
+from identikit.moments.sample import RowSample
 from identikit.sources import BY_POSITION, Source, open_sources, paired, read_labels, unpack
+
+#: Two views by their numbers in the audit.
+Numbers = tuple[int, int]
 
 
 def audit(
@@ -75,11 +87,11 @@ def audit(
         At least 5: errors are held out fold by fold, intervals are jackknifed over folds. With
         groups at least 3; fewer groups than folds are a fold each.
     groups : array (rows,) or "duplicates", optional
-        A label a row; dependent rows (tokens of a sentence, crops of an image) share a label and so
-        a fold. Without it, folds are small blocks of rows that are scattered at random, and a check
-        ("dependent rows") asks whether rows depend on others nearby; if so, they are read again in
-        folds of consecutive rows (`Pair.blocked`). With "duplicates", rows that are equal in all
-        views share a fold, for one more reading.
+        One label per row; dependent rows (tokens of a sentence, crops of an image) share a label,
+        and so a fold. Without it, folds are small blocks of rows that are scattered at random, and
+        a check ("dependent rows") asks whether rows depend on others nearby; if so, they are read
+        again in folds of consecutive rows (`Pair.blocked`). With "duplicates", rows that are equal
+        in all views share a fold, which takes one more reading.
     tolerance : float
         The largest error that counts as the same.
     seed : int
@@ -128,50 +140,43 @@ def audit(
     """
     if not 0 <= tolerance < float("inf"):
         raise InputError(f"the tolerance is {tolerance}; give a finite number, 0 or larger")
-    thresholds = checked_thresholds(checks)
+    context = Context(tolerance, thresholds=checked_thresholds(checks))
     moments = _moments_of(views)
     if moments is not None:
-        of_rows: dict[str, object] = {"names": names, "groups": groups, "ids": ids}
-        of_rows |= {"drop_nonfinite": drop_nonfinite, "engine": engine}
-        of_rows |= {"save_moments": save_moments, "resume": resume}
-        return _of_moments(moments, tolerance, of_rows, thresholds, ica=ica, progress=progress)
+        _nothing_of_rows(
+            names=names,
+            groups=groups,
+            ids=ids,
+            drop_nonfinite=drop_nonfinite,
+            engine=engine,
+            save_moments=save_moments,
+            resume=resume,
+        )
+        return _audit_of(moments, context, AxesOfViews() if ica else None, progress)
     _check_folds(folds, f"not {folds}", grouped=groups is not None)
     if resume and save_moments is None:
         raise InputError("to resume, say where the moments are kept: save_moments (--save-moments)")
     with ExitStack() as stack:
-        # One path alone is left for `open_sources` to complain of.
-        listed, names = unpack(views, names)
-        together = stack.enter_context(paired(listed, ids, names, memory=memory))
-        workers = stack.enter_context(engine_for(engine))
-        sources = open_sources(together.views, together.names)
-        for source in sources:
-            stack.callback(source.close)
-        labels, matched = groups, together.matched
-        if isinstance(groups, str) and groups == DUPLICATES:
-            labels = duplicate_groups(sources)
-        elif matched is not None and groups is not None:
-            labels = matched.pick(read_labels(groups))
-        dealt = _deal(sources, folds, labels, seed)
-        widths = [source.width for source in sources]
-        ask_if_transposed(dealt.rows, widths)
+        opened = _open(stack, views, names, ids, folds, groups, seed, memory)
+        rows, widths = opened.folds.rows, [source.width for source in opened.sources]
         sample, room = sample_rows(widths, memory) if ica else (SAMPLE, memory)
         # Moments that are kept are of the views as they are.
-        chosen = plan(widths, dealt.count, dealt.rows, room, spans=save_moments is None)
-        pairs = sum(len(tile.pairs) for tile in chosen.tiles)
+        chosen = plan(widths, opened.folds.count, rows, room, spans=save_moments is None)
+        if save_moments is not None and chosen.choice != "one pass":
+            raise InputError(
+                "moments are saved of all views at once, for which there is not enough memory: "
+                f"{chosen.says} Give a larger budget (--memory)"
+            )
+        workers = stack.enter_context(engine_for(engine))
+        reading = Reading(
+            chosen, seed, sample, drop_nonfinite, workers, save_moments, resume, progress
+        )
 
-        def judged(views: Sequence[Source]) -> Found:
+        def audited(sources: Sequence[Source]) -> Audit:
             axes = AxesOfViews() if ica else None
-            found = Found(tolerance, dealt.grouped, pairs, axes, progress, thresholds)
-            run = _Run(views, dealt, chosen, seed, sample, drop_nonfinite, workers, progress)
-            if save_moments is None:
-                run.into(found)
-            else:
-                run.saved_into(found, save_moments, resume)
-            return found
+            return _audited(replace(opened, sources=sources), reading, context, axes)
 
-        found = in_range(judged, sources)
-        pairing = BY_POSITION if matched is None else str(matched)
-        return found.audit(tolerance, reading=chosen.says, pairing=pairing)
+        return in_range(audited, opened.sources)
 
 
 def _moments_of(views: object) -> Moments | None:
@@ -185,33 +190,14 @@ def _moments_of(views: object) -> Moments | None:
     return None
 
 
-def _of_moments(
-    moments: Moments,
-    tolerance: float,
-    of_rows: dict[str, object],
-    thresholds: Mapping[str, float],
-    *,
-    ica: bool,
-    progress: Progress | None,
-) -> Audit:
-    for name, value in of_rows.items():
+def _nothing_of_rows(**options: object) -> None:
+    """Refuse options that are about rows, where moments are given."""
+    for name, value in options.items():
         if value is not None and value is not False:
             raise InputError(
                 f"{name} is for views whose rows are still to be read, and these are moments: give "
                 "it where they are made (identikit moments)"
             )
-    views = range(len(moments.names))
-    if len(views) < 2:
-        raise InputError(f"an audit compares views, and these moments are of {len(views)}")
-    has = f"and these moments have {moments.folds}; make them again with --folds {FOLDS}"
-    _check_folds(moments.folds, has, grouped=bool(moments.grouped))
-    pairs = tuple((a, b) for a in views for b in views[a + 1 :])
-    axes = AxesOfViews() if ica else None
-    found = Found(tolerance, bool(moments.grouped), len(pairs), axes, progress, thresholds)
-    found.add(moments, Tile(tuple(views), pairs))
-    shards = f" of {len(moments.shards)} shards" if moments.shards else ""
-    reading = f"No rows were read: the statistics{shards} were given."
-    return found.audit(tolerance, reading=reading, pairing=BY_POSITION)
 
 
 def _check_folds(folds: int, has: str, *, grouped: bool) -> None:
@@ -220,108 +206,254 @@ def _check_folds(folds: int, has: str, *, grouped: bool) -> None:
         raise InputError(f"an audit needs at least {least} folds for its intervals, {has}")
 
 
-def _deal(sources: Sequence[Source], folds: int, groups: ArrayLike | None, seed: int) -> Folds:
+@dataclass(frozen=True)
+class Opened:
+    """Views that are open, the fold of every row, and how rows were paired, in words."""
+
+    sources: Sequence[Source]
+    folds: Folds
+    pairing: str
+
+
+def _open(
+    stack: ExitStack,
+    views: object,
+    names: Sequence[str] | None,
+    ids: str | Sequence[object] | None,
+    folds: int,
+    groups: ArrayLike | str | None,
+    seed: int,
+    memory: int | None,
+) -> Opened:
+    """Open the views, pair their rows, and deal these out to folds; the stack closes what is open.
+
+    The options are those of `audit`.
+    """
+    # One path alone is left for `open_sources` to complain of.
+    listed, names = unpack(views, names)
+    together = stack.enter_context(paired(listed, ids, names, memory=memory))
+    sources = open_sources(together.views, together.names)
+    for source in sources:
+        stack.callback(source.close)
     if len(sources) < 2:
         raise InputError("an audit compares views: give at least two")
-    dealt = assign_folds(sources[0].rows, folds, groups, seed)
+    labels, matched = groups, together.matched
+    if isinstance(groups, str) and groups == DUPLICATES:
+        labels = duplicate_groups(sources)
+    elif matched is not None and groups is not None:
+        labels = matched.pick(read_labels(groups))
+    dealt = assign_folds(sources[0].rows, folds, labels, seed)
     if dealt.rows < 2 * dealt.count:
         raise InputError(
             f"{dealt.count} folds of two rows or more need at least {2 * dealt.count} rows; the "
             f"views have {dealt.rows}"
         )
-    return dealt
+    narrowest = min(source.width for source in sources)
+    if dealt.rows < ROWS_A_COLUMN * narrowest:
+        warnings.warn(question(dealt.rows, narrowest), stacklevel=3)  # before any work is done
+    return Opened(sources, dealt, BY_POSITION if matched is None else str(matched))
 
 
-@dataclass
-class _Run:
-    """The passes over the rows of an audit."""
+@dataclass(frozen=True)
+class Reading:
+    """How the rows of an audit are read: by which plan, and with which of its options."""
 
-    sources: Sequence[Source]
-    folds: Folds
-    chosen: Plan
+    plan: Plan
     seed: int
     sample: int
     drop_nonfinite: bool
     engine: Engine | None
+    save_moments: str | os.PathLike[str] | None
+    resume: bool
     progress: Progress | None
 
-    def into(self, found: Found) -> None:
-        """Read every tile of the plan, and compare its pairs."""
-        dropped, tiles = 0, self.chosen.tiles
-        if self.drop_nonfinite and self.chosen.choice != "one pass":
-            # Each pass sees only some of the views, but a row is left out of all of them.
-            finite = finite_rows(self.sources, self.chosen.block_rows)
-            dropped = int(np.count_nonzero(~finite))
-            self.folds = self.folds.only(finite)
-        views, reduced = reduce_views(
-            self.sources,
-            self.chosen,
-            self.folds,
-            self.seed,
-            engine=self.engine,
-            progress=self.progress,
-        )
-        widths = [source.width for source in self.sources]
-        for number, tile in enumerate(tiles):
-            sources = [views[v] for v in tile.views]
-            moments = self._read(sources, self.folds, self.sample, number)
-            moments = replace(moments, dropped=moments.dropped + dropped)
-            windows = read_windows(sources, moments)
-            dependent = found.add(moments, tile, widths, reduced, windows, self.columns_of, sources)
-            del moments  # before the next are read: the budget is for one tile
-            if dependent:
-                self._again(found, sources, tile, dependent, number)
 
-    def _read(self, sources: Sequence[Source], folds: Folds, sample: int, tile: int) -> Moments:
-        return read_moments(
+def _audited(opened: Opened, reading: Reading, context: Context, axes: AxesOfViews | None) -> Audit:
+    """Read the tiles of the plan one after the other, and compare the pairs of each."""
+    originals, folds, dropped = opened.sources, opened.folds, 0
+    chosen, progress = reading.plan, reading.progress
+    if reading.drop_nonfinite and chosen.choice != "one pass":
+        # Each pass sees only some of the views, but a row is left out of all of them.
+        finite = finite_rows(originals, chosen.block_rows)
+        folds, dropped = folds.only(finite), int(np.count_nonzero(~finite))
+    compared, reduced = reduce_views(
+        originals, chosen, folds, reading.seed, engine=reading.engine, progress=progress
+    )
+
+    def of_pair(context: Context, a: int, b: int) -> Context:
+        """Reduced views have no columns of their own to speak of, but those of their rows."""
+        own = {a, b}.isdisjoint(reduced)
+        spans = chosen.spans and not own
+        wide = look_at_columns(originals[a], originals[b], folds) if spans else None
+        return replace(context, axes=own, wide=wide)
+
+    views: dict[int, View] = {}
+    pairs: dict[Numbers, Pair] = {}
+    total = sum(len(tile.pairs) for tile in chosen.tiles)
+    for number, tile in enumerate(chosen.tiles):
+        sources = [compared[v] for v in tile.views]
+        moments = _moments(sources, folds, reading, number)
+        moments = replace(moments, dropped=moments.dropped + dropped)
+        if reading.save_moments is not None:
+            sources = in_units(sources, moments)
+        here = replace(
+            context,
+            grouped=folds.grouped,
+            windows=read_windows(sources, moments),
+            rows=partial(_all_rows, sources),
+        )
+        for numbers, pair in _pairs(moments, tile, here, axes, of_pair):
+            pairs[numbers] = pair
+            if progress is not None:
+                progress("comparing", len(pairs), total)
+        for place, v in enumerate(tile.views):
+            if v not in views:
+                view, what = describe(moments, place), reduced.get(v)
+                if what is not None:
+                    view = replace(view, dims=originals[v].width)
+                if what is not None and not what.whole:
+                    view = replace(view, reduced_to=what.dims, lost=what.lost)
+                views[v] = view
+        rows, settings = moments.rows, _settings(moments, context)
+        del moments  # before the next are read: the budget is for one tile
+        dependent = [key for key in tile.pairs if here.dependent(*_places(tile, key))]
+        if dependent:
+            pairs |= _blocked(pairs, dependent, sources, folds, reading, number)
+    settings = replace(settings, reading=chosen.says, pairing=opened.pairing)
+    return assemble(rows, views, pairs, settings)
+
+
+def _moments(sources: Sequence[Source], folds: Folds, reading: Reading, number: int) -> Moments:
+    """Read the views of a tile; keep their moments in a file, if that was asked for."""
+    if reading.save_moments is not None:
+        return read_and_save(
             sources,
             folds,
-            seed=self.seed,
-            sample=sample,
-            drop_nonfinite=self.drop_nonfinite,
-            block_rows=self.chosen.block_rows if self.chosen.careful else None,
-            progress=share(self.progress, tile, len(self.chosen.tiles)),
-            engine=self.engine,
+            reading.save_moments,
+            resume=reading.resume,
+            seed=reading.seed,
+            sample=reading.sample,
+            drop_nonfinite=reading.drop_nonfinite,
+            progress=reading.progress,
+            engine=reading.engine,
         )
+    chosen = reading.plan
+    return read_moments(
+        sources,
+        folds,
+        seed=reading.seed,
+        sample=reading.sample,
+        drop_nonfinite=reading.drop_nonfinite,
+        block_rows=chosen.block_rows if chosen.careful else None,
+        progress=share(reading.progress, number, len(chosen.tiles)),
+        engine=reading.engine,
+    )
 
-    def _again(
-        self,
-        found: Found,
-        sources: Sequence[Source],
-        tile: Tile,
-        pairs: Sequence[tuple[int, int]],
-        number: int,
-    ) -> None:
-        """Read a tile in folds of consecutive rows, for the pairs whose rows are dependent."""
-        found.add_blocked(self._read(sources, self.folds.in_runs(), 0, number), tile, pairs)
 
-    def columns_of(self, a: int, b: int) -> Wide | None:
-        """What the columns of two views say, if these are compared in the span of their rows."""
-        if not self.chosen.spans or not {a, b} & set(self.chosen.reduced):
-            return None
-        return look_at_columns(self.sources[a], self.sources[b], self.folds)
+def _pairs(
+    moments: Moments,
+    tile: Tile,
+    context: Context,
+    axes: AxesOfViews | None,
+    of_pair: Callable[[Context, int, int], Context] = lambda context, _a, _b: context,
+) -> Iterator[tuple[Numbers, Pair]]:
+    """Compare the pairs of a tile, given its moments.
 
-    def saved_into(self, found: Found, path: str | os.PathLike[str], resume: bool) -> None:
-        """The same for a plan of one pass, whose moments are kept in a file."""
-        if self.chosen.choice != "one pass":
-            raise InputError(
-                "moments are saved of all views at once, for which there is not enough memory: "
-                f"{self.chosen.says} Give a larger budget (--memory)"
-            )
-        moments = read_and_save(
-            self.sources,
-            self.folds,
-            path,
-            resume=resume,
-            seed=self.seed,
-            sample=self.sample,
-            drop_nonfinite=self.drop_nonfinite,
-            progress=self.progress,
-            engine=self.engine,
+    Parameters
+    ----------
+    moments : Moments
+    tile : Tile
+    context : Context
+        What else is known of all of its views.
+    axes : AxesOfViews, optional
+        For the axes after ICA.
+    of_pair : callable
+        Adds what is known of two views in particular.
+    """
+    fewest = min(part.count for part in moments.parts)
+    if fewest < 2:
+        raise InputError(
+            f"a fold has only {fewest} rows left; give more rows, fewer folds or finer groups"
         )
-        sources = in_units(self.sources, moments)
-        (tile,), windows = self.chosen.tiles, read_windows(sources, moments)
-        dependent = found.add(moments, tile, windows=windows, sources=sources)
-        del moments
-        if dependent:
-            self._again(found, sources, tile, dependent, 0)
+    few = _few_rows(moments)
+    for a, b in tile.pairs:
+        i, j = _places(tile, (a, b))
+        ica = None if axes is None else axes.shared(moments, (i, j), (a, b))
+        yield (a, b), compare(few, i, j, replace(of_pair(context, a, b), ica=ica))
+
+
+def _all_rows(sources: Sequence[Source], view: int) -> NDArray[Any]:
+    return sources[view].read(0, sources[view].rows)
+
+
+def _places(tile: Tile, numbers: Numbers) -> Numbers:
+    """Where two views are in the moments of a tile."""
+    return tile.views.index(numbers[0]), tile.views.index(numbers[1])
+
+
+def _few_rows(moments: Moments) -> Moments:
+    """The moments with a sample that all its rows can be compared with each other in."""
+    sample = moments.sample
+    if len(sample.keys) <= SAMPLE:
+        return moments
+    few = RowSample(SAMPLE, sample.keys[:SAMPLE], sample.rows[:SAMPLE])
+    return replace(moments, sample=few)
+
+
+def _blocked(
+    pairs: Mapping[Numbers, Pair],
+    dependent: Sequence[Numbers],
+    sources: Sequence[Source],
+    folds: Folds,
+    reading: Reading,
+    number: int,
+) -> dict[Numbers, Pair]:
+    """The pairs whose rows are dependent, once their tile is read in folds of consecutive rows."""
+    again = replace(reading, sample=0, save_moments=None)
+    runs = _moments(sources, folds.in_runs(), again, number)
+    tile = reading.plan.tiles[number]
+    return {key: with_runs(pairs[key], runs, *_places(tile, key)) for key in dependent}
+
+
+def _settings(moments: Moments, context: Context) -> Settings:
+    return Settings(
+        folds=moments.folds,
+        fold_rule=FOLD_RULES[moments.rule] or "a rule that was not kept",
+        tolerance=context.tolerance,
+        slack=SLACK,
+        seed=moments.seed,
+        dropped=moments.dropped,
+        sample=min(len(moments.sample.keys), SAMPLE),
+    )
+
+
+def assemble(
+    rows: int, views: Mapping[int, View], pairs: Mapping[Numbers, Pair], settings: Settings
+) -> Audit:
+    """The audit of views and pairs by their numbers, with the verdict on the worst pair."""
+    every = tuple(pairs[key] for key in sorted(pairs))
+    ordered = tuple(views[v] for v in sorted(views))
+    return Audit(__version__, rows, ordered, every, verdict_on(every), settings)
+
+
+def _audit_of(
+    moments: Moments, context: Context, axes: AxesOfViews | None, progress: Progress | None
+) -> Audit:
+    """The audit of moments that were read before."""
+    count = len(moments.names)
+    if count < 2:
+        raise InputError(f"an audit compares views, and these moments are of {count}")
+    has = f"and these moments have {moments.folds}; make them again with --folds {FOLDS}"
+    _check_folds(moments.folds, has, grouped=bool(moments.grouped))
+    context = replace(context, grouped=bool(moments.grouped))
+    tile = Tile(tuple(range(count)), tuple(combinations(range(count), 2)))
+    pairs: dict[Numbers, Pair] = {}
+    for numbers, pair in _pairs(moments, tile, context, axes):
+        pairs[numbers] = pair
+        if progress is not None:
+            progress("comparing", len(pairs), len(tile.pairs))
+    shards = f" of {len(moments.shards)} shards" if moments.shards else ""
+    reading = f"No rows were read: the statistics{shards} were given."
+    settings = replace(_settings(moments, context), reading=reading, pairing=BY_POSITION)
+    views = {view: describe(moments, view) for view in range(count)}
+    return assemble(moments.rows, views, pairs, settings)

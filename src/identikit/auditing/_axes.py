@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from identikit.alignment import HeldOut
-from identikit.auditing.result import OwnAxes, Rung, SharedAxes
+from identikit.auditing.result import OwnAxes, RungError, SharedAxes
 from identikit.axes import (
     IndependentAxes,
     axes_apart,
@@ -18,7 +18,6 @@ from identikit.axes import (
     view_axes,
 )
 from identikit.errors import InputError
-from identikit.inference import jackknife_interval
 from identikit.moments import SAMPLE, Moments, default_memory
 
 #: Rows that are sampled for ICA: half of them for either view of a pair, which is enough for 100
@@ -49,7 +48,7 @@ def sample_rows(widths: Sequence[int], memory: int | None) -> tuple[int, int]:
     return SAMPLE + more, budget - more * row
 
 
-@dataclass
+@dataclass(frozen=True)
 class AxesOfViews:
     """ICA of the views of an audit, each once on either half of the row sample.
 
@@ -87,7 +86,7 @@ class AxesOfViews:
             for _ in range(DRAWS)
         ]
         return SharedAxes(
-            rung("ica", *self._errors(moments, places, views)),
+            RungError.of("ica", *self._errors(moments, places, views)),
             float(np.mean([max(way.error for way in both) for both in by_chance])),
             min(first.rows, second.rows),
             _own(first),
@@ -109,24 +108,6 @@ class AxesOfViews:
             if key not in self.apart:
                 self.apart[key] = axes_apart(moments, place, key[1], axes)
         return corrected_rung(moments, *places, both, (self.apart[keys[0]], self.apart[keys[1]]))
-
-
-def rung(name: str, forward: HeldOut, backward: HeldOut) -> Rung:
-    """The errors of both directions, and the worse one, with their intervals."""
-    ends = [jackknife_interval(h.error, h.leave_one_out(), floor=0.0) for h in (forward, backward)]
-    worse = 0 if forward.error >= backward.error else 1
-    errors, side = (forward.error, backward.error), (forward, backward)[worse]
-    return Rung(
-        name,
-        errors[worse],
-        ends[worse],
-        errors[0],
-        ends[0],
-        errors[1],
-        ends[1],
-        side.strength,
-        side.without_ridge,
-    )
 
 
 def _own(ica: IndependentAxes) -> OwnAxes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -18,12 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from identikit._linalg import Array
 from identikit._progress import Progress
-from identikit.alignment import GROUPS, axis_free
-from identikit.auditing._audit import audit
-from identikit.auditing._found import Found
+from identikit.alignment import RUNGS, axis_free
+from identikit.auditing._audit import assemble, audit
 from identikit.auditing._units import Batch, as_truth, read_batches
 from identikit.auditing.batches_result import BatchAudit, Remains, Skipped
-from identikit.auditing.result import Audit, Interval, Pair
+from identikit.auditing.result import Audit, Interval, Pair, View
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 from identikit.moments import FOLDS, LEAST_GROUPS
@@ -93,7 +93,7 @@ def audit_batches(
             if labels.shape != (source.rows,):
                 raise InputError(
                     f"{what} has shape {labels.shape}, but the view has {source.rows} rows; give "
-                    "one value a row"
+                    "one value per row"
                 )
         unit, anchored = _units(tags, anchors)
         names = _names(tags["by"], batches)
@@ -120,7 +120,7 @@ def audit_batches(
         remains.append(_remains(a, b, shared, others, kin, one.comparisons[0]))
     if not made:
         raise InputError(_too_few(skipped, 2 * folds))
-    return BatchAudit(_together(made, tolerance), title, tuple(remains), tuple(skipped))
+    return BatchAudit(_together(made), title, tuple(remains), tuple(skipped))
 
 
 def _units(
@@ -177,7 +177,7 @@ def _labels_of_units(unit: NDArray[np.object_], labels: NDArray[Any]) -> dict[st
 
 def _audited(a: Batch, b: Batch, shared: NDArray[Any], **options: Any) -> Audit:
     with warnings.catch_warnings():
-        # Units are few by nature, and nobody has transposed them.
+        # Units are few as a rule; that is no sign of a transposed view.
         warnings.filterwarnings("ignore", "there are fewer rows")
         views = [batch.means[batch.places(shared)] for batch in (a, b)]
         return audit(views, names=[a.name, b.name], **options)
@@ -195,7 +195,7 @@ def _remains(
     from identikit.alignment import align  # which loads scikit-learn
 
     group = pair.group
-    if group not in GROUPS:
+    if group not in RUNGS:
         group = min(pair.ladder, key=lambda rung: rung.error).group
     rung = next(rung for rung in pair.ladder if rung.group == group)
     tried = others if len(np.unique(kin)) >= LEAST_GROUPS else shared
@@ -250,24 +250,15 @@ def _interval(missed: Array, total: Array, kin: NDArray[Any]) -> Interval:
     return jackknife_interval(_error(missed, total), np.array(rest), floor=0.0)
 
 
-def _together(made: list[tuple[tuple[int, int], Audit]], tolerance: float) -> Audit:
+def _together(made: list[tuple[tuple[int, int], Audit]]) -> Audit:
     """One audit of all pairs of batches."""
-    found = Found(tolerance, grouped=False, total=len(made), axes=None, progress=None)
-    for (i, j), one in made:
-        found.pairs[i, j] = one.comparisons[0]
-        for number, view in zip((i, j), one.views):
-            found.views.setdefault(number, view)
-    settings = made[0][1].settings
-    found.last = {
-        "rows": min(one.rows for _, one in made),
-        "folds": settings.folds,
-        "fold_rule": settings.fold_rule,
-        "seed": settings.seed,
-        "dropped": 0,
-        "sample": settings.sample,
-    }
+    pairs = {numbers: one.comparisons[0] for numbers, one in made}
+    views: dict[int, View] = {}
+    for numbers, one in made:
+        views = dict(zip(numbers, one.views)) | views
     pairing = "units that two batches share, each the mean of its rows in a batch"
-    return found.audit(tolerance, reading=settings.reading, pairing=pairing)
+    settings = replace(made[0][1].settings, dropped=0, pairing=pairing)
+    return assemble(min(one.rows for _, one in made), views, pairs, settings)
 
 
 def _too_few(skipped: list[Skipped], needed: int) -> str:

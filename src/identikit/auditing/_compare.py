@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from identikit._linalg import Array
-from identikit.alignment import axis_free
-from identikit.auditing._evidence import Evidence
+from identikit._linalg import Array, one_thread
+from identikit.alignment import ladder
+from identikit.auditing._evidence import Context, Evidence
 from identikit.auditing._influence import decided_by
-from identikit.auditing._verdict import RELATED, UNRELATED, judge, related_by
-from identikit.auditing._wide import Wide
-from identikit.auditing._windows import Window, depends, only_in_order
+from identikit.auditing._verdict import beyond_the_ladder, judge
 from identikit.auditing.checks import run_checks
-from identikit.auditing.result import CCASummary, CKASummary, Pair, SharedAxes, View
-from identikit.inference import (
-    adjusted_r2,
-    cca_chance,
-    cca_chance_edge,
-    held_out_cca,
-)
+from identikit.auditing.checks.dependent_rows import with_blocked
+from identikit.auditing.result import CCASummary, CKASummary, Pair, RungError, SharedAxes, View
+from identikit.inference import adjusted_r2, cca_chance, cca_chance_edge, held_out_cca
 from identikit.moments import Moments
 from identikit.similarity import cca, cka, score_measures
 
@@ -44,20 +35,7 @@ def describe(moments: Moments, view: int) -> View:
     )
 
 
-def compare(
-    moments: Moments,
-    i: int,
-    j: int,
-    tolerance: float,
-    *,
-    grouped: bool,
-    axes: bool = True,
-    windows: tuple[Window, ...] | None = None,
-    ica: SharedAxes | str | None = None,
-    wide: Wide | None = None,
-    rows: Callable[[int], NDArray[Any]] | None = None,
-    thresholds: Mapping[str, float] | None = None,
-) -> Pair:
+def compare(moments: Moments, i: int, j: int, context: Context) -> Pair:
     """All that an audit says of two views.
 
     Parameters
@@ -66,39 +44,22 @@ def compare(
         Of these views and perhaps others.
     i, j : int
         The two views.
-    tolerance : float
-        The largest error that counts as the same.
-    grouped : bool
-        Whether folds are whole groups of rows.
-    axes : bool
-        If false, nothing is said of single columns: reduced views have none of their own.
-    windows : tuple of Window, optional
-        Rows in their order, where rows are at hand.
-    ica : SharedAxes or str, optional
-        What the axes after ICA say, or why there are none.
-    wide : Wide, optional
-        If these views are the span of the rows of views with more columns: what those say.
-    rows : callable, optional
-        Reads all rows of a view of these moments.
-    thresholds : mapping, optional
-        Of checks, by name, in place of their own.
+    context : Context
+        What else is known of them.
     """
-    measures = score_measures(moments, i, j, axes=axes)
-    groups = None if axes else axis_free()
-    judged = judge(moments, i, j, groups, {} if wide is None else wide.residuals)
-    rungs, group, chosen, candidates = judged.rungs, judged.group, judged.rung, judged.candidates
-    influence = decided_by(moments, i, j, judged, groups)
-    # What kernels and neighbours score by chance is known of independent rows only.
-    if group == UNRELATED and not (grouped or depends(windows, i, j)) and related_by(measures):
-        group, candidates = RELATED, (RELATED,)
-    order_only = group != UNRELATED and not grouped and only_in_order(windows, i, j)
-    if order_only:
-        group, candidates = UNRELATED, (UNRELATED,)
-    spectrum, p, q = cca(moments, i, j), moments.whiten(i).rank, moments.whiten(j).rank
-    n = moments.rows
-    chance = cca_chance(n, p, q)
+    with one_thread(max(moments.widths[i], moments.widths[j])):
+        return _compared(moments, i, j, context)
+
+
+def _compared(moments: Moments, i: int, j: int, context: Context) -> Pair:
+    measures = score_measures(moments, i, j, axes=context.axes)
+    of_columns = {} if context.wide is None else context.wide.residuals
+    judged = judge(moments, i, j, axes=context.axes, of_columns=of_columns)
+    influence = decided_by(moments, i, j, judged, axes=context.axes)
+    judged = beyond_the_ladder(judged, i, j, measures, context)
+    n, spectrum = moments.rows, cca(moments, i, j)
+    chance, square = cca_chance(n, *spectrum.ranks), spectrum.mean_square
     held_out = held_out_cca(moments, i, j)
-    square = spectrum.mean_square
     biased = cka(moments, i, j)
     assert biased.value is not None  # the ladder has refused constant views
     assert biased.chance is not None
@@ -106,48 +67,69 @@ def compare(
         moments,
         i,
         j,
-        rungs,
-        group,
+        context,
+        judged.rungs,
+        judged.group,
+        judged.rung.error,
         spectrum,
         chance,
-        grouped,
-        windows,
-        ica,
         influence,
-        error=chosen.error,
-        order_only=order_only,
-        wide=wide,
-        rows=rows,
-        axes=axes,
+        judged.order_only,
     )
     pair = Pair(
         a=moments.names[i],
         b=moments.names[j],
-        group=group,
-        candidates=candidates,
-        error=chosen.error,
-        interval=chosen.interval,
+        group=judged.group,
+        candidates=judged.candidates,
+        error=judged.rung.error,
+        interval=judged.rung.interval,
         within_tolerance=False,
-        ladder=rungs,
+        ladder=judged.rungs,
         cca=CCASummary(
             mean=spectrum.mean,
             held_out=None if held_out is None else held_out.value,
             held_out_interval=None if held_out is None else held_out.interval,
             chance=chance,
-            adjusted_r2=None if square is None else adjusted_r2(square, n, p, q),
+            adjusted_r2=None if square is None else adjusted_r2(square, n, *spectrum.ranks),
             rank=spectrum.rank,
         ),
         cka=CKASummary(biased.value, cka(moments, i, j, debiased=True).value, biased.chance),
         measures=measures,
-        checks=run_checks(evidence, thresholds or {}),
+        checks=run_checks(evidence),
         correlations=spectrum.correlations,
-        chance_edge=cca_chance_edge(n, p, q),
+        chance_edge=cca_chance_edge(n, *spectrum.ranks),
         points=_canonical_variates(moments, i, j),
-        ica=ica if isinstance(ica, SharedAxes) else None,
+        ica=context.ica if isinstance(context.ica, SharedAxes) else None,
         influence=influence,
-        order_only=order_only,
+        order_only=judged.order_only,
     )
-    return replace(pair, within_tolerance=not pair.exceeds(tolerance))
+    return replace(pair, within_tolerance=not pair.exceeds(context.tolerance))
+
+
+def with_runs(pair: Pair, runs: Moments, i: int, j: int) -> Pair:
+    """A pair with dependent rows, and what happens if whole stretches of rows are left out.
+
+    Parameters
+    ----------
+    pair : Pair
+    runs : Moments
+        Of the same rows in folds of consecutive ones.
+    i, j : int
+        The two views there.
+    """
+
+    def apart(rung: RungError) -> tuple[bool, float]:
+        return rung.group != pair.group, abs(rung.error - pair.error)
+
+    # That of the verdict; of unrelated views the rung that has the error.
+    name = min(pair.ladder, key=apart).group
+    blocked = RungError.of(name, *ladder(runs, i, j, (name,))[name])
+    lows, highs = zip(pair.interval, blocked.interval)
+    checks = tuple(
+        with_blocked(check, pair.error, blocked.error) if check.name == "dependent rows" else check
+        for check in pair.checks
+    )
+    return replace(pair, interval=(min(lows), max(highs)), blocked=blocked, checks=checks)
 
 
 def _canonical_variates(moments: Moments, i: int, j: int) -> Array:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,31 +21,8 @@ SHARE = 0.05
 CHANGE, SMALL_CHANGE = 0.1, 0.02
 
 
-@dataclass(frozen=True)
-class Said:
-    """The verdict on a pair: group, error, and the error of the best rung."""
-
-    group: str
-    error: float
-    best: float
-
-    @staticmethod
-    def of(judged: Judged) -> Said:
-        """What the ladder has said."""
-        return Said(judged.group, judged.rung.error, min(one.error for one in judged.rungs))
-
-    def differs(self, other: Said) -> bool:
-        """Whether another verdict says something else, at its rung or at the best one."""
-        if (self.group == UNRELATED) != (other.group == UNRELATED):
-            return True
-        return any(
-            _differ(min(a, 1.0), min(b, 1.0))
-            for a, b in ((self.error, other.error), (self.best, other.best))
-        )
-
-
 def decided_by(
-    moments: Moments, i: int, j: int, judged: Judged, groups: tuple[str, ...] | None = None
+    moments: Moments, i: int, j: int, judged: Judged, *, axes: bool = True
 ) -> Influence | None:
     """The extreme rows that decide what is said of two views, if some do.
 
@@ -62,8 +37,8 @@ def decided_by(
         The two views.
     judged : Judged
         What the ladder says of all rows.
-    groups : tuple of str, optional
-        The groups that it has; all by default.
+    axes : bool
+        Whether that was with the rungs that speak of single columns.
     """
     far = extreme_rows(moments, i, j)
     if not far.any():
@@ -74,12 +49,20 @@ def decided_by(
     if rest is None:
         return Influence(len(numbers), numbers, None, None)
     try:
-        without = Said.of(judge(rest, i, j, groups))
+        without = judge(rest, i, j, axes=axes)
     except InputError:  # a view that is constant without them
         return Influence(len(numbers), numbers, None, None)
-    if not Said.of(judged).differs(without):
+    if not _says_else(judged, without):
         return None
-    return Influence(len(numbers), numbers, without.error, without.group)
+    return Influence(len(numbers), numbers, without.rung.error, without.group)
+
+
+def _says_else(one: Judged, other: Judged) -> bool:
+    """Whether two verdicts differ: in what is unrelated, or in the error, here or at its best."""
+    if (one.group == UNRELATED) != (other.group == UNRELATED):
+        return True
+    errors = [(each.rung.error, min(rung.error for rung in each.rungs)) for each in (one, other)]
+    return any(_differ(min(a, 1.0), min(b, 1.0)) for a, b in zip(*errors))
 
 
 def extreme_rows(moments: Moments, i: int, j: int) -> NDArray[np.bool_]:

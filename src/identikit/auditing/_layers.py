@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +41,11 @@ from identikit.sources.registry import kind_of, openers
 
 Views = Mapping[str, object] | Sequence[object] | str | os.PathLike[str]
 
+T = TypeVar("T")
+
+#: A row for each layer of the first model, a column for each of the second; None without a value.
+Grid = tuple[tuple[T | None, ...], ...]
+
 #: The share of independent models whose best match stays below the threshold.
 LEVEL = 0.95
 
@@ -58,22 +65,22 @@ def layers(
 ) -> Layers:
     """Compare every layer of one model with every layer of another, by one measure.
 
-    Every pair has its chance level and calibrated value (`similarity.Scored`). Whoever looks for
-    the best of many pairs finds a high one by chance alone, so best matches are also judged by what
-    the *largest* value of all pairs would be for independent models (Gröger, Wen and Brbić 2026,
+    Every pair has its chance level and calibrated value (`similarity.Scored`). The best of
+    many pairs is high by chance alone, so best matches are also judged by what the *largest* value
+    of all pairs would be for independent models (Gröger, Wen and Brbić 2026,
     algorithm 2).
 
     Parameters
     ----------
     a, b : mapping, sequence or path
         The layers of either model on the same rows: views by name, a list of views (see `audit`),
-        or a folder with a file a layer (only its ``layer_*`` files if there are any).
+        or a folder with one file per layer (only its ``layer_*`` files if there are any).
     measure : str
         One of `identikit.similarity.MEASURES`.
     folds : int
         For the intervals.
     groups : array (rows,), optional
-        A label a row; rows that share one share a fold.
+        One label per row; rows that share one share a fold.
     seed : int
         Of the row sample that neighbour overlap and rank correlation use.
     drop_nonfinite : bool
@@ -98,31 +105,61 @@ def layers(
     names, views = zip(*(_listed(side, which) for side, which in ((a, "first"), (b, "second"))))
     apart = len(views[0])
     labels = [f"{side}: {name}" for side, both in zip("ab", names) for name in both]
-    table = _Table(measure, apart, len(views[1]))
-    with engine_for(engine) as workers:
+    total = len(labels) * (len(labels) - 1) // 2
+    across: dict[tuple[int, int], tuple[Scored, Null] | None] = {}
+    within: dict[tuple[int, int], float] = {}
+    with ExitStack() as stack:
+        workers = stack.enter_context(engine_for(engine))
         sources = open_sources([*views[0], *views[1]], labels)
-        try:
-            widths = [source.width for source in sources]
-            dealt = assign_folds(sources[0].rows, folds, groups)
-            passes = tiles(widths, dealt.count, memory, sources[0].rows)
-            if drop_nonfinite and len(passes) > 1:
-                dealt = dealt.only(finite_rows(sources))
-            for tile in passes:
-                moments = in_range(
-                    lambda some: read_moments(
-                        some, dealt, seed=seed, drop_nonfinite=drop_nonfinite, engine=workers
-                    ),
-                    [sources[v] for v in tile.views],
-                )
-                for pair in tile.pairs:
-                    table.add(moments, pair, (tile.views.index(pair[0]), tile.views.index(pair[1])))
-                    if progress is not None:
-                        total = len(widths) * (len(widths) - 1) // 2
-                        progress("comparing", table.done, total)
-        finally:
-            for source in sources:
-                source.close()
-    return table.result(moments.rows, names[0], names[1], dealt.count, seed)
+        for source in sources:
+            stack.callback(source.close)
+        dealt = assign_folds(sources[0].rows, folds, groups)
+        widths = [source.width for source in sources]
+        passes = tiles(widths, dealt.count, memory, sources[0].rows)
+        if drop_nonfinite and len(passes) > 1:
+            dealt = dealt.only(finite_rows(sources))
+        for tile in passes:
+            moments = in_range(
+                lambda some: read_moments(
+                    some, dealt, seed=seed, drop_nonfinite=drop_nonfinite, engine=workers
+                ),
+                [sources[v] for v in tile.views],
+            )
+            for i, j in tile.pairs:
+                places = tile.views.index(i), tile.views.index(j)
+                with one_thread(max(widths[i], widths[j])):
+                    if i < apart <= j:
+                        found = scores_and_laws(moments, *places, names=[measure])
+                        across[i, j - apart] = found[measure]
+                    else:
+                        within[i, j] = _alike(moments, *places, measure)
+                if progress is not None:
+                    progress("comparing", len(across) + len(within), total)
+    if not any(across.values()):
+        raise InputError(
+            f"{measure} has no value for any of these pairs of layers: views are "
+            "constant, or have as many directions as rows; give more rows, or another measure"
+        )
+    alike = np.eye(len(labels))
+    for (i, j), value in within.items():
+        alike[i, j] = alike[j, i] = value
+    laws = _grid(across, 1)
+    largest = largest_by_chance(laws, alike[:apart, :apart], alike[apart:, apart:])
+    threshold = min(float(np.quantile(largest, LEVEL, method="higher")), 1.0)
+    scores = _grid(across, 0)
+    best = _best_matches(scores, laws, names, largest, threshold)
+    return Layers(
+        __version__,
+        moments.rows,
+        measure,
+        tuple(names[0]),
+        tuple(names[1]),
+        scores,
+        threshold,
+        *best,
+        dealt.count,
+        seed,
+    )
 
 
 def _listed(side: Views, which: str) -> tuple[list[str], list[object]]:
@@ -151,7 +188,7 @@ def _listed(side: Views, which: str) -> tuple[list[str], list[object]]:
 def _folder(path: Path) -> list[Path]:
     if not path.is_dir():
         raise InputError(
-            f"{path} is not a folder; give a folder with a file a layer, or a list of views"
+            f"{path} is not a folder; give a folder with one file per layer, or a list of views"
         )
     known = openers()
     files = sorted(file for file in path.iterdir() if kind_of(file) in known and file.is_file())
@@ -161,69 +198,37 @@ def _folder(path: Path) -> list[Path]:
     return files
 
 
-class _Table:
-    """What is known of all pairs so far: across the models, and how alike layers of one are."""
+def _grid(across: Mapping[tuple[int, int], tuple[Any, ...] | None], which: int) -> Grid[Any]:
+    """One of the things that are known of every pair, a row for each layer of the first model."""
+    rows, columns = (1 + max(key[side] for key in across) for side in (0, 1))
+    found = {key: None if both is None else both[which] for key, both in across.items()}
+    return tuple(tuple(found[i, j] for j in range(columns)) for i in range(rows))
 
-    def __init__(self, measure: str, rows: int, columns: int) -> None:
-        self.measure, self.apart, self.done = measure, rows, 0
-        self.scores: list[list[Scored | None]] = [[None] * columns for _ in range(rows)]
-        self.laws: list[list[Null | None]] = [[None] * columns for _ in range(rows)]
-        self.alike = np.eye(rows), np.eye(columns)
 
-    def add(self, moments: Moments, pair: tuple[int, int], places: tuple[int, int]) -> None:
-        """Look at one pair: its numbers among all layers, and in the moments."""
-        (i, j), apart = pair, self.apart
-        with one_thread(max(moments.widths[place] for place in places)):
-            if i < apart <= j:
-                found = scores_and_laws(moments, *places, names=[self.measure])[self.measure]
-                if found is not None:
-                    self.scores[i][j - apart], self.laws[i][j - apart] = found
-            else:
-                side = self.alike[int(i >= apart)]
-                i, j = i - (i >= apart) * apart, j - (j >= apart) * apart
-                side[i, j] = side[j, i] = _alike(moments, *places, self.measure)
-        self.done += 1
+def _best_matches(
+    scores: Grid[Scored],
+    laws: Grid[Null],
+    names: Sequence[Sequence[str]],
+    largest: Array,
+    threshold: float,
+) -> tuple[tuple[Match | None, ...], tuple[Match | None, ...]]:
+    """The best match of every layer of either model, judged by the largest value by chance."""
+    values = np.array([[-np.inf if s is None else s.value for s in row] for row in scores])
 
-    def result(
-        self, rows: int, a: Sequence[str], b: Sequence[str], folds: int, seed: int
-    ) -> Layers:
-        """Best matches, judged by the largest value that chance gives."""
-        if not any(law is not None for row in self.laws for law in row):
-            raise InputError(
-                f"{self.measure} has no value for any of these pairs of layers: views are "
-                "constant, or have as many directions as rows; give more rows, or another measure"
-            )
-        largest = largest_by_chance(self.laws, *self.alike)
-        threshold = min(float(np.quantile(largest, LEVEL, method="higher")), 1.0)
-        values = np.array([[-np.inf if s is None else s.value for s in row] for row in self.scores])
-
-        def match(i: int, j: int) -> Match | None:
-            if values[i, j] == -np.inf:
-                return None
-            value = float(values[i, j])
-            return Match(a[i], b[j], value, calibrate(value, threshold), self._p(largest, value))
-
-        first = tuple(match(i, int(row.argmax())) for i, row in enumerate(values))
-        second = tuple(match(int(row.argmax()), j) for j, row in enumerate(values.T))
-        return Layers(
-            __version__,
-            rows,
-            self.measure,
-            tuple(a),
-            tuple(b),
-            tuple(map(tuple, self.scores)),
-            threshold,
-            first,
-            second,
-            folds,
-            seed,
-        )
-
-    def _p(self, largest: Array, value: float) -> float:
-        """How probable a largest value like this is: by the draws, or by Boole's bound if less."""
+    def match(i: int, j: int) -> Match | None:
+        value = float(values[i, j])
+        if value == -np.inf:
+            return None
+        # How probable a largest value like this is: by the draws, or by Boole's bound if less.
         drawn = (1 + np.count_nonzero(largest >= value)) / (1 + len(largest))
-        bound = sum(law.p(value) for row in self.laws for law in row if law is not None)
-        return float(min(drawn, bound))
+        bound = sum(law.p(value) for row in laws for law in row if law is not None)
+        p = float(min(drawn, bound))
+        return Match(names[0][i], names[1][j], value, calibrate(value, threshold), p)
+
+    return (
+        tuple(match(i, int(row.argmax())) for i, row in enumerate(values)),
+        tuple(match(int(row.argmax()), j) for j, row in enumerate(values.T)),
+    )
 
 
 def _alike(moments: Moments, i: int, j: int, measure: str) -> float:

@@ -8,11 +8,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from identikit._linalg import Array, one_thread
+from identikit._linalg import Array
 from identikit._progress import Progress
 from identikit._version import __version__
 from identikit.auditing import _models_words as words
 from identikit.auditing._compare import compare
+from identikit.auditing._evidence import Context
 from identikit.auditing._models_slices import by_slice, read_slices
 from identikit.auditing._windows import read_windows
 from identikit.auditing.models_result import TEMPERATURE, ModelPair, ModelReport, ModelsAudit
@@ -54,10 +55,10 @@ def audit_models(
     progress : callable, optional
         Called with (what is being done, done, of how many).
     groups : array (inputs,), optional
-        A label an input; inputs that share one share a fold of the held-out error of f. Without
+        One label per input; inputs that share one share a fold of the held-out error of f. Without
         it, folds are scattered blocks of inputs.
     slices : array (inputs,), optional
-        A label an input (in the data or not, a domain, a length): every pair is also compared on
+        One label per input (in the data or not, a domain, a length): every pair is also compared on
         the inputs of each label, and its sentence says where the two are the same.
 
     Returns
@@ -97,6 +98,7 @@ def audit_models(
     if parts is not None and isinstance(groups, str):
         groups = duplicate_groups(open_sources(views))
     windows = read_windows(in_units(open_sources(views), moments), moments)
+    context = Context(tolerance, grouped=groups is not None, windows=windows)
     reports = tuple(
         ModelReport(name, model.n, model.K, model.M, model.bias is not None, each)
         for name, model, each in zip(moments.names, models, found)
@@ -107,10 +109,7 @@ def audit_models(
         if progress is not None:
             progress("comparing", done, len(every))
         pair = Pair(models[i], models[j])
-        with one_thread(max(models[i].M, models[j].M)):
-            embedding = compare(
-                moments, i, j, tolerance, grouped=groups is not None, windows=windows
-            )
+        embedding = compare(moments, i, j, context)
         related = pair_gauge(pair, None if pair.K < models[i].K else found[i].pivots)
         apart = pair_distances(pair, seed=seed)
         both = (reports[i], reports[j])

@@ -15,7 +15,7 @@ from identikit.family._per_input import per_input
 from identikit.moments import LEAST_GROUPS
 from identikit.sources import read_labels
 
-#: More slices than this are no parts that anybody reads about.
+#: The most slices that are compared: no reader would look at more.
 MOST = 1000
 
 #: The inputs of every slice, by its name.

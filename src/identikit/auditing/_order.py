@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import Array, eigh
+from identikit._linalg import Array, orthonormal_columns
 
 #: Chance with which independent rows of a pair are taken for dependent ones, at most.
 LEVEL = 0.005
@@ -95,6 +95,14 @@ class Order:
                 return True
             rows *= 2
         return told
+
+    def only_order(self, i: int, j: int) -> bool:
+        """Whether rows depend on others, and views share no more than a smooth function of those.
+
+        That is, of the row number: what they share changes slowly, and does not stand out.
+        """
+        slow = self.dependent(i, j) and self.slow_share(i, j) >= SLOW
+        return slow and self.stands_out(i, j) is False
 
     def slow_share(self, i: int, j: int) -> float:
         """How much of what two views share changes slowly: over eight rows and more.
@@ -187,9 +195,7 @@ def _curves(scores: Array, rows: int) -> Array:
     curves: Array = np.einsum("ct,btk->bck", _CURVES, means)
     for _ in range(4):
         flat = curves.reshape(2 * blocks, -1)
-        values, vectors = eigh(flat.T @ flat)
-        kept = values > 1e-10 * values.max(initial=0.0)
-        curves = (flat @ (vectors[:, kept] / np.sqrt(values[kept]))).reshape(blocks, 2, -1)
+        curves = orthonormal_columns(flat).reshape(blocks, 2, -1)
         norms = np.sqrt(np.square(curves).sum(axis=(1, 2)))
         median = np.median(norms)
         curves *= np.divide(median, norms, out=np.ones(blocks), where=norms > median)[:, None, None]
@@ -197,7 +203,7 @@ def _curves(scores: Array, rows: int) -> Array:
 
 
 def _shares_blocks(x: Array, y: Array, rng: np.random.Generator) -> bool:
-    """Whether the cross products of blocks are no matter of chance, nor of a smooth change."""
+    """Whether neither chance nor a smooth change explains the cross products of blocks."""
     blocks = len(x)
     products = np.einsum("bci,bcj->bij", x, y).reshape(blocks, -1)
     given = float(np.square(products.sum(axis=0)).sum())

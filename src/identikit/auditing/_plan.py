@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from identikit._linalg import blas_threads
-from identikit._progress import Progress
+from identikit._progress import Progress, share
 from identikit.errors import InputError
-from identikit.moments._folds import Folds
+from identikit.moments import Folds, Tile, tiles
 from identikit.moments._reduce import leading, reduction_bytes
 from identikit.moments._span import in_few_rows, row_span, span_bytes
-from identikit.moments._tiles import Tile, tiles
 from identikit.moments.engines import Engine
 from identikit.moments.memory import (
     COPIES,
@@ -239,11 +238,12 @@ def reduce_views(
     progress : callable, optional
         Called with ("reducing", done, of how many).
     """
+    reducing = progress and (lambda _, done, rows: progress("reducing", done, rows))
     views, what = list(sources), {}
     widths = [source.width for source in sources]
     left = chosen.budget - _held_bytes(widths, chosen.widths)
     for position, v in enumerate(chosen.reduced):
-        told = _share(progress, position, len(chosen.reduced))
+        told = share(reducing, position, len(chosen.reduced))
         if chosen.spans:
             found = row_span(sources[v], folds)
             if told is not None:
@@ -263,9 +263,3 @@ def reduce_views(
         del found
         views[v] = ProjectedSource(sources[v], recipe)
     return views, what
-
-
-def _share(progress: Progress | None, position: int, views: int) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda _, done, rows: progress("reducing", position * rows + done, views * rows)

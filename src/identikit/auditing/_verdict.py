@@ -1,19 +1,19 @@
-"""Which group a pair belongs to: the rule that reads the ladder."""
+"""The verdict: the rule that reads the ladder, and names a rung."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.alignment import GROUPS, Denoised, HeldOut, ladder
-from identikit.auditing._axes import rung
-from identikit.auditing.result import Rung
+from identikit.alignment import RUNGS, Denoised, HeldOut, axis_free, ladder
+from identikit.auditing._evidence import Context
+from identikit.auditing.result import Pair, RungError, Verdict
 from identikit.moments import Moments
 from identikit.similarity import Scored
 
@@ -43,27 +43,37 @@ Ladder = Mapping[str, tuple[HeldOut, HeldOut]]
 LEVEL = 0.01
 
 
-def related_by(measures: Mapping[str, Scored | None]) -> bool:
-    """Whether kernel alignment or neighbours say more than chance, though no map does."""
-    found = [measures.get(name) for name in ("cka", "mutual_knn")]
-    return any(one is not None and one.p is not None and one.p < LEVEL for one in found)
-
-
 @dataclass(frozen=True)
 class Judged:
-    """What the ladder says of a pair: its rungs, the one that is named, and those beside it."""
+    """What is said of a pair.
 
-    rungs: tuple[Rung, ...]
+    Parameters
+    ----------
+    rungs : tuple of RungError
+        The ladder.
+    group : str
+        The verdict: a rung, "unrelated" or "related".
+    candidates : tuple of str
+        What the data do not tell apart from it, and itself.
+    rung : RungError
+        The one that is named; of unrelated views the best.
+    order_only : bool
+        Whether all that a map explains may come from the order of the rows.
+    """
+
+    rungs: tuple[RungError, ...]
     group: str
     candidates: tuple[str, ...]
-    rung: Rung
+    rung: RungError
+    order_only: bool = False
 
 
 def judge(
     moments: Moments,
     i: int,
     j: int,
-    groups: tuple[str, ...] | None = None,
+    *,
+    axes: bool = True,
     of_columns: Mapping[str, Array] = MappingProxyType({}),
 ) -> Judged:
     """Climb the ladder, and name a rung, or say that no rung explains anything beyond chance.
@@ -73,26 +83,82 @@ def judge(
     moments : Moments
     i, j : int
         The two views.
-    groups : tuple of str, optional
-        The groups to try; all by default.
+    axes : bool
+        If false, rungs that speak of single columns are left out.
     of_columns : mapping of str to array (2, folds)
         Squared errors of stricter rungs that the moments know nothing of, both ways.
     """
-    found = ladder(moments, i, j, groups)
+    found = ladder(moments, i, j, None if axes else axis_free())
     if of_columns:
         totals = [side.total for side in found["affine"]]
         found = {
             name: (HeldOut(both[0], totals[0]), HeldOut(both[1], totals[1]))
             for name, both in of_columns.items()
         } | found
-    rungs = tuple(rung(name, *both) for name, both in found.items())
-    # A ridge that leaves little but the mean is better than it by a hair, whatever the rows.
+    rungs = tuple(RungError.of(name, *both) for name, both in found.items())
+    # A strong ridge leaves little but the mean, and beats it by very little on any rows.
     if not any(beyond_chance(one, 2 / moments.rows) for one in rungs):
         best = min(rungs, key=lambda one: one.error)
         return Judged(rungs, UNRELATED, (UNRELATED,), best)
-    chosen = choose_group(moments, i, j, found, frozenset(of_columns))
+    chosen = choose_rung(moments, i, j, found, as_they_are=of_columns)
     named = next(one for one in rungs if one.group == chosen.group)
     return Judged(rungs, chosen.group, chosen.candidates, named)
+
+
+def beyond_the_ladder(
+    judged: Judged, i: int, j: int, measures: Mapping[str, Scored | None], context: Context
+) -> Judged:
+    """What is said of a pair once neighbours, kernels and the order of the rows are looked at.
+
+    Views that no map relates are "related" if kernel alignment or neighbours say more than chance;
+    views that share nothing but the order of their rows are "unrelated".
+
+    Parameters
+    ----------
+    judged : Judged
+        What the ladder says.
+    i, j : int
+        The two views.
+    measures : mapping of str to Scored
+        Of the pair.
+    context : Context
+    """
+    group = judged.group
+    # What kernels and neighbours score by chance is known of independent rows only.
+    if group == UNRELATED and not (context.grouped or context.dependent(i, j)):
+        found = [measures.get(name) for name in ("cka", "mutual_knn")]
+        if any(one is not None and one.p < LEVEL for one in found):
+            group = RELATED
+    order_only = group != UNRELATED and context.order is not None and context.order.only_order(i, j)
+    if order_only:
+        group = UNRELATED
+    if group == judged.group:
+        return judged
+    return replace(judged, group=group, candidates=(group,), order_only=order_only)
+
+
+def verdict_on(pairs: Sequence[Pair]) -> Verdict:
+    """The verdict on the worst of all pairs."""
+
+    def looseness(group: str) -> int:
+        return [*RUNGS, RELATED, UNRELATED].index(group)
+
+    def badness(pair: Pair) -> tuple[bool, float, int]:
+        # A pair may be out of tolerance with a small error: if a few rows decide, or their order.
+        return not pair.within_tolerance, round(pair.error, 6), looseness(pair.group)
+
+    worst = max(pairs, key=badness)
+    return Verdict(
+        worst.group,
+        worst.candidates,
+        worst.error,
+        worst.interval,
+        worst.within_tolerance,
+        worst.a,
+        worst.b,
+        max((pair.group for pair in pairs), key=looseness),
+        worst.order_only,
+    )
 
 
 @dataclass(frozen=True)
@@ -107,8 +173,14 @@ class Chosen:
     candidates: tuple[str, ...]
 
 
-def choose_group(
-    moments: Moments, i: int, j: int, rungs: Ladder, as_they_are: Collection[str] = ()
+def choose_rung(
+    moments: Moments,
+    i: int,
+    j: int,
+    rungs: Ladder,
+    *,
+    as_they_are: Collection[str] = (),
+    slack: float = SLACK,
 ) -> Chosen:
     """Name the strictest rung that explains almost as much as the best one does.
 
@@ -118,9 +190,9 @@ def choose_group(
     as there are rows enough to fit it. An excess over the best counts if it is beyond its own
     standard error (jackknife over folds); rungs whose excess may as well be on the other side of
     the limit, within two standard errors, are the candidates. With few rows a strict rung can
-    predict as well as the looser one that is true, as it has less to fit: where the excess that
-    endless rows would show is not clearly below the limit, the looser rungs that may be true are
-    candidates too.
+    predict as well as the looser one that is true, as it has less to fit: where the excess in the
+    limit of infinitely many rows is not clearly below what is allowed, the looser rungs that may be
+    true are candidates too.
 
     Parameters
     ----------
@@ -131,8 +203,10 @@ def choose_group(
         Held-out errors of the rungs, both ways, from the strictest to the loosest.
     as_they_are : collection of str
         Rungs that noise is not allowed for, as the moments know nothing of their maps.
+    slack : float
+        Of what the best rung explains, a stricter one may miss the square of this share.
     """
-    excesses = _excesses(moments, i, j, rungs, as_they_are)
+    excesses = _excesses(Denoised(moments, i, j), rungs, as_they_are, slack)
     best = min(rungs, key=lambda name: max(side.error for side in rungs[name]))
     group, candidates = None, []
     for name in rungs:
@@ -152,7 +226,7 @@ def choose_group(
 
 
 def _looser(name: str, rungs: Ladder, excesses: Excesses) -> Iterator[str]:
-    """Rungs beyond this one that endless rows might call for, though these rows do not."""
+    """Looser rungs that more rows might call for, though these rows do not."""
     own = excesses(name)
     if own is None or own.limit is None or own.limit.high(LENIENT) <= 0:
         return
@@ -165,7 +239,7 @@ def _looser(name: str, rungs: Ladder, excesses: Excesses) -> Iterator[str]:
             return
 
 
-def beyond_chance(rung: Rung, least: float = 0.0) -> bool:
+def beyond_chance(rung: RungError, least: float = 0.0) -> bool:
     """Whether a rung predicts held-out rows better than their mean does, in either direction."""
     return min(rung.forward_interval[1], rung.backward_interval[1]) < 1.0 - least
 
@@ -188,7 +262,7 @@ class Excess:
 
 @dataclass(frozen=True)
 class Both:
-    """The excess that these rows show, and the one that endless rows for the fits would show.
+    """The excess that these rows show, and its limit for fits on infinitely many rows.
 
     The latter is None where it is not known.
     """
@@ -199,15 +273,14 @@ class Both:
 
 Excesses = Callable[[str], Both | None]
 
-#: An excess that is certainly none.
+#: The excess of a rung that certainly is no worse than allowed.
 NONE = Excess(-1.0, 0.0)
 
 
 def _excesses(
-    moments: Moments, i: int, j: int, rungs: Ladder, as_they_are: Collection[str] = ()
+    denoised: Denoised, rungs: Ladder, as_they_are: Collection[str], slack: float
 ) -> Excesses:
     """The excesses of a rung in its worse direction; None if it is out of the question."""
-    denoised = Denoised(moments, i, j)
     least = [min((rungs[name][side] for name in rungs), key=_size) for side in (0, 1)]
     free = _limits(rungs[list(rungs)[-1]])
 
@@ -216,22 +289,24 @@ def _excesses(
         own = rungs[name]
         if not all(_explains_enough(one, best) for one, best in zip(own, least)):
             return None
-        if all(_excess(one, best).high(STRICT) <= 0 for one, best in zip(own, free or least)):
+        if all(
+            _excess(one, best, slack).high(STRICT) <= 0 for one, best in zip(own, free or least)
+        ):
             return Both(NONE, NONE)  # neither noise nor sampling need be asked
-        found = own if name in as_they_are else denoised.errors(GROUPS[name], own)
-        now = max((_excess(one, best) for one, best in zip(found, least)), key=_value)
+        found = own if name in as_they_are else denoised.errors(RUNGS[name], own)
+        now = max((_excess(one, best, slack) for one, best in zip(found, least)), key=_value)
         if all(one.residual is best.residual for one, best in zip(own, least)):
             now = NONE
         limit, limits = None, _limits(found)
         if free is not None and limits is not None:
-            limit = max((_excess(one, best) for one, best in zip(limits, free)), key=_value)
+            limit = max((_excess(one, best, slack) for one, best in zip(limits, free)), key=_value)
         return Both(now, limit)
 
     return of
 
 
 def _limits(both: tuple[HeldOut, HeldOut]) -> list[HeldOut] | None:
-    """What endless rows for the fit would leave, both ways; None where it is not known."""
+    """Errors in the limit of a fit on infinitely many rows, both ways; None if not known."""
     known = [HeldOut(one.limit, one.total) for one in both if one.limit is not None]
     return known if len(known) == len(both) else None
 
@@ -250,11 +325,11 @@ def _explains_enough(one: HeldOut, best: HeldOut) -> bool:
     return one.error**2 <= 1 - LEAST * explained
 
 
-def _excess(one: HeldOut, best: HeldOut) -> Excess:
+def _excess(one: HeldOut, best: HeldOut, slack: float) -> Excess:
     """Excess of a rung's squared error over what is allowed beside the best, with its error."""
 
     def value(residual: Array, least: Array, total: Array) -> Array:
-        return np.asarray((residual - least - SLACK**2 * np.maximum(total - least, 0.0)) / total)
+        return np.asarray((residual - least - slack**2 * np.maximum(total - least, 0.0)) / total)
 
     sums = [np.asarray(part.sum()) for part in (one.residual, best.residual, one.total)]
     rest = [part.sum() - part for part in (one.residual, best.residual, one.total)]

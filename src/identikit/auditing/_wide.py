@@ -5,15 +5,12 @@ Such views are compared in the span of their rows, which has no columns of their
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.alignment import GROUPS
-from identikit.alignment._stats import PairStats
+from identikit.alignment import RUNGS, PairStats, Rung
 from identikit.moments import Folds
 from identikit.sources import Source
 
@@ -22,8 +19,6 @@ MOST_COLUMNS = 1280
 
 #: Bytes of a view that are read at a time.
 CHUNK_BYTES = 2**24
-
-Labels = NDArray[np.int16]
 
 
 @dataclass(frozen=True)
@@ -58,40 +53,40 @@ def look_at_columns(a: Source, b: Source, folds: Folds) -> Wide:
     """
     columns, residuals = (a.width, b.width), {}
     if a.width == b.width:
-        labels = folds.of()
-        residuals["identity"] = _differences(a, b, labels)
+        residuals["identity"] = _differences(a, b, folds)
         if a.width <= MOST_COLUMNS:
             x, y = (source.read(0, source.rows).astype(np.float64) for source in (a, b))
-            for name, rung in GROUPS.items():
+            for name, rung in RUNGS.items():
                 if rung.of_axes and name not in residuals:
-                    residuals[name] = _held_out(name, x, y, labels)
+                    residuals[name] = _held_out(rung, x, y, folds)
     return Wide(columns, residuals)
 
 
-def _differences(a: Source, b: Source, labels: Labels) -> Array:
+def _differences(a: Source, b: Source, folds: Folds) -> Array:
     """Σ ‖y − x‖² fold by fold, which is the same both ways."""
     step = max(1, CHUNK_BYTES // (8 * a.width))
     squares = np.empty(a.rows)
     for start in range(0, a.rows, step):
         x, y = (source.read(start, start + step).astype(np.float64) for source in (a, b))
         squares[start : start + step] = np.square(y - x).sum(axis=1)
-    sums = [float(squares[there].sum()) for there in _folds(labels)]
+    sums = [float(squares[there].sum()) for _, there in folds.split(0, a.rows)]
     return np.array([sums, sums])
 
 
-def _held_out(name: str, x: Array, y: Array, labels: Labels) -> Array:
+def _held_out(rung: Rung, x: Array, y: Array, folds: Folds) -> Array:
     """Σ ‖y − h(x)‖² fold by fold, with h fitted on the other folds, and Σ ‖x − h(y)‖²."""
     sums = []
-    for test in _folds(labels):
-        train = (labels >= 0) & ~test
+    for _, test in folds.split(0, len(x)):
+        train = folds.of() >= 0
+        train[test] = False
         means = x[train].mean(axis=0), y[train].mean(axis=0)
         left, right = x[train] - means[0], y[train] - means[1]
         # Of the scatters of either view a fit reads no more than the diagonal.
         scatters = np.diag(np.square(left).sum(axis=0)), np.diag(np.square(right).sum(axis=0))
         stats = PairStats(len(left), *means, scatters[0], left.T @ right, scatters[1])
-        weights = GROUPS[name].fit(stats)[0]
+        weights = rung.fit(stats)[0]
         # An assignment takes most of the time, and without scales it is the same both ways.
-        back = weights.T if GROUPS[name].keeps_scale else GROUPS[name].fit(stats.reversed())[0]
+        back = weights.T if rung.keeps_scale else rung.fit(stats.reversed())[0]
         left, right = x[test] - means[0], y[test] - means[1]
         sums.append([_squares(right - left @ weights), _squares(left - right @ back)])
     return np.array(sums).T
@@ -99,7 +94,3 @@ def _held_out(name: str, x: Array, y: Array, labels: Labels) -> Array:
 
 def _squares(rows: Array) -> float:
     return float(np.square(rows).sum())
-
-
-def _folds(labels: Labels) -> Iterator[NDArray[np.bool_]]:
-    return (labels == fold for fold in np.unique(labels[labels >= 0]))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import Array, eigh
-from identikit.auditing._order import SLOW, Order
+from identikit._linalg import Array, orthonormal_columns
+from identikit.auditing._order import Order
 from identikit.moments import Moments
 from identikit.sources import Source
 
@@ -77,20 +77,6 @@ def read_windows(sources: Sequence[Source], moments: Moments) -> tuple[Window, .
     return (together, *(Window(a, b, tuple(part)) for a, b, part in zip(starts, ends, parts)))
 
 
-def depends(windows: tuple[Window, ...] | None, i: int, j: int) -> bool:
-    """Whether rows of two views are known to depend on others nearby."""
-    order = windows[0].order if windows else None
-    return order is not None and order.dependent(i, j)
-
-
-def only_in_order(windows: tuple[Window, ...] | None, i: int, j: int) -> bool:
-    """Whether rows do, and two views share no more than a smooth function of the row number."""
-    order = windows[0].order if windows and depends(windows, i, j) else None
-    if order is None or order.slow_share(i, j) < SLOW:
-        return False
-    return order.stands_out(i, j) is False
-
-
 def _leading(source: Source, moments: Moments, view: int, start: int, size: int) -> Array:
     """Rows of a view along its leading principal axes."""
     values, axes = moments.principal(view)
@@ -147,7 +133,4 @@ def orthonormal(scores: Array, finite: NDArray[np.bool_]) -> Array:
     """
     mean = scores[finite].mean(axis=0)
     scores = np.where(finite[:, None], scores - mean, 0.0)
-    values, vectors = eigh(scores.T @ scores)
-    kept = values > 1e-10 * values.max(initial=0.0)
-    result: Array = scores @ (vectors[:, kept] / np.sqrt(values[kept]))
-    return result
+    return orthonormal_columns(scores)

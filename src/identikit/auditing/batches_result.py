@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from identikit._result import Result
-from identikit.auditing.result import Audit, Interval, Pair, Verdict
+from identikit.auditing.result import Audit, Interval, Pair, Verdict, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +95,7 @@ class BatchAudit(Result):
 
     @property
     def comparisons(self) -> tuple[Pair, ...]:
-        """One record a pair of batches."""
+        """One record per pair of batches."""
         return self.audit.comparisons
 
     def __bool__(self) -> bool:
@@ -104,17 +104,14 @@ class BatchAudit(Result):
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row a pair of batches."""
+        """One row per pair of batches."""
         import pandas as pd
 
         return pd.DataFrame([asdict(each) for each in self.remains])
 
     def to_dict(self) -> dict[str, Any]:
         """The document of the audit, and what remains."""
-        remains = [asdict(each) | {"beyond_noise": each.beyond_noise} for each in self.remains]
-        for each in remains:
-            for key in ("held_out_interval", "interval"):
-                each[key] = None if each[key] is None else list(each[key])
+        remains = [plain(each) | {"beyond_noise": each.beyond_noise} for each in self.remains]
         skipped = [asdict(each) for each in self.skipped]
         return self.audit.to_dict() | {"by": self.by, "remains": remains, "skipped": skipped}
 
@@ -125,7 +122,7 @@ class BatchAudit(Result):
         self.audit.report(path, story(self))
 
     def summary(self) -> str:
-        """A sentence a pair of batches."""
+        """One sentence per pair of batches."""
         from identikit.report._batches import sentences
 
         return "\n".join(sentences(self))

@@ -9,7 +9,7 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit._result import Result
-from identikit.auditing.result import _plain
+from identikit.auditing.result import plain
 from identikit.similarity import Scored, calibrate
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Layers(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a pair of layers that has a value; `best_of_a` marks each layer's best match."""
+        """One row per pair of layers with a value; `best_of_a` marks each layer's best match."""
         import pandas as pd
 
         rows = []
@@ -149,8 +149,7 @@ class Layers(Result):
                 for side, found in matches.items()
             },
             "scores": [
-                [None if scored is None else _plain(scored) for scored in row]
-                for row in self.scores
+                [None if scored is None else plain(scored) for scored in row] for row in self.scores
             ],
             "settings": {"folds": self.folds, "seed": self.seed},
         }

@@ -25,7 +25,7 @@ CLOSE = "close in KL only"
 TWO_MAPS = "not by one map"
 DIFFERENT = "different"
 
-#: Below this KL, in nats, two models are close for whoever looks at predictions only.
+#: Below this KL, in nats, two models make nearly the same predictions.
 SMALL_KL = 1e-2
 
 
@@ -238,7 +238,7 @@ class ModelsAudit(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a pair: what was found, and its numbers."""
+        """One row per pair: what was found, and its numbers."""
         import pandas as pd
 
         return pd.DataFrame([pair._row() for pair in self.pairs])

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from identikit import _files
 from identikit._result import Result
-from identikit.alignment import GROUPS, counts_as
+from identikit.alignment import RUNGS, HeldOut, counts_as
 from identikit.errors import InputError
+from identikit.inference import jackknife_interval
 from identikit.similarity import Scored
 
 if TYPE_CHECKING:
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 
 
-def _plain(record: Any) -> dict[str, Any]:
+def plain(record: Any) -> dict[str, Any]:
     """A record as JSON knows it: intervals are lists."""
     values = asdict(record)
     return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
 
 
 @dataclass(frozen=True)
-class Rung:
-    """One rung of the ladder: the held-out error of the best map in a group.
+class RungError:
+    """A rung of the ladder as it was measured: the held-out error of its best map.
 
     `error` is the worse of the two directions `forward` (a to b) and `backward` (b to a), and
     `interval` is that direction's. Where few rows asked for a ridge, `ridge` is its strength in
@@ -48,6 +49,24 @@ class Rung:
     backward_interval: Interval
     ridge: float = 0.0
     without_ridge: float | None = None
+
+    @staticmethod
+    def of(name: str, forward: HeldOut, backward: HeldOut) -> RungError:
+        """The errors of both directions, and the worse one, with their intervals."""
+        sides = forward, backward
+        ends = [jackknife_interval(h.error, h.leave_one_out(), floor=0.0) for h in sides]
+        worse = 0 if forward.error >= backward.error else 1
+        return RungError(
+            name,
+            sides[worse].error,
+            ends[worse],
+            forward.error,
+            ends[0],
+            backward.error,
+            ends[1],
+            sides[worse].strength,
+            sides[worse].without_ridge,
+        )
 
 
 @dataclass(frozen=True)
@@ -69,7 +88,7 @@ class SharedAxes:
     that either view's axes come from, which are not the other's.
     """
 
-    rung: Rung
+    rung: RungError
     random_rotation: float
     rows: int
     a: OwnAxes
@@ -78,7 +97,7 @@ class SharedAxes:
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the rung's, and the others beside them."""
         document = asdict(self)
-        return _plain(self.rung) | {key: document[key] for key in document if key != "rung"}
+        return plain(self.rung) | {key: document[key] for key in document if key != "rung"}
 
 
 @dataclass(frozen=True)
@@ -174,7 +193,7 @@ class Pair(Result):
     error: float
     interval: Interval
     within_tolerance: bool
-    ladder: tuple[Rung, ...]
+    ladder: tuple[RungError, ...]
     cca: CCASummary
     cka: CKASummary
     measures: dict[str, Scored | None]
@@ -184,7 +203,7 @@ class Pair(Result):
     points: NDArray[np.float64]
     ica: SharedAxes | None = None
     influence: Influence | None = None
-    blocked: Rung | None = None
+    blocked: RungError | None = None
     order_only: bool = False
 
     def __repr__(self) -> str:
@@ -232,7 +251,7 @@ class Pair(Result):
             if few.error_without is None or few.group_without is None:
                 return True
             said.append((few.group_without, few.error_without))
-        return any(group in ("unrelated", "related") or not error <= limit for group, error in said)
+        return any(group not in RUNGS or not error <= limit for group, error in said)
 
     def meets(self, rung: str, *, without_few: bool = True) -> bool:
         """Whether the views are the same up to a rung, or up to a stricter one.
@@ -247,18 +266,18 @@ class Pair(Result):
         without_few : bool
             Whether a few rows that decide must leave it so if they are left out.
         """
-        if rung not in GROUPS:
-            raise InputError(f"there is no rung {rung!r}; expected one of {', '.join(GROUPS)}")
+        if rung not in RUNGS:
+            raise InputError(f"there is no rung {rung!r}; expected one of {', '.join(RUNGS)}")
         few = self.influence if without_few else None
-        found = [*self.candidates, *([] if few is None else [few.group_without or "unrelated"])]
-        return all(counts_as(name, rung) for name in found)
+        found = [*self.candidates, *([] if few is None else [few.group_without])]
+        return all(name is not None and counts_as(name, rung) for name in found)
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a rung of the ladder."""
+        """One row per rung of the ladder."""
         import pandas as pd
 
-        return pd.DataFrame([_plain(rung) for rung in self.ladder])
+        return pd.DataFrame([plain(rung) for rung in self.ladder])
 
     def __bool__(self) -> bool:
         """Whether the two are the same within the tolerance."""
@@ -279,19 +298,19 @@ class Pair(Result):
             "error": self.error,
             "interval": list(self.interval),
             "within_tolerance": self.within_tolerance,
-            "influence": None if self.influence is None else _plain(self.influence),
-            "ladder": [_plain(rung) for rung in self.ladder],
+            "influence": None if self.influence is None else plain(self.influence),
+            "ladder": [plain(rung) for rung in self.ladder],
             "ica": None if self.ica is None else self.ica.to_dict(),
-            "blocked": None if self.blocked is None else _plain(self.blocked),
+            "blocked": None if self.blocked is None else plain(self.blocked),
             "order_only": self.order_only,
-            "cca": _plain(self.cca),
-            "cka": _plain(self.cka),
+            "cca": plain(self.cca),
+            "cka": plain(self.cka),
             "measures": {
-                name: None if scored is None else _plain(scored)
+                name: None if scored is None else plain(scored)
                 for name, scored in self.measures.items()
             },
             "warnings": self.warnings,
-            "checks": [_plain(check) for check in self.checks],
+            "checks": [plain(check) for check in self.checks],
         }
 
 
@@ -360,7 +379,7 @@ class Audit(Result):
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """One row a pair: the verdict, every rung's error, every measure."""
+        """One row per pair: the verdict, every rung's error, every measure."""
         import pandas as pd
 
         rows = []
@@ -394,10 +413,10 @@ class Audit(Result):
         return {
             "identikit": self.version,
             "rows": self.rows,
-            "views": [_plain(view) for view in self.views],
+            "views": [plain(view) for view in self.views],
             "pairs": [pair.to_dict() for pair in self.comparisons],
-            "verdict": _plain(self.verdict),
-            "settings": _plain(self.settings),
+            "verdict": plain(self.verdict),
+            "settings": plain(self.settings),
         }
 
     def report(self, path: str | os.PathLike[str], story: Sequence[str] = ()) -> None:

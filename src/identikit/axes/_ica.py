@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from identikit.alignment._map import AlignmentMap, made_map
+from identikit.alignment import AlignmentMap, made_map
 from identikit.alignment.given import column_names, given_rows, is_in_memory
 from identikit.axes._ica_core import Search, independent_components
 from identikit.axes._ica_solver import Rows

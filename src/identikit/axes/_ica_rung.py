@@ -14,9 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from identikit._linalg import Array, random_rotation
-from identikit.alignment._groups import GROUPS
-from identikit.alignment._ladder import HeldOut, _totals
-from identikit.alignment._stats import PairStats, pair_stats
+from identikit.alignment import RUNGS, HeldOut, PairStats, pair_stats, totals
 from identikit.axes._ica_axes import distinct_rows, first_copies, half_of
 from identikit.axes._ica_core import IndependentAxes, Search, independent_components, refit
 from identikit.errors import InputError
@@ -111,8 +109,8 @@ def ica_rung(
             *_fit(train.reversed(), *reversed(axes))
         )
     return (
-        HeldOut(residuals[0], _totals(moments, j, folds)),
-        HeldOut(residuals[1], _totals(moments, i, folds)),
+        HeldOut(residuals[0], totals(moments, j, folds)),
+        HeldOut(residuals[1], totals(moments, i, folds)),
     )
 
 
@@ -209,6 +207,6 @@ def _fit(stats: PairStats, source: IndependentAxes, target: IndependentAxes) -> 
         to.T @ stats.sxy @ back.T,
         back @ stats.syy @ back.T,
     )
-    turn, shift = GROUPS["permutation"].fit(on_axes)
+    turn, shift = RUNGS["permutation"].fit(on_axes)
     weights = to @ turn @ target.mixing
     return weights, shift @ target.mixing + target.mean - source.mean @ weights

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array, random_rotation, svd
-from identikit.alignment._groups import GROUPS, Group, matching
-from identikit.alignment._ladder import applicable
-from identikit.alignment._map_fit import best_map
+from identikit.alignment import RUNGS, Rung, applicable, best_map, matching
 from identikit.axes._ica_axes import distinct_rows
 from identikit.axes._ica_core import IndependentAxes, Search, independent_components, refit
 from identikit.axes._ica_rung import components_for, turned
@@ -26,7 +24,7 @@ from identikit.moments import Moments, accumulate
 BothWays = tuple[Array, Array]
 
 #: The rungs that the paper compares; its H_σ is the ladder's permutation.
-NEAR_RUNGS = tuple(name for name in GROUPS if name not in ("identity", "monomial"))
+NEAR_RUNGS = tuple(name for name in RUNGS if name not in ("identity", "monomial"))
 
 ICA_AXES, DIFFERENT_ROWS, TURNED = "ica", "ica, different rows", "random rotation"
 
@@ -246,7 +244,7 @@ def after_rungs(sides: Sequence[Coordinates], split: Split) -> dict[str, BothWay
     moments = as_they_are(accumulate(fitted_on, folds=1, sample=0))
     scored = [side[numbers] for side, numbers in zip(rows, split.score)]
 
-    def lengths(rung: Group, way: int) -> Array:
+    def lengths(rung: Rung, way: int) -> Array:
         weights, shift = best_map(rung, moments, way, 1 - way)
         return _lengths(scored[1 - way] - (scored[way] @ weights + shift))
 

@@ -97,12 +97,12 @@ def story(result: Audit, data: DemoViews, raw: list[float]) -> list[str]:
     raw : list of float
         Error of an affine map from the raw input to each trained network's layer.
     """
-    from identikit.alignment import GROUPS
+    from identikit.alignment import RUNGS
 
     names = set(data.accuracy)
     seeds = [pair for pair in result.comparisons if {pair.a, pair.b} <= names]
     control = [pair for pair in result.comparisons if CONTROL in (pair.a, pair.b)]
-    groups = sorted({pair.group for pair in seeds}, key=list(GROUPS).index)
+    groups = sorted({pair.group for pair in seeds}, key=list(RUNGS).index)
     affine, rotated = _errors(seeds, "affine"), _errors(seeds, "similarity")
     apart = _errors(control, "affine")
     right = [100 * share for share in data.accuracy.values()]

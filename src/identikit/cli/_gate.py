@@ -56,11 +56,11 @@ class Gate:
     direction: str | None
 
     def __post_init__(self) -> None:
-        from identikit.alignment import GROUPS
+        from identikit.alignment import RUNGS
 
         options.check_limit(self.fail_above, "an error")
-        if self.require is not None and self.require not in GROUPS:
-            raise InputError(f"--require is {self.require!r}; expected one of {', '.join(GROUPS)}")
+        if self.require is not None and self.require not in RUNGS:
+            raise InputError(f"--require is {self.require!r}; expected one of {', '.join(RUNGS)}")
         if self.strict and self.fail_above is None:
             raise InputError("--strict is about --fail-above; give a limit with --fail-above ERROR")
         if self.direction is not None and self.fail_above is None and self.require is None:

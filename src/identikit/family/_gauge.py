@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array, one_thread, triangle
-from identikit.alignment import GROUPS, ladder
-from identikit.alignment._stats import whitened_stats
+from identikit.alignment import RUNGS, ladder, whitened_stats
 from identikit.errors import InputError
 from identikit.family._diversity import choose_tuple
 from identikit.family._model import SoftmaxModel
@@ -159,7 +158,7 @@ def _disagreement(gap: Array, f: Array, g: Array) -> float:
 def _fit(moments: Moments, group: str) -> Array:
     """Weights of the least-squares map from view 0 to view 1: y ≈ x W (+ b)."""
     stats, _ = whitened_stats(moments, 0, 1)
-    weights, shift = GROUPS[group].fit(stats)
+    weights, shift = RUNGS[group].fit(stats)
     assert stats.white is not None
     weights = stats.white @ weights
     if group == "linear" and stats.constant is not None:

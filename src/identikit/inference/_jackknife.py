@@ -36,7 +36,7 @@ def jackknife_interval(
 
 
 def mean_of_folds(values: Array, level: float = 0.95) -> tuple[float, tuple[float, float]]:
-    """Mean of one value a fold, and its jackknife interval."""
+    """Mean of one value per fold, and its jackknife interval."""
     mean = float(values.mean())
     rest = (values.sum() - values) / (len(values) - 1)
     return mean, jackknife_interval(mean, rest, level=level)

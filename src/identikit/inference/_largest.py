@@ -1,4 +1,4 @@
-"""The largest of many similarities: what chance gives to whoever looks at all of them."""
+"""The largest of many similarities: how large it is by chance."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from identikit.alignment import GROUPS as RUNGS
+from identikit.alignment import RUNGS
 from identikit.auditing.result import Interval, Pair, Verdict, View
 from identikit.report.numbers import SMALLEST, shortened, with_interval
 

@@ -64,9 +64,8 @@ def cca(moments: Views, i: View = 0, j: View = 1) -> CCA:
     Examples
     --------
     >>> import numpy as np
-    >>> from identikit.moments import accumulate
     >>> X = np.random.default_rng(0).normal(size=(500, 3))
-    >>> round(cca(accumulate([X, X @ [[1, 2, 0], [0, 1, 0], [3, 0, 1]]])).mean, 6)
+    >>> round(cca(X, X @ [[1, 2, 0], [0, 1, 0], [3, 0, 1]]).mean, 6)
     1.0
     """
     moments, i, j = pair_of(moments, i, j)

@@ -77,6 +77,14 @@ def cka(moments: Views, i: View = 0, j: View = 1, *, debiased: bool = False) -> 
         Two views; or, after a first table, the second one.
     debiased : bool
         Use the unbiased estimator (needs at least 4 rows).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> turned = X @ [[0.6, 0.8, 0], [-0.8, 0.6, 0], [0, 0, 5]]
+    >>> round(cka(X, 2 * X[:, ::-1]).value, 6), cka(X, turned).value < 0.9
+    (1.0, True)
     """
     moments, i, j = pair_of(moments, i, j)
     n = moments.rows

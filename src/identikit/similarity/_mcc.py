@@ -38,6 +38,13 @@ def mcc(moments: Views, i: View = 0, j: View = 1) -> MCC:
     moments : Moments or array (rows, d)
     i, j : int, str or array (rows, d)
         Two views; or, after a first table, the second one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> round(mcc(X, X[:, [2, 0, 1]] * [1, -2, 3]).value, 6)
+    1.0
     """
     moments, i, j = pair_of(moments, i, j)
     return match(moments.correlations(i, j), moments.scales(i) > 0, moments.scales(j) > 0)

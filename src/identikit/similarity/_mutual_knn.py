@@ -58,6 +58,13 @@ def mutual_knn(moments: Views, i: View = 0, j: View = 1, *, k: int = NEIGHBOURS)
         Two views; or, after a first table, the second one.
     k : int
         Number of neighbours; None is returned as the value if the sample has no more than k rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> mutual_knn(X, 2 * X + 1).value
+    1.0
     """
     if k < 1:
         raise InputError(f"mutual_knn looks at k = {k} neighbours; give k of at least 1")

@@ -38,6 +38,13 @@ def pls_svd(moments: Views, i: View = 0, j: View = 1) -> PLSSVD:
     moments : Moments or array (rows, d)
     i, j : int, str or array (rows, d)
         Two views; or, after a first table, the second one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> round(pls_svd(X, X[:, [2, 0, 1]] * [1, -2, 3]).value, 6)
+    1.0
     """
     moments, i, j = pair_of(moments, i, j)
     correlations: Array = moments.correlations(i, j)

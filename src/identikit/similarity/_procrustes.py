@@ -43,6 +43,13 @@ def procrustes(moments: Views, i: View = 0, j: View = 1) -> Procrustes:
     moments : Moments or array (rows, d)
     i, j : int, str or array (rows, d)
         Two views; or, after a first table, the second one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> round(procrustes(X, 2 * X[:, ::-1] + 1).value, 6)
+    1.0
     """
     moments, i, j = pair_of(moments, i, j)
     if not (moments.varies(i) and moments.varies(j)):

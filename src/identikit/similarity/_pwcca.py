@@ -36,9 +36,16 @@ def pwcca(moments: Views, i: View = 0, j: View = 1) -> PWCCA:
 
     Parameters
     ----------
-    moments : Moments
-    i, j : int or str
-        The view whose units weigh, and the other.
+    moments : Moments or array (rows, d)
+    i, j : int, str or array (rows, d)
+        The view whose units weigh, and the other; or, after a first table, the second one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> round(pwcca(X, X @ [[1, 2, 0], [0, 1, 0], [3, 0, 1]]).value, 6)
+    1.0
     """
     moments, i, j = pair_of(moments, i, j)
     left, r, _ = moments.canonical(i, j)

@@ -38,6 +38,14 @@ def r2(moments: Views, i: View = 0, j: View = 1) -> R2:
     moments : Moments or array (rows, d)
     i, j : int, str or array (rows, d)
         Two views; or, after a first table, the second one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> found = r2(X, X[:, :2])
+    >>> round(found.forward, 6), found.value < 0.8
+    (1.0, True)
     """
     moments, i, j = pair_of(moments, i, j)
     coherence = moments.coherence(i, j)

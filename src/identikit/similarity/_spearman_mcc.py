@@ -36,6 +36,13 @@ def spearman_mcc(moments: Views, i: View = 0, j: View = 1) -> MCC:
     moments : Moments or array (rows, d)
     i, j : int, str or array (rows, d)
         Two views; or, after a first table, the second one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> round(spearman_mcc(X, np.exp(X[:, ::-1])).value, 6)
+    1.0
     """
     moments, i, j = pair_of(moments, i, j)
     left, right = (_ranks(moments, view) for view in (i, j))

@@ -48,9 +48,16 @@ def svcca(
     i, j : int, str or array (rows, d)
         Two views; or, after a first table, the second one.
     k : int, optional
-        Number of components of each view (its rank at most). Goes before `variance`.
+        Number of components of each view (its rank at most). Takes precedence over `variance`.
     variance : float
         Otherwise: as many components as hold this share of each view's variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> round(svcca(X, 2 * X[:, ::-1]).value, 6), svcca(X, X, k=2).kept
+    (1.0, (2, 2))
     """
     moments, i, j = pair_of(moments, i, j)
     if k is not None and k < 1:

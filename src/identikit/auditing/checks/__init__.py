@@ -1,13 +1,13 @@
-"""The checks of an audit: one question a file.
+"""The checks of an audit: one question per file.
 
-Every module of this folder has a function ``check(evidence, threshold=…)`` that returns a `Check`,
-or None where the question does not arise. A new check is a new file and nothing else.
+Every module of this folder opens with its question, and its function
+``check(evidence, threshold=…)`` returns an `Answer`, or None where the question does not arise.
+A new check is a new file and nothing else; it is called by the name of its file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import isfinite
 
 from identikit._plugins import module_names, modules
@@ -28,13 +28,24 @@ def checked_thresholds(given: Mapping[str, float] | None) -> dict[str, float]:
     return found
 
 
-def run_checks(evidence: Evidence, thresholds: Mapping[str, float]) -> tuple[Check, ...]:
-    """Ask every question of a pair; what has no threshold here has its own."""
-    found = []
+def run_checks(evidence: Evidence) -> tuple[Check, ...]:
+    """Ask every question of a pair; a check whose threshold is not set has its own."""
+    found, thresholds = [], evidence.context.thresholds
     for name, module in modules(__name__).items():
         own = {"threshold": thresholds[name]} if name in thresholds else {}
         answer = module.check(evidence, **own)
         if answer is not None:
             # A message is written for the fault; where there is none, it would mislead.
-            found.append(replace(answer, message="nothing to report") if answer.ok else answer)
+            message = "nothing to report" if answer.ok else answer.message
+            question = (module.__doc__ or name).splitlines()[0]
+            found.append(
+                Check(
+                    name.replace("_", " "),
+                    question,
+                    answer.value,
+                    answer.threshold,
+                    answer.ok,
+                    message,
+                )
+            )
     return tuple(found)

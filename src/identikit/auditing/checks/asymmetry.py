@@ -1,18 +1,15 @@
 """Does each view predict the other equally well?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 0.2) -> Check:
+def check(evidence: Evidence, threshold: float = 0.2) -> Answer:
     """Gap between the two directions' best errors."""
     forward = min(rung.forward for rung in evidence.ladder)
     backward = min(rung.backward for rung in evidence.ladder)
     more, less = evidence.views if forward < backward else evidence.views[::-1]
     gap = abs(min(forward, 1.0) - min(backward, 1.0))
-    return Check(
-        "asymmetry",
-        "Does each view predict the other equally well?",
+    return Answer(
         gap,
         threshold,
         gap <= threshold,

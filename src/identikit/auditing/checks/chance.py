@@ -1,15 +1,12 @@
 """Are there rows enough for this many columns?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 0.2) -> Check:
+def check(evidence: Evidence, threshold: float = 0.2) -> Answer:
     """Mean canonical correlation that independent views of this shape would show."""
     p, q = evidence.cca.ranks
-    return Check(
-        "chance",
-        "Are there rows enough for this many columns?",
+    return Answer(
         evidence.chance,
         threshold,
         evidence.chance <= threshold,

@@ -2,16 +2,15 @@
 
 from dataclasses import replace
 
-from identikit.auditing._evidence import Evidence
+from identikit.auditing._evidence import Answer, Evidence
 from identikit.auditing._order import LARGEST, Order
 from identikit.auditing.result import Check
 
-NAME, QUESTION = "dependent rows", "Do rows depend on other rows?"
-
+#: What is said of the intervals unless it is known what blocks of rows do to them.
 TOO_NARROW = "intervals are too narrow"
 
 
-def check(evidence: Evidence, threshold: float | None = None) -> Check | None:
+def check(evidence: Evidence, threshold: float | None = None) -> Answer | None:
     """How many times more stretches of rows vary than those of independent rows do.
 
     Where rows are at hand in their order and folds are not whole groups, see `Order.dependence`;
@@ -20,12 +19,13 @@ def check(evidence: Evidence, threshold: float | None = None) -> Check | None:
     By simulation (tests/test_order.py), at most 1 % of pairs with independent rows fail, with heavy
     tails and sparse ones too. Dependent rows in random order cannot be seen.
     """
-    if evidence.grouped or evidence.order is None:
+    order = evidence.context.order
+    if order is None:
         return _of_folds(evidence, 5.0 if threshold is None else threshold)
-    return _of_rows(evidence, evidence.order, LARGEST if threshold is None else threshold)
+    return _of_rows(evidence, order, LARGEST if threshold is None else threshold)
 
 
-def _of_rows(evidence: Evidence, order: Order, threshold: float) -> Check:
+def _of_rows(evidence: Evidence, order: Order, threshold: float) -> Answer:
     value = order.dependence(*evidence.views)
     if evidence.order_only:
         found = (
@@ -35,9 +35,7 @@ def _of_rows(evidence: Evidence, order: Order, threshold: float) -> Check:
         )
     else:
         found = TOO_NARROW
-    return Check(
-        NAME,
-        QUESTION,
+    return Answer(
         value,
         threshold,
         value <= threshold,
@@ -57,7 +55,7 @@ def with_blocked(check: Check, error: float, blocked: float) -> Check:
     return replace(check, message=check.message.replace(TOO_NARROW, both))
 
 
-def _of_folds(evidence: Evidence, threshold: float) -> Check | None:
+def _of_folds(evidence: Evidence, threshold: float) -> Answer | None:
     m = evidence.moments
     parts = [part for part in m.parts if part.count]
     if len(parts) < 2 or m.rows <= len(parts):
@@ -74,13 +72,11 @@ def _of_folds(evidence: Evidence, threshold: float) -> Check | None:
     view, ratio = max(ratios.items(), key=lambda item: item[1])
     advice = (
         "the groups themselves differ, so intervals are rough"
-        if evidence.grouped
+        if evidence.context.grouped
         else "the rows are sorted, drift, or come in dependent runs, so intervals are too narrow; "
         "give the dependent rows one label each with groups (--groups)"
     )
-    return Check(
-        NAME,
-        QUESTION,
+    return Answer(
         ratio,
         threshold,
         ratio <= threshold,

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 0.5) -> Check | None:
+def check(evidence: Evidence, threshold: float = 0.5) -> Answer | None:
     """Largest share of a view's variance in one column (of three or more)."""
-    if not evidence.axes:
+    if not evidence.context.axes:
         return None
     m = evidence.moments
     shares = {}
@@ -20,9 +19,7 @@ def check(evidence: Evidence, threshold: float = 0.5) -> Check | None:
     if not shares:
         return None
     view, (share, column) = max(shares.items(), key=lambda item: item[1][0])
-    return Check(
-        "dominant column",
-        "Is the variance spread over the columns?",
+    return Answer(
         share,
         threshold,
         share <= threshold,

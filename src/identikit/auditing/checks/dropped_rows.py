@@ -1,15 +1,12 @@
 """Were all rows used?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 0.0) -> Check:
+def check(evidence: Evidence, threshold: float = 0.0) -> Answer:
     """Rows left out of all views for a NaN or infinity in one of them."""
     dropped = evidence.moments.dropped
-    return Check(
-        "dropped rows",
-        "Were all rows used?",
+    return Answer(
         float(dropped),
         threshold,
         dropped <= threshold,

@@ -1,10 +1,9 @@
 """Is every row there once?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 0.95) -> Check | None:
+def check(evidence: Evidence, threshold: float = 0.95) -> Answer | None:
     """Distinct rows over n: of all views together or of one of the two, whichever is least."""
     m = evidence.moments
     if m.distinct is None or not m.rows:
@@ -20,7 +19,7 @@ def check(evidence: Evidence, threshold: float = 0.95) -> Check | None:
             'groups="duplicates" (--groups duplicates), which keeps copies in one fold, or drop '
             "the copies."
         )
-        if evidence.grouped:
+        if evidence.context.grouped:
             words = (
                 f"only {_number(together, m.distinct.size)} of {m.rows} rows are distinct: there "
                 "is less evidence than the rows suggest, and unless the groups keep copies of a "
@@ -35,9 +34,7 @@ def check(evidence: Evidence, threshold: float = 0.95) -> Check | None:
             f"{listed} among {m.rows}: rows that repeat in one view are no independent evidence; "
             "if a repeated row is one input, label the rows by input with groups (--groups)."
         )
-    return Check(
-        "duplicate rows", "Is every row there once?", share, threshold, share >= threshold, words
-    )
+    return Answer(share, threshold, share >= threshold, words)
 
 
 def _number(distinct: float, exact: int) -> str:

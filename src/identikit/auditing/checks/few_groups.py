@@ -1,17 +1,14 @@
 """Are there enough groups of rows to leave out?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 5.0) -> Check | None:
+def check(evidence: Evidence, threshold: float = 5.0) -> Answer | None:
     """Folds, where these are whole groups of rows."""
     folds = evidence.moments.folds
-    if not evidence.grouped:
+    if not evidence.context.grouped:
         return None
-    return Check(
-        "few groups",
-        "Are there enough groups of rows to leave out?",
+    return Answer(
         float(folds),
         threshold,
         folds >= threshold,

@@ -1,16 +1,15 @@
 """Does ICA identify the axes of both views?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 0.5) -> Check | None:
+def check(evidence: Evidence, threshold: float = 0.5) -> Answer | None:
     """Share of the axes that are identified, the smaller of the two views'."""
-    ica, question = evidence.ica, "Does ICA identify the axes of both views?"
+    ica = evidence.context.ica
     if ica is None:
         return None
     if isinstance(ica, str):
-        return Check("ica axes", question, None, threshold, False, f"no axes after ICA: {ica}.")
+        return Answer(None, threshold, False, f"no axes after ICA: {ica}.")
     sides = dict(zip(evidence.views, (ica.a, ica.b)))
     shares = {view: own.identified / own.components for view, own in sides.items()}
     words = [
@@ -27,4 +26,4 @@ def check(evidence: Evidence, threshold: float = 0.5) -> Check | None:
     stopped = [evidence.name(view) for view, own in sides.items() if not own.converged]
     if stopped:
         message += f"{'; ' if words else ''}ICA of {' and '.join(stopped)} has not converged"
-    return Check("ica axes", question, min(shares.values()), threshold, not message, f"{message}.")
+    return Answer(min(shares.values()), threshold, not message, f"{message}.")

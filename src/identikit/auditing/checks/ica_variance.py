@@ -1,14 +1,13 @@
-"""Are there rows enough for ICA to find all axes of a view?"""
+"""Are there rows enough for ICA to find all axes?"""
 
 import math
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 0.99) -> Check | None:
+def check(evidence: Evidence, threshold: float = 0.99) -> Answer | None:
     """Share of the variance in the components that ICA had rows for, the smaller of the two."""
-    ica = evidence.ica
+    ica = evidence.context.ica
     if ica is None or isinstance(ica, str):
         return None
     sides = dict(zip(evidence.views, (ica.a, ica.b)))
@@ -19,9 +18,7 @@ def check(evidence: Evidence, threshold: float = 0.99) -> Check | None:
         if own.variance < threshold
     ]
     least = min(own.variance for own in sides.values())
-    return Check(
-        "ica variance",
-        "Are there rows enough for ICA to find all axes?",
+    return Answer(
         least,
         threshold,
         not words,

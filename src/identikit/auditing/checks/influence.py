@@ -1,21 +1,19 @@
 """Would the verdict be the same without a few rows?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check, Influence
+from identikit.auditing._evidence import Answer, Evidence
+from identikit.auditing.result import Influence
 
 #: Row numbers that a message names.
 NAMED = 5
 
 
-def check(evidence: Evidence, threshold: float = 0.0) -> Check | None:
+def check(evidence: Evidence, threshold: float = 0.0) -> Answer | None:
     """Extreme rows that decide the verdict: with and without them it is another."""
     if evidence.moments.extremes is None:
         return None
     found = evidence.influence
     count = 0 if found is None else found.rows
-    return Check(
-        "influence",
-        "Would the verdict be the same without a few rows?",
+    return Answer(
         float(count),
         threshold,
         count <= threshold,

@@ -1,20 +1,17 @@
 """Does the rung that is named also give the best map?"""
 
-from identikit.auditing._evidence import Evidence
+from identikit.auditing._evidence import Answer, Evidence
 from identikit.auditing._verdict import UNRELATED
-from identikit.auditing.result import Check
 
 
-def check(evidence: Evidence, threshold: float = 0.03) -> Check | None:
+def check(evidence: Evidence, threshold: float = 0.03) -> Answer | None:
     """Error of the named rung above that of the best one: what noise in both views excuses."""
     named = [rung for rung in evidence.ladder if rung.group == evidence.group]
     if evidence.group == UNRELATED or not named:
         return None
     best = min(evidence.ladder, key=lambda rung: rung.error)
     excess = named[0].error - best.error
-    return Check(
-        "noise",
-        "Does the rung that is named also give the best map?",
+    return Answer(
         excess,
         threshold,
         excess <= threshold,

@@ -2,12 +2,11 @@
 
 import math
 
-from identikit.auditing._evidence import Evidence
+from identikit.auditing._evidence import Answer, Evidence
 from identikit.auditing._verdict import SLACK
-from identikit.auditing.result import Check
 
 
-def check(evidence: Evidence, threshold: float = SLACK) -> Check | None:
+def check(evidence: Evidence, threshold: float = SLACK) -> Answer | None:
     """What a shift as large as the target's spread would add to the error of a linear map.
 
     A linear map can use a source mean m, far from zero against the spread Σ, as its constant: of a
@@ -22,9 +21,7 @@ def check(evidence: Evidence, threshold: float = SLACK) -> Check | None:
         mean = m.centre(view) @ m.whitening_map(view)
         missed.append(1 / (1 + m.rows * float(mean @ mean)))
     added = math.sqrt(best**2 + max(missed)) - best
-    return Check(
-        "origin",
-        "Can a linear map be told from an affine one?",
+    return Answer(
         added,
         threshold,
         added > threshold * (1 - best**2),

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 0.1) -> Check | None:
+def check(evidence: Evidence, threshold: float = 0.1) -> Answer | None:
     """Effective number of rows in the scatter, (Σ‖x‖²)²/Σ‖x‖⁴, over n; at least 1/3 if Gaussian."""
     m = evidence.moments
     products = m.norm_products()
@@ -18,9 +17,7 @@ def check(evidence: Evidence, threshold: float = 0.1) -> Check | None:
     if not shares:
         return None
     view, share = min(shares.items(), key=lambda item: item[1])
-    return Check(
-        "outlier rows",
-        "Do all rows weigh in?",
+    return Answer(
         share,
         threshold,
         share >= threshold,

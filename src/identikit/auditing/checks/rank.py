@@ -1,12 +1,11 @@
-"""Does every column of a view carry something of its own?"""
+"""Does every column carry something of its own?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 1.0) -> Check | None:
+def check(evidence: Evidence, threshold: float = 1.0) -> Answer | None:
     """Rank over width of the two views, the smaller of the two shares."""
-    if not evidence.axes:
+    if not evidence.context.axes:
         return None
     m = evidence.moments
     shares = {v: m.whiten(v).rank / m.widths[v] for v in evidence.views}
@@ -19,9 +18,7 @@ def check(evidence: Evidence, threshold: float = 1.0) -> Check | None:
         else "constant, duplicated or linearly dependent columns are left out; check the export if "
         "that is a surprise"
     )
-    return Check(
-        "rank",
-        "Does every column carry something of its own?",
+    return Answer(
         min(shares.values()),
         threshold,
         not poor,

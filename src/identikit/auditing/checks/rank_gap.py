@@ -1,10 +1,9 @@
 """Is it clear which directions are rounding?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 10.0) -> Check | None:
+def check(evidence: Evidence, threshold: float = 10.0) -> Answer | None:
     """Ratio of the smallest kept to the largest dropped singular value of a standardised view."""
     m = evidence.moments
     gaps = {}
@@ -16,9 +15,7 @@ def check(evidence: Evidence, threshold: float = 10.0) -> Check | None:
     if not gaps:
         return None
     view, gap = min(gaps.items(), key=lambda item: item[1])
-    return Check(
-        "rank gap",
-        "Is it clear which directions are rounding?",
+    return Answer(
         gap,
         threshold,
         gap >= threshold,

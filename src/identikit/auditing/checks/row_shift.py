@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.auditing._evidence import Evidence
+from identikit.auditing._evidence import Answer, Evidence
 from identikit.auditing._windows import FEWEST, Window
-from identikit.auditing.result import Check
 
 #: The largest shift that is tried, in rows, if the window is not too short for it.
 REACH = 32
@@ -37,7 +36,7 @@ class Shift:
     sound: bool
 
 
-def check(evidence: Evidence, threshold: float = 0.5) -> Check | None:
+def check(evidence: Evidence, threshold: float = 0.5) -> Answer | None:
     """Share of what the best small shift explains that neither the given order does nor chance.
 
     For every shift s, T(s) is the mean squared canonical correlation of the views' leading axes
@@ -50,17 +49,13 @@ def check(evidence: Evidence, threshold: float = 0.5) -> Check | None:
     a random walk, periodic, in runs, in pairs, classes or sparse. A shift is found in all of 10
     pairs each with a linear relation of R² = 0.3, of 2000 rows and 2, 20 or 512 columns.
     """
-    if evidence.windows is None:
-        return None
-    found = [_look(window, *evidence.views, threshold) for window in evidence.windows]
+    found = [_look(window, *evidence.views, threshold) for window in evidence.context.windows]
     answers = [shift for shift in found if shift is not None]
     if not answers:
         return None
     worst = max(answers, key=lambda answer: answer.gain)
     a, b = (evidence.name(view) for view in evidence.views)
-    return Check(
-        "row shift",
-        "Would a small shift of the rows explain far more than the given order?",
+    return Answer(
         worst.gain,
         threshold,
         worst.gain <= threshold,

@@ -1,16 +1,13 @@
 """Are there more rows than columns?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 1.0) -> Check:
+def check(evidence: Evidence, threshold: float = 1.0) -> Answer:
     """Largest rank over n − 1; at 1 the view fits anything, row by row."""
     m, cca = evidence.moments, evidence.cca
     share = max(cca.ranks) / max(m.rows - 1, 1)
-    return Check(
-        "saturation",
-        "Are there more rows than columns?",
+    return Answer(
         share,
         threshold,
         share < threshold,

@@ -1,20 +1,27 @@
 """Are rows examples, and columns features?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing._transposed import ROWS_A_COLUMN, question
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
+
+#: Views with fewer rows a column than this are likely to be transposed.
+ROWS_A_COLUMN = 0.25
 
 
-def check(evidence: Evidence, threshold: float = ROWS_A_COLUMN) -> Check | None:
+def check(evidence: Evidence, threshold: float = ROWS_A_COLUMN) -> Answer | None:
     """Rows over columns of the narrower view; none where there are more rows than columns."""
     rows, width = evidence.moments.rows, min(evidence.columns)
     if rows >= width:
         return None
-    return Check(
-        "transposed",
-        "Are rows examples, and columns features?",
+    return Answer(
         rows / width,
         threshold,
         rows >= threshold * width,
         f"{question(rows, width)}; if they are, transpose both (X.T).",
+    )
+
+
+def question(rows: int, width: int) -> str:
+    """What to ask of views of so many rows and columns."""
+    return (
+        f"there are fewer rows ({rows:,}) than columns ({width:,}): are the views transposed? "
+        "Rows must be examples, and columns features"
     )

@@ -1,17 +1,14 @@
 """Do the views have the same width?"""
 
-from identikit.auditing._evidence import Evidence
-from identikit.auditing.result import Check
+from identikit.auditing._evidence import Answer, Evidence
 
 
-def check(evidence: Evidence, threshold: float = 1.0) -> Check | None:
+def check(evidence: Evidence, threshold: float = 1.0) -> Answer | None:
     """Narrower over wider width."""
-    if not evidence.axes:
+    if not evidence.context.axes:
         return None
     p, q = (evidence.moments.widths[v] for v in evidence.views)
-    return Check(
-        "widths",
-        "Do the views have the same width?",
+    return Answer(
         min(p, q) / max(p, q),
         threshold,
         min(p, q) >= threshold * max(p, q),

@@ -1,7 +1,7 @@
-"""The ladder of groups: for each, the map that fits best in the least-squares sense.
+"""The rungs of the ladder: of each, the map that fits best in the least-squares sense.
 
 identity < permutation < monomial < rigid < similarity < linear < affine. Maps are ``y ≈ x W + b``.
-A new group is one function under ``@group``, at its place in the order.
+A new rung is one function under ``@rung``, at its place in the order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Fit = Callable[[PairStats], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
-class Group:
+class Rung:
     """A rung: a group of maps, how the best one is fitted, and what to call it.
 
     Parameters
@@ -60,22 +60,22 @@ class Group:
         found = {self.name}
         while more := {
             name
-            for name, other in GROUPS.items()
+            for name, other in RUNGS.items()
             if name not in found
-            and (found & set(other.contains) or any(name in GROUPS[each].inside for each in found))
+            and (found & set(other.contains) or any(name in RUNGS[each].inside for each in found))
         }:
             found |= more
-        return tuple(name for name in GROUPS if name in found and name != self.name)
+        return tuple(name for name in RUNGS if name in found and name != self.name)
 
 
 #: From the strictest to the loosest.
-GROUPS: dict[str, Group] = {}
+RUNGS: dict[str, Rung] = {}
 
 
-def group(
+def rung(
     up_to: str, meaning: str, *, inside: str = "", contains: str = "", **properties: bool
 ) -> Callable[[Fit], Fit]:
-    """Add a fit to the ladder, above those before it (see `Group`).
+    """Add a fit to the ladder, above those before it (see `Rung`).
 
     Parameters
     ----------
@@ -83,13 +83,13 @@ def group(
     inside, contains : str
         Names of rungs, with spaces between them.
     **properties
-        Those of `Group` that are true or false.
+        Those of `Rung` that are true or false.
     """
 
     def register(fit: Fit) -> Fit:
         name = fit.__name__
         above, below = tuple(inside.split()), tuple(contains.split())
-        GROUPS[name] = Group(name, fit, up_to, meaning, above, below, **properties)
+        RUNGS[name] = Rung(name, fit, up_to, meaning, above, below, **properties)
         return fit
 
     return register
@@ -97,24 +97,24 @@ def group(
 
 def axis_free() -> tuple[str, ...]:
     """The rungs that do not speak of single axes."""
-    return tuple(name for name, each in GROUPS.items() if not each.of_axes)
+    return tuple(name for name, each in RUNGS.items() if not each.of_axes)
 
 
 def join(first: str, second: str) -> str:
-    """The strictest group that contains two groups, and so the products of their maps."""
-    both = [{name, *GROUPS[name].looser} for name in (first, second)]
-    return next(name for name in GROUPS if name in both[0] & both[1])
+    """The strictest rung that contains two others, and so the products of their maps."""
+    both = [{name, *RUNGS[name].looser} for name in (first, second)]
+    return next(name for name in RUNGS if name in both[0] & both[1])
 
 
 def counts_as(name: str, required: str) -> bool:
-    """Whether every map of a group is one of another, but for a shift where that has none.
+    """Whether every map of a rung is one of another rung, but for a shift where that has none.
 
     >>> [counts_as(name, "rigid") for name in ("permutation", "monomial", "linear")]
     [True, False, False]
     """
-    if name not in GROUPS:
+    if name not in RUNGS:
         return False
-    return required in (name, *GROUPS[name].looser) or (required == "linear" and name != "affine")
+    return required in (name, *RUNGS[name].looser) or (required == "linear" and name != "affine")
 
 
 def matching(cross: Array) -> Array:
@@ -127,7 +127,7 @@ def matching(cross: Array) -> Array:
     return weights
 
 
-@group(
+@rung(
     "coordinate by coordinate",
     "No map is needed: every coordinate of one view equals that coordinate of the other.",
     inside="permutation linear",
@@ -140,7 +140,7 @@ def identity(s: PairStats) -> tuple[Array, Array]:
     return np.eye(len(s.x_mean)), np.zeros(len(s.y_mean))
 
 
-@group(
+@rung(
     "up to the order and the signs of their axes",
     "The axes are the same, but may be listed in another order, flipped, and shifted.",
     inside="monomial rigid",
@@ -153,7 +153,7 @@ def permutation(s: PairStats) -> tuple[Array, Array]:
     return weights, s.y_mean - s.x_mean @ weights
 
 
-@group(
+@rung(
     "up to the order, the signs and the scales of their axes",
     "As permutation, and every axis may have its own unit of measurement.",
     inside="affine",
@@ -170,7 +170,7 @@ def monomial(s: PairStats) -> tuple[Array, Array]:
     return weights, s.y_mean - s.x_mean @ weights
 
 
-@group(
+@rung(
     "up to a rotation or reflection",
     "The shape of the point cloud is the same: distances and angles agree, axes need not.",
     inside="similarity",
@@ -185,7 +185,7 @@ def rigid(s: PairStats) -> tuple[Array, Array]:
     return s.polar, s.y_mean - s.x_mean @ s.polar
 
 
-@group(
+@rung(
     "up to a rotation or reflection and one overall scale",
     "As rigid, and one view may be a magnified copy: ratios of distances agree.",
     inside="affine",
@@ -197,7 +197,7 @@ def similarity(s: PairStats) -> tuple[Array, Array]:
     return weights, s.y_mean - s.x_mean @ weights
 
 
-@group(
+@rung(
     "up to an invertible linear map",
     "The same information, linearly readable, but mixed and stretched: distances and angles may "
     "differ. The origin stays where it is.",
@@ -218,7 +218,7 @@ def linear(s: PairStats) -> tuple[Array, Array]:
     return s.sxy + gain, np.zeros(len(s.y_mean))
 
 
-@group(
+@rung(
     "up to an invertible linear map and a shift",
     "As linear, and the origin may move.",
     whitened=True,
