@@ -305,6 +305,10 @@ def test_many_damaged_files(name, what):
     check_damaged(name, damaged(good(name), what))
 
 
+def test_lists_of_a_negative_length():
+    check_damaged("stream.arrow", damaged(good("stream.arrow"), [("number", 0.10546875, 1, 4)]))
+
+
 def apart(call: str) -> None:
     """Call a function of this file in a process of its own, which a library may bring down."""
     script = f"import conftest, test_fuzz; test_fuzz.{call}"

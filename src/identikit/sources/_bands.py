@@ -55,12 +55,12 @@ class BandedRows(RowSource):
         resources: ExitStack | None = None,
     ) -> None:
         eps = numeric_eps(dtype, label)
+        self._piece = np.empty((0, width), dtype)  # first: a damaged file may say any width
         super().__init__(name, label, (sum(counts), width), eps, resources=resources)
         self._dtype = dtype
         self._pieces = pieces
         self._ends = np.cumsum(counts)
-        # The piece at hand and its first row; `_ahead` goes on after it.
-        self._piece = np.empty((0, width), dtype)
+        # The piece at hand, its first row, and in `_ahead` what comes after it.
         self._forget()
 
     def read(self, start: int, stop: int) -> NDArray[Any]:

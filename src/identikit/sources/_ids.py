@@ -71,8 +71,8 @@ class Ids:
                 raise InputError(
                     f"{self.label}: the ids of {found:,} of {rows:,} rows fill the "
                     f"{memory / 1e6:,.1f} MB of memory that are left for ids, all of which are "
-                    "needed at once; give a larger memory budget (--memory) or shorter ids (integers "
-                    "take the least), or sort the rows of every view by id and pair them by position"
+                    "needed at once; give a larger memory budget (--memory) or shorter ids "
+                    "(integers take the least), or sort every view by id and pair rows by position"
                 )
             if _kind(held[-1]) != _kind(held[0]):
                 raise InputError(_mixed(self.label, held[0], self.label, held[-1]))
