@@ -163,20 +163,17 @@ def test_rows_that_kill_whoever_reads_them(
 SCRIPT_WITHOUT_GUARD = """
 import numpy as np
 from identikit.moments import accumulate
-accumulate([np.eye(9)], engine="pool")
+print(accumulate([np.eye(9)], engine="pool").rows)
 """
 
 
-def test_a_script_without_a_guard_is_told_so(tmp_path: Path):
+def test_a_script_needs_no_guard(tmp_path: Path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT_WITHOUT_GUARD)
     done = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, cwd=tmp_path, timeout=HANGS
     )
-    assert done.returncode == 1
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("identikit.moments.engines._engine.LostError: a worker process ended")
-    assert last.endswith("a script calls this outside of if __name__ == '__main__'")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "9\n", "")
 
 
 @pytest.mark.extra("dask")
@@ -264,12 +261,11 @@ def test_a_file_that_changes_while_it_is_read(
 def test_a_file_that_only_this_process_sees(dask: Dask, paths: list[str]):
     """As if the workers stood elsewhere: they are asked for a file that is not there."""
     missing = "/no/such/folder/x.npy"
-    shared = dask.share([missing])
     from identikit.moments._passes import _scan_span
 
     says = f"{missing}.*: the worker at tcp://.* does not find it; every worker has to see"
     with pytest.raises(InputError, match=says):
-        dask.reduce(_scan_span, shared, [(None, 0, 5)], max, lambda _: None)
+        dask.reduce(_scan_span, [missing], [(None, 0, 5)], lambda _: None)
 
 
 # Ctrl-C, and a process that is killed

@@ -193,20 +193,17 @@ class Halves:
 
     workers = 2
 
-    def share(self, views):
-        return list(views)
-
-    def reduce(self, task, shared, items, merge, done):
+    def reduce(self, task, views, items, done):
         assert len(items) > 1
         results = []
         for number, item in enumerate(items):
             results.append(
-                pickle.loads(pickle.dumps(task(shared, pickle.loads(pickle.dumps(item)))))
+                pickle.loads(pickle.dumps(task(views, pickle.loads(pickle.dumps(item)))))
             )
             done(number)
         while len(results) > 1:
             results = [
-                merge(*results[i : i + 2]) if i + 1 < len(results) else results[i]
+                results[i] + results[i + 1] if i + 1 < len(results) else results[i]
                 for i in range(0, len(results), 2)
             ]
         return results[0]

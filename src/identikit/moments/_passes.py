@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import add
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -206,8 +205,8 @@ class Passes:
             (replace(own, folds=reading.folds.within(start, stop)), start, stop)
             for start, stop in spans
         ]
-        shared = self.engine.share([source.origin for source in self.sources])
-        scanned: Scanned = self.engine.reduce(_scan_span, shared, items, add, done)
+        views = [source.origin for source in self.sources]
+        scanned: Scanned = self.engine.reduce(_scan_span, views, items, done)
         return scanned
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -180,8 +179,7 @@ def _read(source: Source, sketch: _Sketch, engine: Engine | None, progress: Prog
             (replace(sketch, folds=sketch.folds.within(start, stop)), start, stop)
             for start, stop in spans
         ]
-        shared = engine.share([source.origin])
-        sums: _Sums = engine.reduce(_sums_of_span, shared, items, add, done)
+        sums: _Sums = engine.reduce(_sums_of_span, [source.origin], items, done)
         return sums
     except NonfiniteError as error:
         raise InputError(describe_nonfinite([source], sketch.step)) from error
