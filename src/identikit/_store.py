@@ -39,7 +39,11 @@ def digest_of(document: Mapping[str, Any]) -> str:
 
 
 def write(
-    path: str | os.PathLike[str], document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    path: str | os.PathLike[str],
+    document: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    overwrite: bool = True,
 ) -> None:
     """Write a JSON document and arrays of numbers as one safetensors file, atomically.
 
@@ -51,16 +55,20 @@ def write(
         What JSON can hold.
     arrays : mapping
         Arrays of numbers by name.
+    overwrite : bool
+        If false, an existing file is an error and not touched.
     """
     from safetensors.numpy import save
 
-    plain = {name: np.array(array, order="C") for name, array in arrays.items()}
+    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     for name, array in plain.items():
         if array.dtype.kind not in "biuf":
             raise InputError(f"the array {name!r} is {array.dtype}; expected numbers")
-    with replacing(path) as temporary:
+    text = json.dumps(document)
+    metadata = {"identikit": text, "digest": digest_of_file(text, plain)}
+    with replacing(path, overwrite=overwrite) as temporary:
         # The library's own file writer reports a full disk as something that is not an OSError.
-        temporary.write_bytes(save(plain, {"identikit": json.dumps(document)}))
+        temporary.write_bytes(save(plain, metadata))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -68,19 +76,70 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
 
     Raises FileNotFoundError if there is no such file, and DamagedError if it cannot be read.
     """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    document, _, (text, digest) = _described(path)
+    try:
+        # Not through a memory map: of a file that becomes shorter meanwhile, that ends the process.
+        arrays = load(Path(path).read_bytes())
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise _damaged(path, error) from error
+    if digest != digest_of_file(text, arrays):
+        raise DamagedError(
+            f"{path} is damaged: its bytes are not those that were written; copy or write it again"
+        )
+    return document, arrays
+
+
+def describe(
+    path: str | os.PathLike[str],
+) -> tuple[dict[str, Any], dict[str, tuple[str, tuple[int, ...]]]]:
+    """The document of a file, and type and shape of each of its arrays, which are not read.
+
+    Raises what `read` raises.
+    """
+    return _described(path)[:2]
+
+
+def _described(
+    path: str | os.PathLike[str],
+) -> tuple[dict[str, Any], dict[str, tuple[str, tuple[int, ...]]], tuple[str, str | None]]:
     from safetensors import SafetensorError, safe_open
 
+    if Path(path).is_dir():
+        raise InputError(f"{path} is a directory; give the name of a file")
+    shapes = {}
     try:
         with safe_open(path, "numpy") as file:
-            document = json.loads((file.metadata() or {})["identikit"])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = file.metadata() or {}
+            for name in file.keys():  # noqa: SIM118
+                array = file.get_slice(name)
+                shapes[name] = array.get_dtype(), tuple(array.get_shape())
+        text = metadata.get("identikit", "{}")
+        document = json.loads(text)
     except FileNotFoundError:
         raise
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedError(f"{path} is damaged or cut short ({error})") from error
+    except (SafetensorError, OSError, ValueError, TypeError, RecursionError) as error:
+        raise _damaged(path, error) from error
     if not isinstance(document, dict):
         raise DamagedError(f"{path} is damaged: it holds no JSON object")
-    return document, arrays
+    return document, shapes, (text, metadata.get("digest"))
+
+
+def _damaged(path: str | os.PathLike[str], error: Exception) -> DamagedError:
+    return DamagedError(
+        f"{path} is damaged or cut short ({shorten(str(error), 200)}); copy or write it again"
+    )
+
+
+def digest_of_file(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    """A digest of all that a file holds: the document's text, and name and bytes of each array."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
+    for name, array in sorted(arrays.items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
