@@ -28,6 +28,10 @@ SHARE = 20
 NAMED = 4
 
 
+#: NumPy's names of the types of numbers that most arrays have.
+_KINDS = {"F64": "float64", "F32": "float32", "I64": "int64", "U64": "uint64"}
+
+
 class DamagedError(InputError):
     """A file that is cut short, or that nobody here has written."""
 
@@ -79,11 +83,19 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    document, _, (text, digest) = _described(path)
+    _check_is_file(path)
     try:
-        # Not through a memory map: of a file that becomes shorter meanwhile, that ends the process.
-        arrays = load(Path(path).read_bytes())
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        # All at once: not two files, if another is moved here meanwhile, and not through a memory
+        # map, which ends the process if the file becomes shorter.
+        data = Path(path).read_bytes()
+        arrays = load(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        metadata = header.get("__metadata__") or {}
+        text, digest = metadata.get("identikit", "{}"), metadata.get("digest")
+        document = _parsed(text, path)
+    except FileNotFoundError:
+        raise
+    except (SafetensorError, OSError, ValueError, KeyError, RecursionError) as error:
         raise _damaged(path, error) from error
     if digest != digest_of_file(text, arrays):
         raise DamagedError(
@@ -99,32 +111,34 @@ def describe(
 
     Raises what `read` raises.
     """
-    return _described(path)[:2]
-
-
-def _described(
-    path: str | os.PathLike[str],
-) -> tuple[dict[str, Any], dict[str, tuple[str, tuple[int, ...]]], tuple[str, str | None]]:
     from safetensors import SafetensorError, safe_open
 
-    if Path(path).is_dir():
-        raise InputError(f"{path} is a directory; give the name of a file")
+    _check_is_file(path)
     shapes = {}
     try:
         with safe_open(path, "numpy") as file:
-            metadata = file.metadata() or {}
+            text = (file.metadata() or {}).get("identikit", "{}")
             for name in file.keys():  # noqa: SIM118
                 array = file.get_slice(name)
-                shapes[name] = array.get_dtype(), tuple(array.get_shape())
-        text = metadata.get("identikit", "{}")
-        document = json.loads(text)
+                kind = array.get_dtype()
+                shapes[name] = _KINDS.get(kind, kind), tuple(array.get_shape())
+        return _parsed(text, path), shapes
     except FileNotFoundError:
         raise
-    except (SafetensorError, OSError, ValueError, TypeError, RecursionError) as error:
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise _damaged(path, error) from error
+
+
+def _check_is_file(path: str | os.PathLike[str]) -> None:
+    if Path(path).is_dir():
+        raise InputError(f"{path} is a directory; give the name of a file")
+
+
+def _parsed(text: str, path: str | os.PathLike[str]) -> dict[str, Any]:
+    document = json.loads(text)
     if not isinstance(document, dict):
         raise DamagedError(f"{path} is damaged: it holds no JSON object")
-    return document, shapes, (text, metadata.get("digest"))
+    return document
 
 
 def _damaged(path: str | os.PathLike[str], error: Exception) -> DamagedError:
@@ -235,7 +249,7 @@ class Pace:
     Parameters
     ----------
     every : float
-        Seconds between two writings, at least.
+        Seconds between two writings, at least; 0 to write every time, whatever that costs.
     """
 
     def __init__(self, every: float) -> None:
@@ -248,4 +262,4 @@ class Pace:
     def written(self, began: float) -> None:
         """Note that a writing that began at this time (`time.monotonic`) is done."""
         end = time.monotonic()
-        self._next = end + max(self.every, SHARE * (end - began))
+        self._next = end + (max(self.every, SHARE * (end - began)) if self.every else 0.0)

@@ -9,7 +9,7 @@ from identikit.moments._header import FOLD_RULES
 from identikit.moments._less import less_extremes
 from identikit.moments._merge import merge_moments
 from identikit.moments._moments import Moments, Shard
-from identikit.moments._passes import Keeper, Kept, finite_rows, read_moments
+from identikit.moments._passes import finite_rows, read_moments
 from identikit.moments._resume import read_and_save
 from identikit.moments._sizes import in_range, in_units
 from identikit.moments._tiles import Tile, tiles
@@ -25,8 +25,6 @@ __all__ = [
     "Distinct",
     "Extremes",
     "Folds",
-    "Keeper",
-    "Kept",
     "Moments",
     "Shard",
     "Tile",

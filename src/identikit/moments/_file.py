@@ -86,27 +86,37 @@ def write(
 def read_header(path: str | os.PathLike[str]) -> Header:
     """What a file says of itself; its arrays are there, but nobody has looked at them."""
     try:
-        document, found = _store.describe(path)
+        return _checked(*_store.describe(path), path)
     except FileNotFoundError as error:
         raise InputError(f"there is no such file: {path}") from error
-    header = parse_header(document, str(path))
-    if found != header.arrays():
-        raise InputError(f"{path} is damaged: its arrays are not those that its header tells")
-    return header
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Header, Moments]:
     """The header and the moments of a file, `partial` or not."""
     header = read_header(path)
     check_memory(header.widths, len(header.counts), 2 * default_memory())  # all of it
-    document, arrays = _store.read(path)
-    if parse_header(document, str(path)) != header:
-        raise InputError(f"{path} changed while it was read; read it again")
+    try:
+        document, arrays = _store.read(path)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} disappeared while it was read") from error
+    found = {name: (array.dtype.name, array.shape) for name, array in arrays.items()}
+    header = _checked(document, found, path)  # of the file that is there by now
     moments = _moments(header, arrays)
     reason = unsound(moments) or impossible(moments)
     if reason:
         raise InputError(f"{path} is damaged: {reason}")
     return header, moments
+
+
+def _checked(
+    document: dict[str, Any],
+    arrays: dict[str, tuple[str, tuple[int, ...]]],
+    path: str | os.PathLike[str],
+) -> Header:
+    header = parse_header(document, str(path))
+    if arrays != header.arrays():
+        raise InputError(f"{path} is damaged: its arrays are not those that its header tells")
+    return header
 
 
 def _arrays(moments: Moments) -> dict[str, NDArray[Any]]:

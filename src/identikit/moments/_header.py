@@ -134,23 +134,23 @@ class Header:
         """Type and shape of the arrays that there must be."""
         d, k, folds, m = sum(self.widths), len(self.widths), len(self.counts), self.sample_rows
         arrays: dict[str, tuple[str, tuple[int, ...]]] = {
-            "means": ("F64", (folds, d)),
-            "cubics": ("F64", (folds, k, d)),
-            "quartics": ("F64", (folds, k, k)),
+            "means": ("float64", (folds, d)),
+            "cubics": ("float64", (folds, k, d)),
+            "quartics": ("float64", (folds, k, k)),
             # The lower triangle, row by row.
-            "scatters": ("F64", (folds, d * (d + 1) // 2)),
-            "sample_keys": ("U64", (m,)),
-            "sample_rows": ("F64", (m, d)),
+            "scatters": ("float64", (folds, d * (d + 1) // 2)),
+            "sample_keys": ("uint64", (m,)),
+            "sample_rows": ("float64", (m, d)),
         }
         for view, width in enumerate(self.widths if self.turned else ()):
-            arrays[f"root_{view}"] = arrays[f"inverse_{view}"] = "F64", (width, width)
+            arrays[f"root_{view}"] = arrays[f"inverse_{view}"] = "float64", (width, width)
         if self.extremes is not None:
             _, largest = self.extremes
-            arrays["extreme_numbers"] = arrays["extreme_folds"] = "U64", (largest,)
-            arrays["extreme_rows"] = "F64", (largest, d)
+            arrays["extreme_numbers"] = arrays["extreme_folds"] = "uint64", (largest,)
+            arrays["extreme_rows"] = "float64", (largest, d)
         if self.distinct is not None:
             hashes = sum(self.distinct[1:])
-            arrays["distinct_hashes"] = arrays["distinct_counts"] = "U64", (hashes,)
+            arrays["distinct_hashes"] = arrays["distinct_counts"] = "uint64", (hashes,)
         return arrays
 
 

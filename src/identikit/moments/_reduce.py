@@ -13,7 +13,7 @@ from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
 from identikit.moments._part import Layout
-from identikit.moments._passes import Passes
+from identikit.moments._passes import read_rows
 from identikit.moments._scan import Reading
 from identikit.moments._sketch import Directions, oversampled, randomised, sketch_bytes
 from identikit.moments.engines import Engine
@@ -156,9 +156,9 @@ def _exact(
     reading = Reading(folds, Layout((d,)), step, sample=0)
     # Opened again, and closed at once: a source may keep the memory of its last blocks.
     with closing(open_source(source.origin, source.name)) as own:
-        scanned = Passes([own], engine, None, progress).read(reading, False, None)
-    part = scanned.moments.parts[0]
-    del scanned
+        summed = read_rows([own], reading, engine=engine, progress=progress)
+    part = summed.moments.parts[0]
+    del summed
     count, mean, columns = part.count, part.mean, part.scatter.diagonal().copy()
     scatter = np.array(part.scatter.T, order="F")  # which is symmetric
     del part
