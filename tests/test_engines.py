@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from conftest import close
 from engine_views import Recipe, fail, pid_of, slowly, threads
 from identikit.errors import InputError, MissingExtraError
-from identikit.moments import Moments, _passes, accumulate
-from identikit.moments._part import Layout, Part
+from identikit.moments import Moments, Part, StackLayout, _passes, accumulate
 from identikit.moments.engines import (
     Dask,
     LostError,
@@ -324,7 +323,7 @@ def test_a_recipe_that_holds_its_rows_is_not_sent_again_and_again(tmp_path: Path
 
 
 def test_an_empty_part_travels_as_nothing():
-    layout = Layout((300, 200))
+    layout = StackLayout((300, 200))
     empty = Part.empty(layout)
     sent = pickle.dumps(empty)
     assert len(sent) < 200

@@ -13,8 +13,7 @@ from scipy.stats import binom, chi2, gamma, kstest, norm, t
 import identikit as ik
 from identikit.inference import Null, number_of_draws, shuffled, twins
 from identikit.inference._independent import _decomposed, coherence_draw
-from identikit.moments import Moments
-from identikit.moments._folds import assign_folds
+from identikit.moments import Moments, assign_folds
 from identikit.moments.sample import RowSample
 from identikit.similarity import MEASURES, Scored, calibrate, score_measures, scores_and_laws
 from identikit.similarity._cka import cka_null
@@ -354,7 +353,7 @@ def test_wide_views_keep_little_a_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     """The values do not depend on what is kept."""
     X, Y = related(np.random.default_rng(0), 200)
     before = score_measures(ik.accumulate([X, Y]))
-    monkeypatch.setattr("identikit.moments._rest.NARROW_PAIR", 2)
+    monkeypatch.setattr("identikit.moments._moments.NARROW_PAIR", 2)
     moments = ik.accumulate([X, Y])
     after = score_measures(moments)
     for name in MEASURES:

@@ -21,10 +21,9 @@ from identikit.alignment import GROUPS, axis_free
 from identikit.auditing._plan import plan, reduce_views
 from identikit.auditing.result import View
 from identikit.errors import InputError
-from identikit.moments import assign_folds
-from identikit.moments._folds import Folds
-from identikit.moments._reduce import exact_bytes, leading, reduction_bytes
-from identikit.moments._sketch import oversampled, randomised, sketch_bytes
+from identikit.moments import Folds, assign_folds, leading, reduction_bytes
+from identikit.moments._pca import exact_bytes
+from identikit.moments._randomised_pca import oversampled, randomised, sketch_bytes
 from identikit.moments.memory import audit_bytes, block_rows
 from identikit.report import html, print_audit
 from identikit.report._words import reductions

@@ -21,7 +21,7 @@ from identikit.moments._distinct import Distinct
 from identikit.moments._extremes import Extremes
 from identikit.moments._header import Header, Partial, parse_header
 from identikit.moments._moments import Moments
-from identikit.moments._part import Layout, Part
+from identikit.moments._part import Part, StackLayout
 from identikit.moments._sound import impossible, unsound
 from identikit.moments.memory import check_memory, default_memory
 from identikit.moments.sample import RowSample
@@ -145,13 +145,13 @@ def _arrays(moments: Moments) -> dict[str, NDArray[Any]]:
 
 def _moments(header: Header, arrays: dict[str, NDArray[Any]]) -> Moments:
     """The moments that these arrays are of, which are used up."""
-    widths, extremes, distinct, layout = header.widths, None, None, Layout(header.widths)
+    widths, extremes, distinct, layout = header.widths, None, None, StackLayout(header.widths)
     if header.turned:
         roots, inverses = (
             tuple(arrays[f"{name}_{view}"] for view in range(len(widths)))
             for name in ("root", "inverse")
         )
-        layout = Layout(widths, roots, inverses)
+        layout = StackLayout(widths, roots, inverses)
     if header.extremes is not None:
         numbers, folds = (
             arrays[f"extreme_{name}"].astype(np.int64) for name in ("numbers", "folds")

@@ -15,7 +15,7 @@ from identikit._progress import Progress, silent
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
 from identikit.moments._moments import Moments, Shard
-from identikit.moments._part import Layout
+from identikit.moments._part import StackLayout
 from identikit.moments._scan import (
     CHUNK_ROWS,
     NonfiniteError,
@@ -88,7 +88,7 @@ def read_moments(
     step = min(block_rows or default_block_rows(sum(widths)), folds.rows)
     if digest:
         step = -(-step // CHUNK_ROWS) * CHUNK_ROWS
-    reading = Reading(folds, Layout(widths), step, seed, sample, drop_nonfinite, digest)
+    reading = Reading(folds, StackLayout(widths), step, seed, sample, drop_nonfinite, digest)
     before = [stamps_of(source) for source in sources]
     read = partial(
         read_rows,
@@ -270,13 +270,13 @@ def stamps_of(source: Source) -> list[tuple[int, int] | None]:
     return stamps
 
 
-def _well_conditioned(moments: Moments) -> Layout | None:
+def _well_conditioned(moments: Moments) -> StackLayout | None:
     """Coordinates in which every view is well conditioned, if any view needs them."""
     views = range(len(moments.names))
     if all(moments.whiten(v).settled for v in views):
         return None
     pairs = [well_conditioned_root(moments.block(v, v), moments.scales(v)) for v in views]
-    return Layout(moments.widths, tuple(r for _, r in pairs), tuple(f for f, _ in pairs))
+    return StackLayout(moments.widths, tuple(r for _, r in pairs), tuple(f for f, _ in pairs))
 
 
 def describe_nonfinite(sources: Sequence[Source], step: int) -> str:

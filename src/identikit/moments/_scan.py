@@ -19,7 +19,7 @@ from identikit.moments._distinct import DistinctKeeper
 from identikit.moments._extremes import ExtremesKeeper, Numbers
 from identikit.moments._folds import Chosen, Folds
 from identikit.moments._moments import Moments
-from identikit.moments._part import Layout, Part, merge
+from identikit.moments._part import Part, StackLayout, merge
 from identikit.moments._segment import Segment, augmented_width
 from identikit.moments._sizes import too_large
 from identikit.moments.memory import NARROW, PIECE_ROWS
@@ -58,7 +58,7 @@ class Reading:
     ----------
     folds : Folds
         Which fold each row is in.
-    layout : Layout
+    layout : StackLayout
         The views' columns, and the coordinates of their scatter.
     step : int
         Rows of a block.
@@ -73,7 +73,7 @@ class Reading:
     """
 
     folds: Folds
-    layout: Layout
+    layout: StackLayout
     step: int
     seed: int = 0
     sample: int = 1000
@@ -356,7 +356,7 @@ def squared_norms(rows: Array, out: Array) -> None:
         np.einsum("ij,ij->i", rows, rows, out=out)
 
 
-def piece_rows(layout: Layout, step: int) -> int:
+def piece_rows(layout: StackLayout, step: int) -> int:
     """Rows that are summed at a time, of a block of `step` rows."""
     if layout.width > NARROW:
         return step
