@@ -12,8 +12,10 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from multiprocessing import resource_tracker
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -168,7 +170,8 @@ class Pool:
                 size, initializer=_begin, initargs=(os.getpid(),), env=dict.fromkeys(THREADS, "1")
             )
             self._size = size
-        future: Future[Any] = self._executor.submit(_call, task, item)
+        with _deaf():  # the first call starts the processes
+            future: Future[Any] = self._executor.submit(_call, task, item)
         return future
 
     def _stop(self, running: Sequence[Future[Any]] = ()) -> None:
@@ -241,6 +244,20 @@ def _write_rows(source: Source, path: Path) -> None:
         npy.write_array_header_1_0(file, header)
         for start in range(0, source.rows, step):
             np.ascontiguousarray(source.read(start, start + step)).tofile(file)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Hold back Ctrl-C; a process that is started meanwhile never hears it, not even at first."""
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # it would lift the mask when the first process starts it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin(parent: int) -> None:
