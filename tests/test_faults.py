@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from conftest import HANGS
-from engine_views import Deadly, Gate
+from engine_views import Deadly, Gate, pid_of
 from identikit.errors import InputError
 from identikit.moments import accumulate
 from identikit.moments.engines import Dask, LostError, Pool, _dask
@@ -158,6 +158,20 @@ def test_rows_that_kill_whoever_reads_them(
     with pytest.raises(LostError, match=says):
         accumulate([Deadly(paths[0], 3000)], engine=engine)
     assert accumulate(paths, engine=engine).rows == ROWS
+
+
+def test_a_pool_goes_on_whenever_its_workers_are_killed():
+    """Results come all the time, so that a worker ends while others are given something to do."""
+    with Pool(2) as engine:
+        found: dict[int, int] = {}
+        for number, pid in engine.map(pid_of, range(300)):
+            assert number not in found
+            found[number] = pid
+            if number in (50, 51, 200):
+                with suppress(ProcessLookupError):  # it has ended already
+                    kill(pid)
+    assert sorted(found) == list(range(300))
+    assert len(set(found.values())) > 2
 
 
 SCRIPT_WITHOUT_GUARD = """

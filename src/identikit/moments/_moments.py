@@ -327,12 +327,12 @@ class Moments:
                 f"those of the other {RULES[other.rule]}; read both in the same way, with groups "
                 "or without"
             )
-        from identikit.moments._units import in_layout, in_units
+        from identikit.moments._units import in_layout, with_exponents
 
         if any(self.exponents) or any(other.exponents):
             tops = [max(both) for both in zip(self.units, other.units)]
             if tops != list(self.units) or tops != list(other.units):
-                return in_units(self, tops) + in_units(other, tops)
+                return with_exponents(self, tops) + with_exponents(other, tops)
         if self.layout.roots is None and other.layout.roots is not None:
             return replace(other + self, names=self.names)
         twice = set(self.shards) & set(other.shards)

@@ -13,7 +13,7 @@ from identikit.moments._part import Part, StackLayout
 from identikit.moments.sample import RowSample
 
 
-def in_units(moments: Moments, exponents: Sequence[int]) -> Moments:
+def with_exponents(moments: Moments, exponents: Sequence[int]) -> Moments:
     """The same moments with the numbers of each view over other powers of two."""
     steps = [own - other for own, other in zip(moments.units, exponents)]
     each = np.repeat(steps, moments.widths)

@@ -170,8 +170,12 @@ class Pool:
                 size, initializer=_begin, initargs=(os.getpid(),), env=dict.fromkeys(THREADS, "1")
             )
             self._size = size
-        with _deaf():  # the first call starts the processes
-            future: Future[Any] = self._executor.submit(_call, task, item)
+        future: Future[Any] = Future()
+        try:
+            with _deaf():  # the first call starts the processes
+                future = self._executor.submit(_call, task, item)
+        except _loky().TerminatedWorkerError as error:  # a worker has ended just now
+            future.set_exception(error)
         return future
 
     def _stop(self, running: Sequence[Future[Any]] = ()) -> None:
