@@ -15,7 +15,7 @@ from conftest import close
 from identikit.auditing import Audit, audit
 from identikit.cli import app
 from identikit.errors import InputError
-from identikit.moments import _resume, load_moments
+from identikit.moments import load_moments, read_and_save
 from identikit.moments.engines import Pool
 
 
@@ -145,23 +145,15 @@ def test_saved_moments_are_those_of_the_audit_and_are_resumed(files, tmp_path, m
     class StoppedError(Exception):
         """In place of a kill."""
 
-    def stop(self: object, kept: object) -> None:
-        keep(self, kept)
-        raise StoppedError
+    def stop(_what: str, _done: int, _total: int) -> None:
+        if path.with_name("kept.moments.partial").exists():
+            raise StoppedError
 
-    keep = _resume.FileKeeper.keep
-    monkeypatch.setattr(_resume, "EVERY", 0.0)
     monkeypatch.setattr("identikit.moments._passes.ROWS_KEPT", 1024)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_resume.FileKeeper, "keep", stop)
-        patch.setattr(_resume.FileKeeper.__init__, "__defaults__", (0.0,))
-        patch.setattr(
-            _resume.read_and_save,
-            "__kwdefaults__",
-            {**_resume.read_and_save.__kwdefaults__, "every": 0.0},
-        )
+        patch.setitem(read_and_save.__kwdefaults__, "every", 0.0)
         with pytest.raises(StoppedError):
-            audit(files, save_moments=path)
+            audit(files, save_moments=path, progress=stop)
     assert path.with_name("kept.moments.partial").exists()
     with pytest.raises(InputError, match="--resume"):
         audit(files, save_moments=path)

@@ -221,10 +221,10 @@ SLOW = """
 import sys, time
 from pathlib import Path
 import identikit.sources
-from identikit.moments import _resume
+from identikit.moments import read_and_save
 
 delay, log = float(sys.argv.pop(1)), Path(sys.argv.pop(1))
-_resume.read_and_save.__kwdefaults__["every"] = 0.0
+read_and_save.__kwdefaults__["every"] = 0.0
 
 class Slow:
     def __init__(self, source):
@@ -274,7 +274,7 @@ def test_a_killed_reading_goes_on_where_it_was():
     assert not Path("part.moments").exists()
     assert 0 < rows_read("first.log") < 2 * rows
     assert "go on from there with --resume, or delete it" in refused(*call)
-    assert "differs in the seed (0, now 1)" in refused(*call, "--resume", "--seed", "1")
+    assert "the seed was 0 and is now 1" in refused(*call, "--resume", "--seed", "1")
     spans = read_header(kept).partial.spans
     finished = sum(stop - start for start, stop in spans)
     again = subprocess.run(

@@ -15,7 +15,8 @@ import pytest
 from engine_views import Recipe
 from identikit.errors import InputError
 from identikit.moments import accumulate
-from identikit.moments.engines import Dask, Pool, _travel
+from identikit.moments.engines import Dask, Pool
+from identikit.moments.engines._engine import travels
 from identikit.sources import open_source
 from identikit.sources.checks import BFLOAT16_EPS
 from test_engines import same
@@ -163,11 +164,11 @@ def test_what_lies_on_a_cluster_stays_there(
     with Pool(1) as pool:
         same(accumulate([persisted], engine=pool), expected)
     with Dask(client) as engine:
-        monkeypatch.setattr(engine._sending, "_scatter", None)  # nothing is sent from here
+        monkeypatch.setattr(engine, "_scatter", None)  # nothing is sent from here
         same(accumulate([persisted], engine=engine), expected)
         same(accumulate([persisted, 2 * persisted], engine=engine), accumulate([array, 2 * array]))
     # A recipe around it cannot be sent either, but can be read here.
-    assert not _travel.travels(Recipe(open_source(persisted).origin))
+    assert not travels(Recipe(open_source(persisted).origin))
 
 
 def test_what_lies_on_another_cluster_is_refused(array: np.ndarray, client: Any):
@@ -181,8 +182,8 @@ def test_what_lies_on_another_cluster_is_refused(array: np.ndarray, client: Any)
 
 def test_rows_in_a_graph_are_not_sent_with_every_item(array: np.ndarray):
     large = da.from_array(np.zeros((40000, 5)), chunks=1000)
-    assert not _travel.travels(open_source(large).origin)
-    assert _travel.travels(open_source(da.zeros((40000, 5), chunks=1000)).origin)
+    assert not travels(open_source(large).origin)
+    assert travels(open_source(da.zeros((40000, 5), chunks=1000)).origin)
 
 
 # What is no view

@@ -119,8 +119,7 @@ def test_the_limit_is_what_fails():
 
 
 READING = """
-import identikit.moments._resume as resume
-from identikit.moments import assign_folds
+from identikit.moments import assign_folds, read_and_save
 from identikit.sources import open_sources
 def read(stop):
     sources = open_sources(["long.npy", "long.npy"])
@@ -129,7 +128,7 @@ def read(stop):
             raise InputError("enough")
     try:
         folds = assign_folds(sources[0].rows, 5)
-        resume.read_and_save(
+        read_and_save(
             sources, folds, "out.moments", resume=True, every=0, progress=progress
         )
     finally:

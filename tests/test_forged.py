@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from identikit.cli import app
-from identikit.moments import Moments, accumulate, assign_folds, read_moments
-from identikit.moments._moments import Shard
+from identikit.moments import Moments, Shard, accumulate, assign_folds, read_moments
 from identikit.moments._sound import impossible
 from identikit.sources import open_sources
 

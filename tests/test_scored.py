@@ -344,7 +344,7 @@ def test_wide_views_keep_little_a_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     """The values do not depend on what is kept."""
     X, Y = related(np.random.default_rng(0), 200)
     before = score_measures(ik.accumulate([X, Y]))
-    monkeypatch.setattr("identikit.moments._rest.NARROW_PAIR", 2)
+    monkeypatch.setattr("identikit.moments._moments.NARROW_PAIR", 2)
     moments = ik.accumulate([X, Y])
     after = score_measures(moments)
     for name in MEASURES:

@@ -4,10 +4,20 @@ import json
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from identikit import InputError
 from identikit._progress import share
-from identikit._store import DamagedError, Pace, check_same, differences, open_folder, read, write
+from identikit._store import (
+    DamagedError,
+    Pace,
+    check_same,
+    describe,
+    differences,
+    open_folder,
+    read,
+    write,
+)
 
 
 def test_a_file_holds_a_document_and_arrays(tmp_path):
@@ -35,9 +45,42 @@ def test_a_damaged_file_is_said_to_be_one(tmp_path, damage):
         read(path)
 
 
-def test_no_file_is_no_damage(tmp_path):
+def test_a_flipped_bit_anywhere_is_found(tmp_path):
+    path = tmp_path / "x.safetensors"
+    write(path, {"rate": 1e-5, "name": "é"}, {"a": np.arange(9.0), "b": np.arange(3)})
+    data = path.read_bytes()
+    for place in range(len(data)):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        with pytest.raises(DamagedError):
+            read(path)
+
+
+@pytest.mark.parametrize("look", [read, describe])
+def test_no_file_is_no_damage(tmp_path, look):
     with pytest.raises(FileNotFoundError):
-        read(tmp_path / "x.safetensors")
+        look(tmp_path / "x.safetensors")
+    with pytest.raises(InputError, match="is a directory"):
+        look(tmp_path)
+
+
+def test_a_file_can_be_described_and_spared(tmp_path):
+    path = tmp_path / "x.safetensors"
+    write(path, {"step": 3}, {"a": np.zeros((2, 3)), "b": np.zeros(4, np.int64)})
+    assert describe(path) == ({"step": 3}, {"a": ("float64", (2, 3)), "b": ("int64", (4,))})
+    with pytest.raises(InputError, match="exists already"):
+        write(path, {}, {}, overwrite=False)
+    assert describe(path)[0] == {"step": 3}
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "[" * 100_000, '{"a":' * 100_000])
+@pytest.mark.parametrize("look", [read, describe])
+def test_a_document_that_is_none_is_damage(tmp_path, text, look):
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(save({"a": np.zeros(2)}, {"identikit": text}))
+    with pytest.raises(DamagedError):
+        look(path)
 
 
 def test_a_folder_belongs_to_one_task(tmp_path):
@@ -79,6 +122,10 @@ def test_writing_takes_a_small_share_of_the_time(monkeypatch):
     assert not pace.due()
     now[0] = 26.0
     assert pace.due()
+    always = Pace(0.0)
+    now[0] = 27.0
+    always.written(began=26.0)
+    assert always.due()
 
 
 def test_a_part_tells_the_whole():

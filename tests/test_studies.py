@@ -29,8 +29,7 @@ from typer.testing import CliRunner
 from conftest import HANGS, close
 from identikit.cli import app
 from identikit.errors import InputError, MissingExtraError
-from identikit.moments.engines import cores
-from identikit.moments.engines._worker import THREADS
+from identikit.moments.engines import THREADS, cores
 from identikit.studies import (
     CIFAR10,
     CORPORA,

@@ -14,8 +14,8 @@ from identikit.alignment import axis_free, ladder
 from identikit.auditing._plan import plan
 from identikit.cli import app
 from identikit.errors import InputError
-from identikit.moments import assign_folds
-from identikit.moments._span import level, row_span
+from identikit.moments import assign_folds, row_span
+from identikit.moments._row_span import level
 from identikit.similarity import MEASURES
 from identikit.sources import open_source
 

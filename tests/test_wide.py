@@ -21,10 +21,9 @@ from identikit.alignment import RUNGS, axis_free
 from identikit.auditing._plan import plan, reduce_views
 from identikit.auditing.result import View
 from identikit.errors import InputError
-from identikit.moments import assign_folds
-from identikit.moments._folds import Folds
-from identikit.moments._reduce import exact_bytes, leading, reduction_bytes
-from identikit.moments._sketch import oversampled, randomised, sketch_bytes
+from identikit.moments import Folds, assign_folds, leading, reduction_bytes
+from identikit.moments._pca import exact_bytes
+from identikit.moments._randomised_pca import oversampled, randomised, sketch_bytes
 from identikit.moments.memory import audit_bytes, block_rows
 from identikit.report import html, print_audit
 from identikit.report._words import reductions
@@ -193,20 +192,17 @@ class Halves:
 
     workers = 2
 
-    def share(self, views):
-        return list(views)
-
-    def reduce(self, task, shared, items, merge, done):
+    def reduce(self, task, views, items, done):
         assert len(items) > 1
         results = []
         for number, item in enumerate(items):
             results.append(
-                pickle.loads(pickle.dumps(task(shared, pickle.loads(pickle.dumps(item)))))
+                pickle.loads(pickle.dumps(task(views, pickle.loads(pickle.dumps(item)))))
             )
             done(number)
         while len(results) > 1:
             results = [
-                merge(*results[i : i + 2]) if i + 1 < len(results) else results[i]
+                results[i] + results[i + 1] if i + 1 < len(results) else results[i]
                 for i in range(0, len(results), 2)
             ]
         return results[0]

@@ -28,6 +28,10 @@ SHARE = 20
 NAMED = 4
 
 
+#: NumPy's names of the types of numbers that most arrays have.
+_KINDS = {"F64": "float64", "F32": "float32", "I64": "int64", "U64": "uint64"}
+
+
 class DamagedError(InputError):
     """A file that is cut short, or that nobody here has written."""
 
@@ -39,7 +43,11 @@ def digest_of(document: Mapping[str, Any]) -> str:
 
 
 def write(
-    path: str | os.PathLike[str], document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    path: str | os.PathLike[str],
+    document: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    overwrite: bool = True,
 ) -> None:
     """Write a JSON document and arrays of numbers as one safetensors file, atomically.
 
@@ -51,16 +59,20 @@ def write(
         What JSON can hold.
     arrays : mapping
         Arrays of numbers by name.
+    overwrite : bool
+        If false, an existing file is an error and not touched.
     """
     from safetensors.numpy import save
 
-    plain = {name: np.array(array, order="C") for name, array in arrays.items()}
+    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     for name, array in plain.items():
         if array.dtype.kind not in "biuf":
             raise InputError(f"the array {name!r} is {array.dtype}; expected numbers")
-    with replacing(path) as temporary:
+    text = json.dumps(document)
+    metadata = {"identikit": text, "digest": digest_of_file(text, plain)}
+    with replacing(path, overwrite=overwrite) as temporary:
         # The library's own file writer reports a full disk as something that is not an OSError.
-        temporary.write_bytes(save(plain, {"identikit": json.dumps(document)}))
+        temporary.write_bytes(save(plain, metadata))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -68,19 +80,80 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
 
     Raises FileNotFoundError if there is no such file, and DamagedError if it cannot be read.
     """
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
 
+    _check_is_file(path)
     try:
-        with safe_open(path, "numpy") as file:
-            document = json.loads((file.metadata() or {})["identikit"])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        # All at once: not two files, if another is moved here meanwhile, and not through a memory
+        # map, which ends the process if the file becomes shorter.
+        data = Path(path).read_bytes()
+        arrays = load(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        metadata = header.get("__metadata__") or {}
+        text, digest = metadata.get("identikit", "{}"), metadata.get("digest")
+        document = _parsed(text, path)
     except FileNotFoundError:
         raise
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedError(f"{path} is damaged or cut short ({error})") from error
+    except (SafetensorError, OSError, ValueError, KeyError, RecursionError) as error:
+        raise _damaged(path, error) from error
+    if digest != digest_of_file(text, arrays):
+        raise DamagedError(
+            f"{path} is damaged: its bytes are not those that were written; copy or write it again"
+        )
+    return document, arrays
+
+
+def describe(
+    path: str | os.PathLike[str],
+) -> tuple[dict[str, Any], dict[str, tuple[str, tuple[int, ...]]]]:
+    """The document of a file, and type and shape of each of its arrays, which are not read.
+
+    Raises what `read` raises.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    _check_is_file(path)
+    shapes = {}
+    try:
+        with safe_open(path, "numpy") as file:
+            text = (file.metadata() or {}).get("identikit", "{}")
+            for name in file.keys():  # noqa: SIM118
+                array = file.get_slice(name)
+                kind = array.get_dtype()
+                shapes[name] = _KINDS.get(kind, kind), tuple(array.get_shape())
+        return _parsed(text, path), shapes
+    except FileNotFoundError:
+        raise
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        raise _damaged(path, error) from error
+
+
+def _check_is_file(path: str | os.PathLike[str]) -> None:
+    if Path(path).is_dir():
+        raise InputError(f"{path} is a directory; give the name of a file")
+
+
+def _parsed(text: str, path: str | os.PathLike[str]) -> dict[str, Any]:
+    document = json.loads(text)
     if not isinstance(document, dict):
         raise DamagedError(f"{path} is damaged: it holds no JSON object")
-    return document, arrays
+    return document
+
+
+def _damaged(path: str | os.PathLike[str], error: Exception) -> DamagedError:
+    return DamagedError(
+        f"{path} is damaged or cut short ({shorten(str(error), 200)}); copy or write it again"
+    )
+
+
+def digest_of_file(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    """A digest of all that a file holds: the document's text, and name and bytes of each array."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
+    for name, array in sorted(arrays.items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -176,7 +249,7 @@ class Pace:
     Parameters
     ----------
     every : float
-        Seconds between two writings, at least.
+        Seconds between two writings, at least; 0 to write every time, whatever that costs.
     """
 
     def __init__(self, every: float) -> None:
@@ -189,4 +262,4 @@ class Pace:
     def written(self, began: float) -> None:
         """Note that a writing that began at this time (`time.monotonic`) is done."""
         end = time.monotonic()
-        self._next = end + max(self.every, SHARE * (end - began))
+        self._next = end + (max(self.every, SHARE * (end - began)) if self.every else 0.0)

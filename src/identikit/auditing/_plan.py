@@ -9,9 +9,16 @@ from itertools import pairwise
 from identikit._linalg import blas_threads
 from identikit._progress import Progress, share
 from identikit.errors import InputError
-from identikit.moments import Folds, Tile, tiles
-from identikit.moments._reduce import leading, reduction_bytes
-from identikit.moments._span import in_few_rows, row_span, span_bytes
+from identikit.moments import (
+    Folds,
+    Tile,
+    in_few_rows,
+    leading,
+    reduction_bytes,
+    row_span,
+    span_bytes,
+    tiles,
+)
 from identikit.moments.engines import Engine
 from identikit.moments.memory import (
     COPIES,

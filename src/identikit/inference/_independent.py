@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array, Whitening, eigh, one_thread, svd
-from identikit.moments import Moments
-from identikit.moments._part import Layout, Part
+from identikit.moments import Moments, Part, StackLayout
 from identikit.moments.memory import DRAWS_SHARE
 from identikit.moments.sample import RowSample
 
@@ -173,7 +172,7 @@ def _alone(moments: Moments, i: int, j: int) -> Moments:
     traces = [float(np.trace(moments.block(view, view))) for view in views]
     products[0, 1] = products[1, 0] = traces[0] * traces[1] / n
     cache["norms"] = products
-    layout = Layout((moments.widths[i], moments.widths[j]))
+    layout = StackLayout((moments.widths[i], moments.widths[j]))
     mean = np.concatenate([moments.centre(view) for view in views])
     nothing = np.empty((0, 0))
     return Moments(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit.moments._extremes import ExtremesKeeper
 from identikit.moments._folds import Chosen
-from identikit.moments._part import Layout, Part
+from identikit.moments._part import Part, StackLayout
 from identikit.moments._scan import Blocks, Reading, Scan, digest
 from identikit.moments._segment import Segment
 from identikit.sources.device import DeviceSource, to_numpy
@@ -108,7 +108,7 @@ class _DeviceSegment(Segment):
     """
 
     def __init__(
-        self, layout: Layout, pivot: Array, spread: Array, xp: Any, turns: list[Any]
+        self, layout: StackLayout, pivot: Array, spread: Array, xp: Any, turns: list[Any]
     ) -> None:
         super().__init__(layout, pivot, spread)
         self.xp, self.turns, self.sums = xp, turns, None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.moments._part import Layout
+from identikit.moments._part import StackLayout
 
 #: Rows that are kept of each view: one in a thousand, but neither fewer nor more than this.
 FEWEST, MOST, ONE_IN = 8, 64, 1000
@@ -44,13 +44,13 @@ class Extremes:
     folds: Numbers
     rows: Array
 
-    def distances(self, centre: Array, layout: Layout) -> Array:
+    def distances(self, centre: Array, layout: StackLayout) -> Array:
         """Squared distance of each row from a point, for each view."""
         gaps = (self.rows - centre) ** 2
         squares: Array = np.stack([gaps[:, c].sum(axis=1) for c in layout.columns], axis=1)
         return squares
 
-    def merged(self, other: Extremes, centre: Array, layout: Layout, rows: int) -> Extremes:
+    def merged(self, other: Extremes, centre: Array, layout: StackLayout, rows: int) -> Extremes:
         """The largest of both, as seen from the mean of all `rows` rows."""
         both = Extremes(
             max(self.size, other.size, kept_rows(rows)),
@@ -81,11 +81,11 @@ class ExtremesKeeper:
     ----------
     rows : int
         How many there are in all.
-    layout : Layout
+    layout : StackLayout
         Of the stacked views.
     """
 
-    def __init__(self, rows: int, layout: Layout) -> None:
+    def __init__(self, rows: int, layout: StackLayout) -> None:
         views, none = len(layout.widths), np.empty(0, dtype=np.int64)
         self.layout = layout
         self.extremes = Extremes(kept_rows(rows), none, none, np.empty((0, layout.width)))

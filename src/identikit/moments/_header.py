@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,18 +11,14 @@ from identikit.errors import InputError
 from identikit.moments._folds import RULES
 from identikit.moments._moments import Moments, Shard
 
-#: Files of format 1 have neither extremes nor a count of distinct rows, those of format 2 no powers
-#: of two; they are read all the same.
-FORMAT, NUMBER = "identikit-moments", 3
+#: Files of other numbers are refused: the rows have to be read again.
+FORMAT, NUMBER = "identikit-moments", 4
 
 #: No number of float64, and no quotient of two, is beyond this power of two.
 LARGEST_EXPONENT = 4096
 
 #: The words for ``Moments.rule``.
 FOLD_RULES: dict[str | None, str | None] = {None: None} | dict(RULES)
-
-DIGEST_BYTES = 16
-_SIZES = {"F64": 8, "U64": 8, "U8": 1}
 
 
 @dataclass(frozen=True)
@@ -116,10 +110,10 @@ class Header:
             moments.units,
         )
 
-    def to_json(self) -> str:
-        """The document that `parse` reads."""
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `parse_header` reads."""
         views = zip(self.names, self.widths, self.eps, self.exponents)
-        document = {
+        return {
             "format": FORMAT,
             "number": NUMBER,
             "identikit": self.version,
@@ -135,63 +129,53 @@ class Header:
             "shards": [{"rows": s.rows, "digests": list(s.digests)} for s in self.shards],
             "partial": None if self.partial is None else asdict(self.partial),
         }
-        return json.dumps(document, allow_nan=False)
 
-    def tensors(self) -> dict[str, dict[str, Any]]:
-        """The entries of the safetensors header, in the order of the bytes."""
+    def arrays(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Type and shape of the arrays that there must be."""
         d, k, folds, m = sum(self.widths), len(self.widths), len(self.counts), self.sample_rows
-        shapes: dict[str, tuple[str, list[int]]] = {
-            "means": ("F64", [folds, d]),
-            "cubics": ("F64", [folds, k, d]),
-            "quartics": ("F64", [folds, k, k]),
+        arrays: dict[str, tuple[str, tuple[int, ...]]] = {
+            "means": ("float64", (folds, d)),
+            "cubics": ("float64", (folds, k, d)),
+            "quartics": ("float64", (folds, k, k)),
             # The lower triangle, row by row.
-            "scatters": ("F64", [folds, d * (d + 1) // 2]),
-            "sample_keys": ("U64", [m]),
-            "sample_rows": ("F64", [m, d]),
+            "scatters": ("float64", (folds, d * (d + 1) // 2)),
+            "sample_keys": ("uint64", (m,)),
+            "sample_rows": ("float64", (m, d)),
         }
         for view, width in enumerate(self.widths if self.turned else ()):
-            shapes[f"root_{view}"] = shapes[f"inverse_{view}"] = "F64", [width, width]
+            arrays[f"root_{view}"] = arrays[f"inverse_{view}"] = "float64", (width, width)
         if self.extremes is not None:
             _, largest = self.extremes
-            shapes["extreme_numbers"] = shapes["extreme_folds"] = "U64", [largest]
-            shapes["extreme_rows"] = "F64", [largest, d]
+            arrays["extreme_numbers"] = arrays["extreme_folds"] = "uint64", (largest,)
+            arrays["extreme_rows"] = "float64", (largest, d)
         if self.distinct is not None:
             hashes = sum(self.distinct[1:])
-            shapes["distinct_hashes"] = shapes["distinct_counts"] = "U64", [hashes]
-        shapes["digest"] = "U8", [DIGEST_BYTES]
-        entries, end = {}, 0
-        for name, (dtype, shape) in shapes.items():
-            begin, end = end, end + math.prod(shape) * _SIZES[dtype]
-            entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
-        return entries
+            arrays["distinct_hashes"] = arrays["distinct_counts"] = "uint64", (hashes,)
+        return arrays
 
 
-def parse_header(text: object, label: str) -> Header:
-    """Read and check what `Header.to_json` wrote.
+def parse_header(document: dict[str, Any], label: str) -> Header:
+    """Read and check what `Header.to_dict` gave.
 
     Parameters
     ----------
-    text : object
-        The document.
+    document : dict
+        As it was found in a file.
     label : str
         What errors call the file.
     """
-    try:
-        document: Any = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{label} is damaged: its header is not JSON ({error})") from error
-    form = document.get("format") if isinstance(document, dict) else None
+    form, number = document.get("format"), document.get("number")
     if form != FORMAT:
         raise InputError(
             f"{label} holds no moments: its header says {str(form)[:100]!r}, expected {FORMAT!r}; "
             "write one with identikit moments"
         )
-    number = document.get("number")
-    if type(number) is int and number > NUMBER:
+    if type(number) is int and number != NUMBER and number > 0:
+        what = "install a newer one" if number > NUMBER else "read the rows again"
         raise InputError(
             f"{label} has format {number} of moments files, written by identikit "
             f"{str(document.get('identikit'))[:100]}; identikit {__version__} reads format "
-            f"{NUMBER}: install a newer one"
+            f"{NUMBER}: {what}"
         )
     try:
         return _checked(document)
@@ -203,10 +187,7 @@ def parse_header(text: object, label: str) -> Header:
 
 
 def _checked(document: Any) -> Header:
-    number = document["number"]
-    _expect(type(number) is int and 1 <= number <= NUMBER, document, "number")
-    if number == 1:
-        document |= {"extremes": None, "distinct": None}
+    _expect(type(document["number"]) is int and document["number"] == NUMBER, document, "number")
     views, sample, rule = document["views"], document["sample"], document["fold_rule"]
     _expect(isinstance(views, list) and len(views) > 0, document, "views")
     header = Header(
@@ -224,7 +205,7 @@ def _checked(document: Any) -> Header:
         extremes=_sizes(document, "extremes"),
         distinct=_sizes(document, "distinct"),
         partial=None if document["partial"] is None else _partial(document["partial"], len(views)),
-        exponents=tuple(_exponent(view) if number > 2 else 0 for view in views),
+        exponents=tuple(_exponent(view) for view in views),
         version=_text(document, "identikit"),
     )
     _expect(bool(header.counts), document, "folds")

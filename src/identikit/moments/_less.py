@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.moments._moments import Moments
-from identikit.moments._part import Layout, Part, less
+from identikit.moments._part import Part, StackLayout, less
 from identikit.moments.sample import RowSample
 
 #: A sum keeps its digits if what is left is this many times what rounding may have made of it.
@@ -57,7 +57,7 @@ def less_extremes(moments: Moments, chosen: NDArray[np.bool_] | None = None) -> 
     )
 
 
-def _clear(rest: Part, whole: Part, layout: Layout) -> Part | None:
+def _clear(rest: Part, whole: Part, layout: StackLayout) -> Part | None:
     """What is left, if its digits are; a column of which only rounding is left is constant.
 
     Each row may round a sum by half a unit in its last place, and n of them by √n as much.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +25,9 @@ from identikit.errors import InputError
 from identikit.moments._distinct import Distinct
 from identikit.moments._extremes import Extremes
 from identikit.moments._folds import RULES
-from identikit.moments._part import Layout, Part, merge, moved
+from identikit.moments._part import Part, StackLayout, merge, moved
 from identikit.moments.memory import NARROW_PAIR
 from identikit.moments.sample import RowSample
-
-if TYPE_CHECKING:
-    from identikit.moments._rest import Rest
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,8 @@ class Moments:
     Parameters
     ----------
     names, eps : tuples
-        Of each view: its name, and the spacing at 1 of the type its numbers were stored in.
-    layout : Layout
+        Of each view: its name, and the machine epsilon of the type its numbers were stored in.
+    layout : StackLayout
         The views' columns, and the coordinates of the scatter (an ill-conditioned view is kept in
         well-conditioned ones; the methods take care of it).
     parts : tuple of Part
@@ -78,7 +75,7 @@ class Moments:
 
     names: tuple[str, ...]
     eps: tuple[float, ...]
-    layout: Layout
+    layout: StackLayout
     parts: tuple[Part, ...]
     sample: RowSample
     dropped: int = 0
@@ -214,8 +211,6 @@ class Moments:
 
         The row sample does not know folds, and loses as large a part at random.
         """
-        from identikit.moments._rest import Rest
-
         kept = max(self.widths) <= NARROW_PAIR
         key, sample = ("without", fold), self.sample.without(fold, self.folds, keep=kept)
         if key not in self._cache:
@@ -332,12 +327,12 @@ class Moments:
                 f"those of the other {RULES[other.rule]}; read both in the same way, with groups "
                 "or without"
             )
-        from identikit.moments._units import in_layout, in_units
+        from identikit.moments._units import in_layout, with_exponents
 
         if any(self.exponents) or any(other.exponents):
             tops = [max(both) for both in zip(self.units, other.units)]
             if tops != list(self.units) or tops != list(other.units):
-                return in_units(self, tops) + in_units(other, tops)
+                return with_exponents(self, tops) + with_exponents(other, tops)
         if self.layout.roots is None and other.layout.roots is not None:
             return replace(other + self, names=self.names)
         twice = set(self.shards) & set(other.shards)
@@ -388,3 +383,28 @@ class Moments:
         from identikit.moments._file import load_moments
 
         return load_moments(path)
+
+
+@dataclass(frozen=True, eq=False)
+class Rest(Moments):
+    """The moments of all folds but one, which a jackknife looks at: `Moments.without`."""
+
+    def _stored(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
+        if i != j or without is not None or only is not None:
+            return super()._stored(i, j, without, only)
+        own: dict[int, Array] = self._cache.setdefault("own", {})
+        if i not in own:
+            if len(own) > 1:  # of the last pair
+                del own[next(iter(own))]
+            own[i] = self._pooled(i, i, None, None)
+        return own[i]
+
+    def canonical_correlations(self, i: int, j: int) -> Array:
+        """Those of `canonical`, since others need the directions too."""
+        return self.canonical(i, j)[1]
+
+    def release(self) -> None:
+        """Forget all but the whitenings, if views are wide: the next fold needs the room."""
+        if max(self.widths) > NARROW_PAIR:
+            for key in [key for key in self._cache if key[0] not in ("whiten", "scales")]:
+                del self._cache[key]

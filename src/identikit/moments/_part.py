@@ -13,7 +13,7 @@ from identikit._linalg import Array, one_thread
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class StackLayout:
     """Where each view stands among the stacked columns, and the coordinates of its scatter.
 
     With ``roots`` R_v, scatter matrices are those of x'_v where x_v = x'_v R_v; ``inverses`` are
@@ -69,7 +69,7 @@ class Part:
     quartic: Array
 
     @staticmethod
-    def empty(layout: Layout) -> Part:
+    def empty(layout: StackLayout) -> Part:
         """The neutral element."""
         return _empty(layout.width, len(layout.widths))
 
@@ -84,7 +84,7 @@ def _empty(d: int, k: int) -> Part:
     return Part(0, np.zeros(d), np.zeros((d, d)), np.zeros((k, d)), np.zeros((k, k)))
 
 
-def merge(a: Part, b: Part, layout: Layout) -> Part:
+def merge(a: Part, b: Part, layout: StackLayout) -> Part:
     """Moments of the rows of both, by the update of Chan, Golub and LeVeque (1983)."""
     if a.count == 0 or b.count == 0:
         return b if a.count == 0 else a
@@ -100,7 +100,7 @@ def merge(a: Part, b: Part, layout: Layout) -> Part:
     return Part(count, mean, scatter, cubic_a + cubic_b, quartic_a + quartic_b)
 
 
-def less(part: Part, rows: Array, layout: Layout) -> Part:
+def less(part: Part, rows: Array, layout: StackLayout) -> Part:
     """Moments without some of the rows: the inverse of `merge`.
 
     With m the mean of all n rows and m' that of the n' others,
@@ -117,7 +117,7 @@ def less(part: Part, rows: Array, layout: Layout) -> Part:
     return Part(count, part.mean + shift, scatter, cubic, quartic)
 
 
-def moved(part: Part, shift: Array, layout: Layout) -> tuple[Array, Array]:
+def moved(part: Part, shift: Array, layout: StackLayout) -> tuple[Array, Array]:
     """The cubic and quartic sums when every centred row z becomes z + shift."""
     products = _products(part.scatter, shift, layout)
     traces = layout.traces(part.scatter)
@@ -127,7 +127,7 @@ def moved(part: Part, shift: Array, layout: Layout) -> tuple[Array, Array]:
 
 
 def centred_norms(
-    n: int, scatter: Array, cubic: Array, quartic: Array, shift: Array, layout: Layout
+    n: int, scatter: Array, cubic: Array, quartic: Array, shift: Array, layout: StackLayout
 ) -> tuple[Array, Array]:
     """The inverse of `moved`: sums over centred rows z, from those over z + shift."""
     products, traces = _products(scatter, shift, layout), layout.traces(scatter)
@@ -135,7 +135,7 @@ def centred_norms(
     return cubic, quartic - _quartic_gain(n, cubic, products, traces, shift, layout)
 
 
-def _cubic_gain(n: int, products: Array, traces: Array, shift: Array, layout: Layout) -> Array:
+def _cubic_gain(n: int, products: Array, traces: Array, shift: Array, layout: StackLayout) -> Array:
     """Σ‖x_v+s_v‖²(z+s) − Σ‖x_v‖²z = 2 S_{·v} s_v + (tr S_vv + n‖s_v‖²) s, for every view v."""
     squares = np.array([shift[c] @ shift[c] for c in layout.columns])
     gain: Array = 2 * products + (traces + n * squares)[:, None] * shift
@@ -143,7 +143,7 @@ def _cubic_gain(n: int, products: Array, traces: Array, shift: Array, layout: La
 
 
 def _quartic_gain(
-    n: int, cubic: Array, products: Array, traces: Array, shift: Array, layout: Layout
+    n: int, cubic: Array, products: Array, traces: Array, shift: Array, layout: StackLayout
 ) -> Array:
     """Σ‖x_v+s_v‖²‖x_w+s_w‖² − Σ‖x_v‖²‖x_w‖², for every pair of views."""
     columns = layout.columns
@@ -155,7 +155,7 @@ def _quartic_gain(
     return gain
 
 
-def _products(scatter: Array, shift: Array, layout: Layout) -> Array:
+def _products(scatter: Array, shift: Array, layout: StackLayout) -> Array:
     """Row v is S_{·v} s_v, in the views' own coordinates."""
     parts = np.zeros((len(layout.columns), len(shift)))
     for v, c in enumerate(layout.columns):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from operator import add
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,12 @@ from identikit._progress import Progress, silent
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
 from identikit.moments._moments import Moments, Shard
-from identikit.moments._part import Layout
+from identikit.moments._part import StackLayout
 from identikit.moments._scan import (
     CHUNK_ROWS,
     NonfiniteError,
     Reading,
-    Scanned,
+    Summed,
     finite,
     scan,
 )
@@ -48,24 +48,13 @@ SPANS_KEPT = 256
 ROWS_KEPT = 8192
 
 
-class Kept(NamedTuple):
-    """What has been read: which ranges, in which pass, and their moments and digests."""
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """How far a reading has come: which ranges of rows, in which pass, and what they add up to."""
 
     second: bool
     spans: tuple[Span, ...]
-    scanned: Scanned
-
-
-class Keeper(Protocol):
-    """Keeps what has been read so far, so that a reading that is killed can go on."""
-
-    def recall(self) -> Kept | None:
-        """What was kept of this very reading, if anything."""
-        ...
-
-    def keep(self, kept: Kept) -> None:
-        """Keep this in place of what was kept before, or decline if that was a moment ago."""
-        ...
+    summed: Summed
 
 
 def read_moments(
@@ -79,7 +68,8 @@ def read_moments(
     progress: Progress | None = None,
     engine: Engine | None = None,
     digest: bool = False,
-    keeper: Keeper | None = None,
+    checkpoint: Checkpoint | None = None,
+    keep: Callable[[Checkpoint], None] | None = None,
 ) -> Moments:
     """`accumulate` for open sources and rows already dealt out to folds.
 
@@ -89,37 +79,45 @@ def read_moments(
         Workers that read ranges of rows; this process by default.
     digest : bool
         Digest what is read; the moments then know which shard they are of.
-    keeper : Keeper, optional
-        Keeps what has been read so far, and knows what was read before.
+    checkpoint : Checkpoint, optional
+        What was read before: only the rest is read.
+    keep : callable, optional
+        Called now and then with how far the reading has come.
     """
     widths = tuple(source.width for source in sources)
     step = min(block_rows or default_block_rows(sum(widths)), folds.rows)
     if digest:
         step = -(-step // CHUNK_ROWS) * CHUNK_ROWS
-    reading = Reading(folds, Layout(widths), step, seed, sample, drop_nonfinite, digest)
+    reading = Reading(folds, StackLayout(widths), step, seed, sample, drop_nonfinite, digest)
     before = [stamps_of(source) for source in sources]
-    threads = 1 if block_rows is not None else blas_threads()
-    passes = Passes(sources, engine, keeper, progress, threads)
-    kept = None if keeper is None else keeper.recall()
-    if kept is not None and kept.second:
-        scanned = passes.read(replace(reading, layout=kept.scanned.moments.layout), True, kept)
+    read = partial(
+        read_rows,
+        sources,
+        engine=engine,
+        progress=progress,
+        threads=1 if block_rows is not None else blas_threads(),
+        keep=keep,
+    )
+    if checkpoint is not None and checkpoint.second:
+        turned = replace(reading, layout=checkpoint.summed.moments.layout)
+        summed = read(turned, second=True, checkpoint=checkpoint)
     else:
-        scanned = passes.read(reading, False, kept)
+        summed = read(reading, checkpoint=checkpoint)
         if not any(hasattr(source, "exponent") for source in sources):
-            check_sizes(scanned.moments)
-        layout = _well_conditioned(scanned.moments) if scanned.moments.rows > 1 else None
+            check_sizes(summed.moments)
+        layout = _well_conditioned(summed.moments) if summed.moments.rows > 1 else None
         if layout is not None:
-            del scanned  # before the next: the memory is for one
-            scanned = passes.read(replace(reading, layout=layout), True, None)
+            del summed  # before the next: the memory is for one
+            summed = read(replace(reading, layout=layout), second=True)
     for source, stamps in zip(sources, before):
         if stamps_of(source) != stamps:
             raise InputError(
                 f"view {source.name!r} ({source.origin}) changed or disappeared while it was read; "
                 "let whatever writes it finish, and run this again"
             )
-    digests = tuple(f"{digest:032x}" for digest in scanned.digests)
+    digests = tuple(f"{digest:032x}" for digest in summed.digests)
     return replace(
-        scanned.moments,
+        summed.moments,
         names=tuple(source.name for source in sources),
         eps=tuple(source.eps for source in sources),
         seed=seed,
@@ -139,79 +137,100 @@ def finite_rows(sources: Sequence[Source], block_rows: int = 4096) -> NDArray[np
     )
 
 
-@dataclass(frozen=True)
-class Passes:
-    """Who reads, and who is told."""
+def read_rows(
+    sources: Sequence[Source],
+    reading: Reading,
+    *,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+    threads: int = 1,
+    second: bool = False,
+    checkpoint: Checkpoint | None = None,
+    keep: Callable[[Checkpoint], None] | None = None,
+) -> Summed:
+    """One pass over all rows that the checkpoint does not hold.
 
-    sources: Sequence[Source]
-    engine: Engine | None
-    keeper: Keeper | None
-    progress: Progress | None
-    threads: int = 1
+    Parameters
+    ----------
+    threads : int
+        How many this process may use, if there is no engine.
+    second : bool
+        Whether this is the second pass over these rows.
+    """
+    rows, told = reading.folds.rows, progress or silent
+    if engine is not None:
+        at_a_time = spans_for(rows, engine.workers)
+    else:
+        at_a_time = threads if _is_work_for_threads(sources, reading) else 1
+    spans = spans_of(rows, at_a_time) if keep is None else kept_spans(rows)
+    done = [] if checkpoint is None else list(checkpoint.spans)
+    summed = None if checkpoint is None else checkpoint.summed
+    left = [span for span in spans if span not in set(done)]
+    for first in range(0, len(left), at_a_time):
+        some, before = left[first : first + at_a_time], sum(b - a for a, b in done)
 
-    def read(self, reading: Reading, second: bool, kept: Kept | None) -> Scanned:
-        """One pass over the rows that `kept` does not hold."""
-        rows = reading.folds.rows
-        if self.engine is None:
-            at_a_time = self._threads(reading)
-        else:
-            at_a_time = spans_for(rows, self.engine.workers)
-        spans = spans_of(rows, at_a_time) if self.keeper is None else kept_spans(rows)
-        done = [] if kept is None else list(kept.spans)
-        scanned = None if kept is None else kept.scanned
-        left = [span for span in spans if span not in set(done)]
-        for first in range(0, len(left), at_a_time):
-            some = left[first : first + at_a_time]
-            try:
-                more = self._read_spans(reading, some, sum(b - a for a, b in done))
-            except NonfiniteError as error:
-                raise InputError(describe_nonfinite(self.sources, reading.step)) from error
-            scanned = more if scanned is None else scanned + more
-            done += some
-            if self.keeper is not None and len(done) < len(spans):
-                self.keeper.keep(Kept(second, tuple(done), scanned))
-        assert scanned is not None  # there is at least one row
-        return scanned
+        def count(found: int, before: int = before) -> None:
+            told("reading", before + found, rows)
 
-    def _threads(self, reading: Reading) -> int:
-        """Ranges to read at once: BLAS shares out the sums of wide views well, not of narrow."""
-        many = reading.folds.rows >= MANY_ROWS
-        if many and reading.layout.width <= NARROW and not on_one_device(self.sources):
-            return self.threads
-        return 1
-
-    def _read_spans(self, reading: Reading, spans: list[Span], before: int) -> Scanned:
-        rows, told = reading.folds.rows, self.progress or silent
-        if self.engine is None and len(spans) == 1:
-            return scan(
-                self.sources,
-                reading,
-                *spans[0],
-                lambda what, done, _: told(what, before + done, rows),
-            )
-        if self.engine is None:
-            return scan_spans(
-                self.sources, reading, spans, lambda done: told("reading", before + done, rows)
-            )
-        finished = [before]
-
-        def done(number: int) -> None:
-            start, stop = spans[number]
-            finished[0] += stop - start
-            told("reading", finished[0], rows)
-
-        # Of narrow rows a worker has its hands full; a thread that reads would be in its way.
-        own = replace(reading, ahead=reading.layout.width > NARROW)
-        items = [
-            (replace(own, folds=reading.folds.within(start, stop)), start, stop)
-            for start, stop in spans
-        ]
-        shared = self.engine.share([source.origin for source in self.sources])
-        scanned: Scanned = self.engine.reduce(_scan_span, shared, items, add, done)
-        return scanned
+        try:
+            if engine is not None:
+                # Of narrow rows a worker has its hands full; a thread that reads would be in its
+                # way.
+                own = replace(reading, ahead=reading.layout.width > NARROW)
+                more: Summed = sum_by_engine(engine, _scan_span, sources, own, some, count)
+            elif len(some) == 1:
+                more = scan(sources, reading, *some[0], count)
+            else:
+                more = scan_spans(sources, reading, some, count)
+        except NonfiniteError as error:
+            raise InputError(describe_nonfinite(sources, reading.step)) from error
+        summed = more if summed is None else summed + more
+        done += some
+        if keep is not None and len(done) < len(spans):
+            keep(Checkpoint(second, tuple(done), summed))
+    assert summed is not None  # there is at least one row
+    return summed
 
 
-def _scan_span(views: list[Any], item: tuple[Reading, int, int]) -> Scanned:
+def _is_work_for_threads(sources: Sequence[Source], reading: Reading) -> bool:
+    """Whether ranges are read side by side: BLAS shares out sums of wide views, not of narrow."""
+    few = reading.folds.rows < MANY_ROWS or reading.layout.width > NARROW
+    return not few and not on_one_device(sources)
+
+
+def sum_by_engine(
+    engine: Engine,
+    task: Callable[[list[Any], tuple[Any, int, int]], Any],
+    sources: Sequence[Source],
+    reading: Any,
+    spans: Sequence[Span],
+    count: Callable[[int], None],
+) -> Any:
+    """The sum of what workers make of ranges of rows.
+
+    Parameters
+    ----------
+    task : callable
+        Called with views to open, and a range with how to read it.
+    reading : dataclass
+        How to read, with the `folds` of all rows.
+    count : callable
+        Called with the rows done.
+    """
+    finished = [0]
+
+    def done(number: int) -> None:
+        finished[0] += spans[number][1] - spans[number][0]
+        count(finished[0])
+
+    items = [
+        (replace(reading, folds=reading.folds.within(start, stop)), start, stop)
+        for start, stop in spans
+    ]
+    return engine.reduce(task, [source.origin for source in sources], items, done)
+
+
+def _scan_span(views: list[Any], item: tuple[Reading, int, int]) -> Summed:
     """What a worker does: open the views, read a range of rows, close them."""
     sources = open_sources(views)
     try:
@@ -251,13 +270,13 @@ def stamps_of(source: Source) -> list[tuple[int, int] | None]:
     return stamps
 
 
-def _well_conditioned(moments: Moments) -> Layout | None:
+def _well_conditioned(moments: Moments) -> StackLayout | None:
     """Coordinates in which every view is well conditioned, if any view needs them."""
     views = range(len(moments.names))
     if all(moments.whiten(v).settled for v in views):
         return None
     pairs = [well_conditioned_root(moments.block(v, v), moments.scales(v)) for v in views]
-    return Layout(moments.widths, tuple(r for _, r in pairs), tuple(f for f, _ in pairs))
+    return StackLayout(moments.widths, tuple(r for _, r in pairs), tuple(f for f, _ in pairs))
 
 
 def describe_nonfinite(sources: Sequence[Source], step: int) -> str:

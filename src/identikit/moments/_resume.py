@@ -13,23 +13,21 @@ from typing import Any
 import numpy as np
 
 from identikit._progress import Progress
+from identikit._store import Pace, check_same
 from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.moments._file import check_suffix, read, save_moments, write
 from identikit.moments._folds import Folds
 from identikit.moments._header import Partial
 from identikit.moments._moments import Moments
-from identikit.moments._passes import Kept, kept_spans, read_moments, stamps_of
-from identikit.moments._scan import Scanned
+from identikit.moments._passes import Checkpoint, kept_spans, read_moments, stamps_of
+from identikit.moments._scan import Summed
 from identikit.moments._sizes import in_range
 from identikit.moments.engines import Engine
 from identikit.sources import Source
 
 #: Seconds between two writings of what has been read.
 EVERY = 5.0
-
-#: And no more than one part in this many of the time goes into them.
-SHARE = 20
 
 _BLOCK_ROWS = 65536
 
@@ -74,8 +72,18 @@ def read_and_save(
             "to start over"
         )
     known = fingerprint(sources, folds, seed=seed, sample=sample, drop_nonfinite=drop_nonfinite)
-    moments = in_range(
-        lambda views: read_moments(
+    pace = Pace(every)
+
+    def keep(checkpoint: Checkpoint) -> None:
+        began = time.monotonic()
+        if pace.due():
+            digests = tuple(f"{digest:032x}" for digest in checkpoint.summed.digests)
+            how_far = Partial(checkpoint.second, checkpoint.spans, folds.rows, digests, known)
+            write(checkpoint.summed.moments, partial, how_far)
+            pace.written(began)
+
+    def read_all(views: Sequence[Source]) -> Moments:
+        return read_moments(
             views,
             folds,
             seed=seed,
@@ -84,10 +92,11 @@ def read_and_save(
             progress=progress,
             engine=engine,
             digest=True,
-            keeper=FileKeeper(partial, known, every),
-        ),
-        sources,
-    )
+            checkpoint=recall(partial, known, [getattr(view, "exponent", 0) for view in views]),
+            keep=keep,
+        )
+
+    moments = in_range(read_all, sources)
     save_moments(moments, path, overwrite=overwrite)
     partial.unlink(missing_ok=True)
     return moments
@@ -136,66 +145,36 @@ def _digest(data: bytes | memoryview) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-class FileKeeper:
-    """Keeps what has been read in a file, now and then.
+def recall(path: Path, known: dict[str, Any], units: Sequence[int]) -> Checkpoint | None:
+    """What was kept of a reading in a file, if anything was.
 
     Parameters
     ----------
     path : Path
         The file.
-    fingerprint : dict
+    known : dict
         Of this reading; see `fingerprint`.
-    every : float
-        Seconds between two writings.
+    units : sequence of int
+        The exponent of each view's units; what was read in other units is of no use.
     """
-
-    def __init__(self, path: Path, fingerprint: dict[str, Any], every: float = EVERY) -> None:
-        self.path, self.fingerprint, self.every = path, fingerprint, every
-        self.next = time.monotonic() + every
-
-    def keep(self, kept: Kept) -> None:
-        """Write what has been read, unless that was done a moment ago."""
-        begin = time.monotonic()
-        if begin < self.next:
-            return
-        second, spans, scanned = kept
-        rows, digests = self.fingerprint["the number of rows"], scanned.digests
-        written = tuple(f"{digest:032x}" for digest in digests)
-        write(scanned.moments, self.path, Partial(second, spans, rows, written, self.fingerprint))
-        end = time.monotonic()
-        self.next = end + max(self.every, SHARE * (end - begin))
-
-    def recall(self) -> Kept | None:
-        """What was kept of this reading, if anything was."""
-        if not self.path.exists():
-            return None
-        try:
-            header, moments = read(self.path)
-        except InputError as error:
-            raise InputError(f"{error}; or delete it, to read from the start") from error
-        partial = header.partial
-        if partial is None:
-            raise InputError(f"{self.path} is not what was kept of a reading: delete or rename it")
-        differ = [
-            f"{what} ({_short(partial.fingerprint.get(what))}, now {_short(now)})"
-            for what, now in self.fingerprint.items()
-            if partial.fingerprint.get(what) != now
-        ]
-        if differ:
-            raise InputError(
-                f"{self.path} was kept of another reading, which differs in {'; '.join(differ)}: "
-                "read the same in the same way, or delete it to read from the start"
-            )
-        whole = set(kept_spans(self.fingerprint["the number of rows"]))
-        if not whole.issuperset(partial.spans) or len(set(partial.spans)) < len(partial.spans):
-            raise InputError(
-                f"{self.path} is damaged: it tells of ranges of rows that nobody reads; delete it "
-                "to read from the start"
-            )
-        digests = tuple(int(digest, 16) for digest in partial.digests)
-        return Kept(partial.second, partial.spans, Scanned(moments, digests))
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else f"…{text[-59:]}"
+    if not path.exists():
+        return None
+    try:
+        header, moments = read(path)
+    except InputError as error:
+        raise InputError(f"{error}; or delete it, to read from the start") from error
+    partial = header.partial
+    if partial is None:
+        raise InputError(f"{path} is not what was kept of a reading: delete or rename it")
+    remedy = "read the same in the same way, or delete it to read from the start"
+    check_same(path, partial.fingerprint, known, "what was kept of a reading", remedy)
+    whole = set(kept_spans(known["the number of rows"]))
+    if not whole.issuperset(partial.spans) or len(set(partial.spans)) < len(partial.spans):
+        raise InputError(
+            f"{path} is damaged: it tells of ranges of rows that nobody reads; delete it to read "
+            "from the start"
+        )
+    if list(moments.units) != list(units):
+        return None
+    digests = tuple(int(digest, 16) for digest in partial.digests)
+    return Checkpoint(partial.second, partial.spans, Summed(moments, digests))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.moments._distinct import DistinctKeeper
 from identikit.moments._extremes import ExtremesKeeper, Numbers
 from identikit.moments._folds import Chosen, Folds
 from identikit.moments._moments import Moments
-from identikit.moments._part import Layout, Part, merge
+from identikit.moments._part import Part, StackLayout, merge
 from identikit.moments._segment import Segment, augmented_width
 from identikit.moments._sizes import too_large
 from identikit.moments.memory import NARROW, PIECE_ROWS
@@ -59,7 +58,7 @@ class Reading:
     ----------
     folds : Folds
         Which fold each row is in.
-    layout : Layout
+    layout : StackLayout
         The views' columns, and the coordinates of their scatter.
     step : int
         Rows of a block.
@@ -74,7 +73,7 @@ class Reading:
     """
 
     folds: Folds
-    layout: Layout
+    layout: StackLayout
     step: int
     seed: int = 0
     sample: int = 1000
@@ -84,7 +83,7 @@ class Reading:
 
 
 @dataclass(frozen=True, eq=False)
-class Scanned:
+class Summed:
     """The moments of some rows and, if asked for, a digest a view; ``a + b`` merges two.
 
     A digest is the sum, modulo 2¹²⁸, of the hashes of chunks of rows, each with its number, so that
@@ -94,9 +93,9 @@ class Scanned:
     moments: Moments
     digests: tuple[int, ...]
 
-    def __add__(self, other: Scanned) -> Scanned:
+    def __add__(self, other: Summed) -> Summed:
         both = zip(self.digests, other.digests)
-        return Scanned(self.moments + other.moments, tuple((a + b) % 2**128 for a, b in both))
+        return Summed(self.moments + other.moments, tuple((a + b) % 2**128 for a, b in both))
 
 
 def scan(
@@ -104,8 +103,8 @@ def scan(
     reading: Reading,
     start: int,
     stop: int,
-    progress: Progress | None = None,
-) -> Scanned:
+    count: Callable[[int], None] | None = None,
+) -> Summed:
     """Read rows `start` to `stop` once.
 
     Parameters
@@ -116,15 +115,15 @@ def scan(
         How to read them.
     start, stop : int
         The range of rows.
-    progress : callable, optional
-        Called with ("reading", rows read, rows in all).
+    count : callable, optional
+        Called with the rows read so far.
     """
     together = on_one_device(sources)
     if together:
         from identikit.moments._device import DeviceScan
 
-        return DeviceScan(together, reading).run(start, stop, progress)
-    return Scan(sources, reading).run(start, stop, progress)
+        return DeviceScan(together, reading).run(start, stop, count)
+    return Scan(sources, reading).run(start, stop, count)
 
 
 class Scan:
@@ -153,7 +152,7 @@ class Scan:
         narrow = layout.width <= NARROW
         self.chunk = self.piece if narrow else max(1, CACHE_BYTES // (8 * max(layout.widths)))
 
-    def run(self, start: int, stop: int, progress: Progress | None) -> Scanned:
+    def run(self, start: int, stop: int, count: Callable[[int], None] | None) -> Summed:
         """Read every block of a range."""
         folds, digests = self.reading.folds, [0] * len(self.sources)
         last = folds.last_rows(start, stop)
@@ -170,9 +169,9 @@ class Scan:
                 self._keep_some(first, after, views)
                 self._count(first, after, views)
                 digests = [(a + b) % 2**128 for a, b in zip(digests, hashes)]
-                if progress is not None:
-                    progress("reading", after - start, stop - start)
-        return Scanned(
+                if count is not None:
+                    count(after - start)
+        return Summed(
             Moments(
                 tuple(source.name for source in self.sources),
                 tuple(source.eps for source in self.sources),
@@ -357,7 +356,7 @@ def squared_norms(rows: Array, out: Array) -> None:
         np.einsum("ij,ij->i", rows, rows, out=out)
 
 
-def piece_rows(layout: Layout, step: int) -> int:
+def piece_rows(layout: StackLayout, step: int) -> int:
     """Rows that are summed at a time, of a block of `step` rows."""
     if layout.width > NARROW:
         return step
@@ -376,20 +375,12 @@ def finite(views: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
 def _blocks(sources: Sequence[Source], reading: Reading, start: int, stop: int) -> Blocks:
     """First row, views and digests of every block; the next may be read while one is being used."""
     starts = range(start, stop, reading.step)
-    waits = any(source.waits(start) for source in sources if hasattr(source, "waits"))
-    alone = len(starts) < 2 or not (reading.ahead or waits)
-    # A block is done with before the next but one is read, or before the next.
-    calls = 1 if alone else 3
-    readers = [
-        partial(source.borrow, calls=calls) if hasattr(source, "borrow") else source.read
-        for source in sources
-    ]
 
     def read(first: int) -> tuple[list[NDArray[Any]], list[int]]:
-        views = [read_one(first, min(first + reading.step, stop)) for read_one in readers]
+        views = [source.read(first, min(first + reading.step, stop)) for source in sources]
         return views, [digest(view, first) for view in views] if reading.digest else []
 
-    if alone:
+    if len(starts) < 2 or not reading.ahead:
         for first in starts:
             yield first, *read(first)
         return

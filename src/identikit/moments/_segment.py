@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cython_blas
 from scipy.linalg.blas import dgemm, dsyr
 
 from identikit._linalg import Array
-from identikit.moments._blas import add_gram
-from identikit.moments._part import Layout, Part, centred_norms
+from identikit.moments._part import Part, StackLayout, centred_norms
 
 #: How far, in units of the first rows' spread, the mean of later ones may lie from the pivot.
 DRIFT = 16.0
 
 
-def augmented_width(layout: Layout) -> int:
+def augmented_width(layout: StackLayout) -> int:
     """Columns of an augmented row, rounded up to half cache lines of 4 numbers."""
     return -(-(layout.width + len(layout.widths) + 1) // 4) * 4
 
@@ -35,7 +38,7 @@ class Segment:
         That block's mean squared distance from it, for each view.
     """
 
-    def __init__(self, layout: Layout, pivot: Array, spread: Array) -> None:
+    def __init__(self, layout: StackLayout, pivot: Array, spread: Array) -> None:
         self.layout, self.pivot, self.spread = layout, pivot, spread
         size = augmented_width(layout)
         self.gram = np.empty((size, size))
@@ -94,3 +97,59 @@ def _mirror_lower(matrix: Array, tile: int = 512) -> None:
         matrix[start:stop, stop:] = matrix[stop:, start:stop].T
         corner = matrix[start:stop, start:stop]
         np.copyto(corner, corner.T.copy(), where=_above(len(corner)))
+
+
+@cache
+def _dsyrk() -> Callable[..., None]:
+    """BLAS's dsyrk. SciPy's own wrapper holds Python's lock all the while; a foreign call does not.
+
+    ``__pyx_capi__`` is how SciPy offers its BLAS to other languages.
+    """
+    capsule = cython_blas.__pyx_capi__["dsyrk"]
+    name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address: Any = pointer(capsule, name(capsule))
+    kinds = [ctypes.c_char_p] * 2 + [ctypes.c_void_p] * 8
+    function: Callable[..., None] = ctypes.CFUNCTYPE(None, *kinds)(address)
+    return function
+
+
+@cache
+def _int(number: int) -> Any:
+    return ctypes.byref(ctypes.c_int(number))
+
+
+@cache
+def _double(number: float) -> Any:
+    return ctypes.byref(ctypes.c_double(number))
+
+
+def add_gram(rows: Array, gram: Array, keep: bool) -> None:
+    """``gram += rowsᵀ rows``, or ``=`` unless `keep`, in the lower triangle.
+
+    Parameters
+    ----------
+    rows : array (n, d)
+        In C order.
+    gram : array (d, d)
+        In C order; written in place, and not read unless `keep`.
+    keep : bool
+        Add to the old values.
+    """
+    assert rows.flags.c_contiguous
+    assert gram.flags.c_contiguous
+    n, d = rows.shape
+    # To BLAS, which thinks in columns, the arrays are their transposes, and lower is upper.
+    _dsyrk()(
+        b"U",
+        b"N",
+        _int(d),
+        _int(n),
+        _double(1.0),
+        rows.ctypes.data,
+        _int(d),
+        _double(float(keep)),
+        gram.ctypes.data,
+        _int(d),
+    )

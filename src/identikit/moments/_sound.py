@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpotrf
 
 from identikit._linalg import Array, one_thread, spacings
 from identikit.moments._moments import Moments
-from identikit.moments._part import Layout, Part
+from identikit.moments._part import Part, StackLayout
 
 #: How far a statistic may be off from what is possible, as a share of its size: far more than
 #: rounding is, and far less than would change a verdict.
@@ -93,7 +93,7 @@ def impossible(moments: Moments) -> str | None:
     return None
 
 
-def _impossible(part: Part, layout: Layout) -> str | None:
+def _impossible(part: Part, layout: StackLayout) -> str | None:
     squares = _own_squares(part, layout)
     if part.count == 1 and (squares > 2 * _rounding(1, part.mean)).any():
         return "has one row, and rows that differ"
@@ -117,7 +117,7 @@ def _impossible(part: Part, layout: Layout) -> str | None:
     return None
 
 
-def _own_squares(part: Part, layout: Layout) -> Array:
+def _own_squares(part: Part, layout: StackLayout) -> Array:
     """Σ (x − m)² of every column, and what rounding may have made of it."""
     squares = np.diagonal(part.scatter)
     if layout.roots is not None:
@@ -142,7 +142,7 @@ def _within(rows: Array, centre: Array, squares: Array) -> bool:
     return bool(((rows - centre) ** 2 <= (1 + SLACK) * squares).all())
 
 
-def _semi_definite(part: Part, layout: Layout) -> bool:
+def _semi_definite(part: Part, layout: StackLayout) -> bool:
     """Whether a scatter has no eigenvalue below zero, but for rounding; on standardised columns."""
     sizes = np.maximum(np.diagonal(part.scatter), 0.0)
     if layout.roots is None:

@@ -10,7 +10,7 @@ from functools import reduce
 from operator import add
 
 from identikit._linalg import one_thread
-from identikit.moments._scan import Reading, Scanned, scan
+from identikit.moments._scan import Reading, Summed, scan
 from identikit.sources import Source, open_sources
 
 #: Seconds between two looks at how far the threads are.
@@ -26,7 +26,7 @@ def scan_spans(
     reading: Reading,
     spans: Sequence[tuple[int, int]],
     told: Callable[[int], None],
-) -> Scanned:
+) -> Summed:
     """Read every range in a thread of its own, with one BLAS thread each, and merge them.
 
     Sums of a few hundred columns are too small for BLAS to share out well, and leave the cores
@@ -45,8 +45,8 @@ def scan_spans(
     """
     done, stop = [0] * len(spans), [False]
 
-    def run(number: int) -> Scanned:
-        def count(_what: str, rows: int, _of: int) -> None:
+    def run(number: int) -> Summed:
+        def count(rows: int) -> None:
             done[number] = rows
             if stop[0]:
                 raise _StoppedError

@@ -9,11 +9,11 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit.moments._moments import Moments
-from identikit.moments._part import Layout, Part
+from identikit.moments._part import Part, StackLayout
 from identikit.moments.sample import RowSample
 
 
-def in_units(moments: Moments, exponents: Sequence[int]) -> Moments:
+def with_exponents(moments: Moments, exponents: Sequence[int]) -> Moments:
     """The same moments with the numbers of each view over other powers of two."""
     steps = [own - other for own, other in zip(moments.units, exponents)]
     each = np.repeat(steps, moments.widths)
@@ -22,7 +22,7 @@ def in_units(moments: Moments, exponents: Sequence[int]) -> Moments:
         inner = np.zeros_like(each)
         roots = tuple(np.ldexp(root, step) for root, step in zip(layout.roots, steps))
         inverses = tuple(np.ldexp(turn, -step) for turn, step in zip(layout.inverses, steps))
-        layout = Layout(layout.widths, roots, inverses)
+        layout = StackLayout(layout.widths, roots, inverses)
     twice = 2 * np.array(steps)
     parts = tuple(
         Part(
@@ -46,7 +46,7 @@ def in_units(moments: Moments, exponents: Sequence[int]) -> Moments:
     )
 
 
-def in_layout(moments: Moments, layout: Layout) -> Moments:
+def in_layout(moments: Moments, layout: StackLayout) -> Moments:
     """The same moments, with the scatter in another layout's coordinates."""
     own = moments.layout.roots
     if layout.roots is None or layout is moments.layout:

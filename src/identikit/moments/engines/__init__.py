@@ -10,9 +10,9 @@ from typing import TypeGuard
 from identikit.errors import InputError
 from identikit.moments.engines._dask import Dask
 from identikit.moments.engines._engine import Engine, LostError
-from identikit.moments.engines._pool import Pool, cores
+from identikit.moments.engines._pool import THREADS, Pool, cores
 
-__all__ = ["Dask", "Engine", "LostError", "Pool", "cores", "engine_for"]
+__all__ = ["THREADS", "Dask", "Engine", "LostError", "Pool", "cores", "engine_for"]
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def engine_for(engine: object = None) -> Iterator[Engine | None]:
 
 
 def _is_engine(engine: object) -> TypeGuard[Engine]:
-    return all(hasattr(engine, name) for name in ("workers", "share", "reduce", "map", "forget"))
+    return all(hasattr(engine, name) for name in ("workers", "map", "reduce", "forget"))
 
 
 def _start(engine: object) -> Engine:

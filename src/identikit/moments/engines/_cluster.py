@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from identikit.errors import InputError, require
-from identikit.moments.engines._worker import deaf
 
 #: Seconds that a scheduler has to answer, and its first worker to be there.
 PATIENCE = 10
@@ -61,7 +60,7 @@ def local_cluster(workers: int) -> Iterator[str]:
     with TemporaryDirectory(prefix="identikit-") as folder:
         log = Path(folder, "log")
         try:
-            with deaf(), log.open("wb") as said:
+            with log.open("wb") as said:
                 process = subprocess.Popen(
                     [sys.executable, "-c", SCRIPT, str(workers), folder],
                     stdin=subprocess.PIPE,

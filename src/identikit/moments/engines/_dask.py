@@ -5,24 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from operator import add
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
 
 from identikit._linalg import one_thread
 from identikit.errors import InputError, MissingExtraError, require
 from identikit.moments.engines._cluster import PATIENCE, client_of, local_cluster
-from identikit.moments.engines._engine import REDONE, LostError, Range
+from identikit.moments.engines._engine import (
+    REDONE,
+    SMALL,
+    LostError,
+    Range,
+    packed_size,
+    travels,
+)
 from identikit.moments.engines._pool import cores
-from identikit.moments.engines._sending import Sending, opened
-from identikit.moments.engines._tree import Tree
-from identikit.sources import DaskBlocks
+from identikit.sources import DaskBlocks, open_source
+from identikit.sources.checks import is_bfloat16, numeric_eps
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-#: Results that one task merges: a power of two, so that the tree stays the same.
-FAN = 4
 
 #: Seconds between two looks at what has been finished.
 LOOK = 0.01
@@ -53,9 +61,12 @@ class Dask:
                 f"the scheduler at {scheduler} has the workers that it has; leave out "
                 f"workers={workers}, which is for a cluster that is started here"
             )
-        self._stack, local = ExitStack(), scheduler is None
+        # Whether workers can be reached from here, and not only the scheduler.
+        self._stack, self._direct = ExitStack(), True if scheduler is None else None
+        # Beside what was sent stands what it was sent for, so that its id stays its own.
+        self._sent: dict[tuple[int, ...], tuple[Any, object]] = {}
         try:
-            if local:
+            if scheduler is None:
                 started = local_cluster(cores() if workers is None else workers)
                 scheduler = self._stack.enter_context(started)
             if isinstance(scheduler, str):
@@ -67,7 +78,6 @@ class Dask:
                     "connected to its scheduler"
                 )
             self.address: str = self._client.scheduler.address
-            self._sending = Sending(self._client, self._ask, direct=local)
             self.workers = self._count_workers()
         except BaseException:
             self.close()
@@ -79,34 +89,34 @@ class Dask:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def share(self, views: Sequence[object]) -> list[Any]:
-        """The views as they are; what becomes of them depends on the rows."""
-        for view in views:
-            if isinstance(view, DaskBlocks) and view.client not in (None, self._client):
-                raise InputError(
-                    "a view lies on the Dask cluster at "
-                    f"{view.client.scheduler.address}, and the engine is the one at "
-                    f"{self.address}; give the client that persisted it as the engine"
-                )
-        return list(views)
+    def map(self, task: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """The number and ``task(item)`` of every item, as they come."""
+        futures = self._calls(_run, [task] * len(items), items)
+        try:
+            for number, future in self._finished(futures):
+                self._check(future, number)
+                yield number, self._ask(future.result)
+                future.release()
+        finally:
+            for future in futures:
+                future.release()
 
     def reduce(
         self,
         task: Callable[[list[Any], Range[T]], R],
-        shared: list[Any],
+        views: Sequence[object],
         items: Sequence[Range[T]],
-        merge: Callable[[R, R], R],
         done: Callable[[int], None],
     ) -> R:
-        """Merge ``task(views, item)`` of all items, as a tree on the workers.
+        """The sum of ``task(views, item)`` over all items, as a tree of ``+`` on the workers.
 
         A worker that is lost has its items done again by others, by Dask's own doing, unless rows
         that were sent to it are lost too: then all is done again.
         """
         told: set[int] = set()
         for _ in range(1 + REDONE):
-            futures = self._submit(task, shared, items)
-            root = self._tree(merge, futures)
+            futures = self._submit(task, views, items)
+            root = self._sum(futures)
             try:
                 for number, future in self._finished([*futures, root]):
                     if future.cancelled() and self._client.status == "running":
@@ -129,21 +139,9 @@ class Dask:
             "they see in place of arrays"
         )
 
-    def map(self, task: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """The number and ``task(item)`` of every item, as they come."""
-        futures = self._calls(_run_alone, [task] * len(items), items)
-        try:
-            for number, future in self._finished(futures):
-                self._check(future, number)
-                yield number, self._ask(future.result)
-                future.release()
-        finally:
-            for future in futures:
-                future.release()
-
     def forget(self) -> None:
         """Let the workers drop the rows that they were sent."""
-        self._sending.forget()
+        self._sent.clear()
 
     def close(self) -> None:
         """Stop the cluster, if it was started here, and close the client, likewise."""
@@ -152,23 +150,71 @@ class Dask:
     def _submit(
         self,
         task: Callable[[list[Any], Range[T]], R],
-        shared: list[Any],
+        views: Sequence[object],
         items: Sequence[Range[T]],
     ) -> list[Any]:
         """A future an item."""
-        views = [self._sending.view(view, items) for view in shared]
-        of_items = [[view[number] for view in views] for number in range(len(items))]
-        sent = [self._sending.item(item) for item in items]
-        return self._calls(_run, [task] * len(items), of_items, sent)
+        sent = [self._views(view, items) for view in views]
+        # A large item goes to a worker, and not through the scheduler.
+        given = [
+            item if (packed_size(item) or 0) <= SMALL else self._scatter([item])[0]
+            for item in items
+        ]
+        return self._calls(
+            _run_on_views, [task] * len(items), [list(each) for each in zip(*sent)], given
+        )
 
-    def _tree(self, merge: Callable[[R, R], R], futures: list[Any]) -> Any:
-        """The future of all of them merged, which with which as in `Tree`."""
+    def _sum(self, futures: list[Any]) -> Any:
+        """The future of all of them added up, which to which as in `add_up`."""
         while len(futures) > 1:
-            some = [futures[start : start + FAN] for start in range(0, len(futures), FAN)]
-            last = some.pop() if len(some[-1]) == 1 else []
-            # Before items that are still waiting, so that few results wait to be merged.
-            futures = self._calls(_merged, [merge] * len(some), some, priority=1) + last
+            # Before items that are still waiting, so that few results wait to be added.
+            pairs = self._calls(add, futures[:-1:2], futures[1::2], priority=1)
+            futures = pairs + futures[2 * len(pairs) :]
         return futures[0]
+
+    def _views(self, view: object, items: Sequence[Range[Any]]) -> list[Any]:
+        """What stands for a view in the task of each item: see `_run_on_views`."""
+        if isinstance(view, DaskBlocks) and view.client is not None:
+            return self._blocks(view, items)
+        if not travels(view):
+            return self._rows(view, items)
+        if (packed_size(view) or 0) <= SMALL:
+            return [view] * len(items)
+        if (id(view),) not in self._sent:
+            self._sent[id(view),] = self._scatter([view], broadcast=True)[0], view
+        return [self._sent[id(view),][0]] * len(items)
+
+    def _rows(self, view: object, items: Sequence[Range[Any]]) -> list[Any]:
+        """Of what lies in memory, its rows of each item, to one worker each."""
+        keys = [(id(view), start, stop) for _, start, stop in items]
+        missing = [key for key in keys if key not in self._sent]
+        with closing(open_source(view)) as source:
+            sent = self._scatter([source.read(a, b) for _, a, b in missing])
+            rows = source.rows
+        self._sent |= {key: (future, view) for key, future in zip(missing, sent)}
+        return [[rows, key[1], [self._sent[key][0]]] for key in keys]
+
+    def _blocks(self, view: DaskBlocks, items: Sequence[Range[Any]]) -> list[Any]:
+        """Of what lies on the cluster, futures of the blocks of each item."""
+        if view.client is not self._client:
+            raise InputError(
+                f"a view lies on the Dask cluster at {view.client.scheduler.address}, and the "
+                f"engine is the one at {self.address}; give the client that persisted it as the "
+                "engine"
+            )
+        ranges = [view.within(start, stop) for _, start, stop in items]
+        wanted = sorted({number for some in ranges for number in some})
+        blocks = self._ask(self._client.compute, [view.blocks[number] for number in wanted])
+        future, rows = dict(zip(wanted, blocks)), int(view.ends[-1])
+        return [[rows, view.start_of(some[0]), [future[n] for n in some]] for some in ranges]
+
+    def _scatter(self, things: list[Any], *, broadcast: bool = False) -> list[Any]:
+        if not things:
+            return []
+        futures: list[Any] = self._ask(
+            self._client.scatter, things, hash=False, broadcast=broadcast, direct=self._direct
+        )
+        return futures
 
     def _calls(
         self, function: Callable[..., Any], *arguments: Sequence[Any], priority: int = 0
@@ -265,11 +311,22 @@ def _is_foreign(error: Exception) -> bool:
     return isinstance(error, ImportError) or any(sign in str(error) for sign in signs)
 
 
-def _run(task: Callable[[list[Any], Range[T]], R], views: Sequence[Any], item: Range[T]) -> R:
-    """What a worker does with a range of rows."""
+def _run(task: Callable[[T], R], item: T) -> R:
+    """What a worker does with an item."""
+    with one_thread():
+        return task(item)
+
+
+def _run_on_views(
+    task: Callable[[list[Any], Range[T]], R], views: Sequence[Any], item: Range[T]
+) -> R:
+    """What a worker does with a range of rows.
+
+    A view is a path, a recipe, or what `RowsAtHand` takes, with arrays where futures were.
+    """
     try:
         with one_thread():
-            return task(opened(views), item)
+            return task([RowsAtHand(*v) if isinstance(v, list) else v for v in views], item)
     except InputError as error:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise
@@ -281,15 +338,43 @@ def _run(task: Callable[[list[Any], Range[T]], R], views: Sequence[Any], item: R
         ) from None
 
 
-def _merged(merge: Callable[[R, R], R], results: Sequence[R]) -> R:
-    """What a worker does with a few results."""
-    tree = Tree(len(results), merge)
-    for number, result in enumerate(results):
-        tree.add(number, result)
-    return tree.root
+class RowsAtHand:
+    """A view of which only some consecutive rows are at hand: a recipe, and the source it opens.
 
+    Parameters
+    ----------
+    rows : int
+        Of the whole view.
+    first : int
+        The number of the first row that is at hand.
+    blocks : sequence of arrays
+        The rows from there on.
+    name : str
+        What reports call the view.
+    """
 
-def _run_alone(task: Callable[[T], R], item: T) -> R:
-    """What a worker does with a unit of work."""
-    with one_thread():
-        return task(item)
+    def __init__(
+        self, rows: int, first: int, blocks: Sequence[NDArray[Any]], name: str = "view"
+    ) -> None:
+        self.name, self.rows, self.width = name, rows, blocks[0].shape[1]
+        self.eps = numeric_eps(blocks[0].dtype, f"view {name!r}")
+        self.origin: object = self
+        self.files: tuple[Path, ...] = ()
+        self._first, self._blocks = first, blocks
+
+    def open_source(self, name: str) -> RowsAtHand:
+        """The same under another name."""
+        return RowsAtHand(self.rows, self._first, self._blocks, name)
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows `start` to `stop`, all of them at hand."""
+        first, parts = self._first, []
+        for block in self._blocks:
+            if start < first + len(block) and first < stop:
+                parts.append(block[max(start - first, 0) : stop - first])
+            first += len(block)
+        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return rows.astype(np.float32) if is_bfloat16(rows.dtype) else rows
+
+    def close(self) -> None:
+        """Nothing to let go of."""

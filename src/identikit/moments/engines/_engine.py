@@ -1,11 +1,13 @@
-"""What an engine is: something that runs a task on many items, and merges what comes of it."""
+"""What an engine is: workers that run a task on many items, and add up what comes of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from identikit.errors import InputError
+from identikit.sources import open_source
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -15,6 +17,12 @@ Range = tuple[T, int, int]
 
 #: How often an item is begun again whose worker has ended.
 REDONE = 2
+
+#: Bytes that nobody minds sending with every item.
+SMALL = 2**20
+
+#: A recipe that is larger than this share of its rows holds them itself.
+SHARE = 1 / 8
 
 
 class Engine(Protocol):
@@ -32,34 +40,28 @@ class Engine(Protocol):
 
     workers: int
 
-    def share(self, views: Sequence[object]) -> list[Any]:
-        """What stands for these views in `reduce`.
-
-        A path stays a path, which workers open; an array goes to them once.
-        """
+    def map(self, task: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """The number and ``task(item)`` of every item, as they come."""
         ...
 
     def reduce(
         self,
         task: Callable[[list[Any], Range[T]], R],
-        shared: list[Any],
+        views: Sequence[object],
         items: Sequence[Range[T]],
-        merge: Callable[[R, R], R],
         done: Callable[[int], None],
     ) -> R:
-        """Merge ``task(views, item)`` of all items, as a tree; `done` hears of each by number.
+        """The sum of ``task(views, item)`` over all items, as a tree of ``+``.
 
-        An item is a range of rows, of which the task reads no others. Which results are merged with
-        which is fixed, so that the outcome does not depend on who was quicker.
+        An item is a range of rows, of which the task reads no others. A view that is a path, or a
+        recipe, is opened by the workers; an array is sent to them once. `done` is called with the
+        number of each item. Which results are added to which is fixed, so that the sum does not
+        depend on who was quicker.
         """
         ...
 
-    def map(self, task: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """The number and ``task(item)`` of every item, as they come."""
-        ...
-
     def forget(self) -> None:
-        """Let go of what was shared: arrays may hold something else the next time."""
+        """Let go of the arrays that were sent: they may hold something else the next time."""
         ...
 
     def close(self) -> None:
@@ -81,3 +83,66 @@ class LostError(InputError):
     def __init__(self, message: str, item: int | None = None) -> None:
         super().__init__(message)
         self.item = item
+
+
+def add_up(count: int, results: Iterable[tuple[int, Any]]) -> Any:
+    """The sum of numbered results, as a binary tree of ``+``.
+
+    Which two are added depends on their numbers alone, so that the sum is the same to the last
+    digit in whatever order they come. Those that come more or less in order leave few waiting for
+    their neighbours: about the binary logarithm of how many there are.
+
+    Parameters
+    ----------
+    count : int
+        How many results there are.
+    results : iterable of (int, object)
+        Their numbers, from 0, and the results.
+
+    Examples
+    --------
+    >>> add_up(3, [(2, "c"), (0, "a"), (1, "b")])
+    'abc'
+    """
+    waiting: dict[tuple[int, int], Any] = {}  # by level of the tree, and number there
+    for number, result in results:
+        waiting[0, number] = result
+        level, size = 0, count
+        while size > 1:
+            pair = (level, number & ~1), (level, number | 1)
+            if pair[1][1] < size:
+                if not (pair[0] in waiting and pair[1] in waiting):
+                    break
+                both = waiting.pop(pair[0]) + waiting.pop(pair[1])
+            else:
+                both = waiting.pop((level, number))
+            level, number, size = level + 1, number // 2, -(-size // 2)
+            waiting[level, number] = both
+    (total,) = waiting.values()
+    return total
+
+
+def travels(view: object) -> bool:
+    """Whether workers open this for themselves: a path, or a recipe that does not hold its rows."""
+    if isinstance(view, str):
+        return True
+    if not hasattr(view, "open_source"):
+        return False
+    size = packed_size(view)
+    if size is None or size <= SMALL:
+        return size is not None
+    source = open_source(view)
+    try:
+        return size <= SHARE * source.rows * source.width * source.read(0, 1).itemsize
+    finally:
+        source.close()
+
+
+def packed_size(thing: object) -> int | None:
+    """Bytes of what would be sent; None for what cannot be sent at all."""
+    arrays: list[pickle.PickleBuffer] = []  # which are measured without a copy
+    try:
+        rest = pickle.dumps(thing, protocol=5, buffer_callback=arrays.append)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
+    return len(rest) + sum(memoryview(array).nbytes for array in arrays)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from identikit._linalg import Array
 from identikit._progress import Progress, share, silent
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
-from identikit.moments._passes import describe_nonfinite, spans_for, spans_of
+from identikit.moments._passes import describe_nonfinite, spans_for, spans_of, sum_by_engine
 from identikit.moments._scan import NonfiniteError, finite
 from identikit.moments._sizes import too_large
 from identikit.moments.engines import Engine
@@ -167,21 +167,15 @@ class _Sums:
 def _read(source: Source, sketch: _Sketch, engine: Engine | None, progress: Progress) -> _Sums:
     """One pass over the rows."""
     rows = sketch.folds.rows
+
+    def count(done: int) -> None:
+        progress("reading", done, rows)
+
     try:
         if engine is None:
-            return _sums(source, sketch, 0, rows, progress)
-        spans, finished = spans_of(rows, spans_for(rows, engine.workers)), [0]
-
-        def done(number: int) -> None:
-            finished[0] += spans[number][1] - spans[number][0]
-            progress("reading", finished[0], rows)
-
-        items = [
-            (replace(sketch, folds=sketch.folds.within(start, stop)), start, stop)
-            for start, stop in spans
-        ]
-        shared = engine.share([source.origin])
-        sums: _Sums = engine.reduce(_sums_of_span, shared, items, add, done)
+            return _sums(source, sketch, 0, rows, count)
+        spans = spans_of(rows, spans_for(rows, engine.workers))
+        sums: _Sums = sum_by_engine(engine, _sums_of_span, [source], sketch, spans, count)
         return sums
     except NonfiniteError as error:
         raise InputError(describe_nonfinite([source], sketch.step)) from error
@@ -190,10 +184,16 @@ def _read(source: Source, sketch: _Sketch, engine: Engine | None, progress: Prog
 def _sums_of_span(views: list[Any], item: tuple[_Sketch, int, int]) -> _Sums:
     """What a worker does: open the view, read a range of rows, close it."""
     with closing(open_source(views[0])) as source:
-        return _sums(source, *item, silent)
+        return _sums(source, *item)
 
 
-def _sums(source: Source, sketch: _Sketch, start: int, stop: int, progress: Progress) -> _Sums:
+def _sums(
+    source: Source,
+    sketch: _Sketch,
+    start: int,
+    stop: int,
+    count_rows: Callable[[int], None] | None = None,
+) -> _Sums:
     d, columns = source.width, sketch.columns
     count, rows, squares, coordinates = 0, np.zeros(d), np.zeros(d), np.zeros(columns)
     product = np.zeros((columns if sketch.last else d, columns), order="F")
@@ -211,7 +211,8 @@ def _sums(source: Source, sketch: _Sketch, start: int, stop: int, progress: Prog
             rows += x.sum(axis=0)
             squares += np.einsum("ij,ij->j", x, x)
             coordinates += w.sum(axis=1)
-        progress("reading", after - start, stop - start)
+        if count_rows is not None:
+            count_rows(after - start)
     return _Sums(count, rows, squares, coordinates, product, sketch.last)
 
 

@@ -12,10 +12,10 @@ from identikit._linalg import GRAM_FLOOR, LARGEST_ROUNDING, Array, rank_toleranc
 from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
-from identikit.moments._part import Layout
-from identikit.moments._passes import Passes
+from identikit.moments._part import StackLayout
+from identikit.moments._passes import read_rows
+from identikit.moments._randomised_pca import Directions, oversampled, randomised, sketch_bytes
 from identikit.moments._scan import Reading
-from identikit.moments._sketch import Directions, oversampled, randomised, sketch_bytes
 from identikit.moments.engines import Engine
 from identikit.moments.memory import COPIES, LEAST_ROWS, allocated, block_rows, default_memory
 from identikit.sources import Source, open_source
@@ -117,7 +117,7 @@ def leading(
     folds = Folds(folds.rows, 1, None if folds.labels is None else np.minimum(folds.of(), 0))
     if exact_bytes(d, k) <= budget:
         found = _exact(source, folds, k, budget - exact_bytes(d, k), engine, progress)
-        return _subspace(source, found, True, 1.0)
+        return subspace_of(source, found, True, 1.0)
     needed = sketch_bytes(d, k)
     if needed > budget:
         raise InputError(
@@ -126,7 +126,7 @@ def leading(
             "or a larger memory budget"
         )
     found = randomised(source, folds, k, seed, budget - needed, engine, progress)
-    return _subspace(source, found, False, 1 + k / (oversampled(k) - k - 1))
+    return subspace_of(source, found, False, 1 + k / (oversampled(k) - k - 1))
 
 
 def reduction_bytes(width: int, k: int) -> int:
@@ -153,12 +153,12 @@ def _exact(
 ) -> Directions:
     d = source.width
     step = min(block_rows(d, room), folds.rows)
-    reading = Reading(folds, Layout((d,)), step, sample=0)
+    reading = Reading(folds, StackLayout((d,)), step, sample=0)
     # Opened again, and closed at once: a source may keep the memory of its last blocks.
     with closing(open_source(source.origin, source.name)) as own:
-        scanned = Passes([own], engine, None, progress).read(reading, False, None)
-    part = scanned.moments.parts[0]
-    del scanned
+        summed = read_rows([own], reading, engine=engine, progress=progress)
+    part = summed.moments.parts[0]
+    del summed
     count, mean, columns = part.count, part.mean, part.scatter.diagonal().copy()
     scatter = np.array(part.scatter.T, order="F")  # which is symmetric
     del part
@@ -175,7 +175,7 @@ def _exact(
     return Directions(count, mean, columns, values[::-1], basis)
 
 
-def _subspace(source: Source, found: Directions, exact: bool, bound: float) -> Subspace:
+def subspace_of(source: Source, found: Directions, exact: bool, bound: float) -> Subspace:
     """Leave out the directions that are rounding, and say what is lost."""
     mean, values, basis = found.mean, found.values, found.basis
     total, n = float(found.columns.sum()), max(found.count, 1)

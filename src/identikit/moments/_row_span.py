@@ -10,9 +10,9 @@ from identikit._linalg import Array, svd
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
 from identikit.moments._passes import describe_nonfinite
-from identikit.moments._reduce import Subspace, _subspace
+from identikit.moments._pca import Subspace, subspace_of
+from identikit.moments._randomised_pca import Directions
 from identikit.moments._sizes import too_large
-from identikit.moments._sketch import Directions
 from identikit.moments.memory import allocated
 from identikit.sources import Source
 
@@ -63,7 +63,7 @@ def row_span(source: Source, folds: Folds) -> Subspace:
     _, values, right = svd(rows)
     basis = np.asfortranarray(right[: max(len(rows) - 1, 1)].T)
     found = Directions(len(rows), mean, columns, values[: basis.shape[1]] ** 2, basis)
-    subspace = _subspace(source, found, True, 1.0)
+    subspace = subspace_of(source, found, True, 1.0)
     k = subspace.basis.shape[1]
     turned = np.asfortranarray(subspace.basis @ level(found.values[:k]))
     return replace(subspace, basis=turned)
