@@ -338,10 +338,10 @@ def test_stopped_it_goes_on_exactly(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schedule": "linear"}, "schedule was cosine, is linear"),
-        ({"warmup": 3}, "warmup was 2, is 3"),
-        ({"rates": {"g.": 3.0}}, r"rates was \[\['g.', 2.0\]\], is \[\['g.', 3.0\]\]"),
-        ({"clip": None}, "clip was 1.0, is None"),
+        ({"schedule": "linear"}, 'schedule was "cosine" and is now "linear"'),
+        ({"warmup": 3}, "warmup was 2 and is now 3"),
+        ({"rates": {"g.": 3.0}}, r'rates was \[\["g.", 2.0\]\] and is now \[\["g.", 3.0\]\]'),
+        ({"clip": None}, "clip was 1.0 and is now null"),
     ],
 )
 def test_a_folder_of_another_schedule_is_refused(
@@ -350,6 +350,6 @@ def test_a_folder_of_another_schedule_is_refused(
     right = {"schedule": "cosine", "warmup": 2, "rates": {"g.": 2.0}, "clip": 1.0}
     call = partial(train, plain, supervised, shuffled(data(), 32), 5, folder=tmp_path)
     call(**right)
-    with pytest.raises(InputError, match=f"other settings .*{message}.*give another folder"):
+    with pytest.raises(InputError, match=f"differently: .*{message}.*give another folder"):
         call(**{**right, **changes})
     assert call(**right).steps == 5

@@ -490,11 +490,11 @@ def test_kicks_are_part_of_what_a_folder_must_agree_on(tmp_path: Path) -> None:
     fitted(4, after_step=weight_shuffling(0.3, 0.5), folder=tmp_path)
     for changes, message in (
         ({"after_step": weight_shuffling(0.3, 0.6)}, r"coverage=0\.6"),
-        ({"after_step": weight_reinitialization(0.3, 0.5)}, "after_step was Shuffling"),
-        ({"after_step": scaled}, "is scaled"),
-        ({}, "is None"),
+        ({"after_step": weight_reinitialization(0.3, 0.5)}, 'after_step was "Shuffling'),
+        ({"after_step": scaled}, 'is now "scaled'),
+        ({}, "is now null"),
         ({"after_step": weight_shuffling(0.3, 0.5), "after_step_until": 2}, "after_step_until was"),
-        ({"after_step": weight_shuffling(0.3, 0.5), "optimizer": "sgd"}, "optimizer was adam"),
+        ({"after_step": weight_shuffling(0.3, 0.5), "optimizer": "sgd"}, 'optimizer was "adam"'),
     ):
         with pytest.raises(InputError, match=message):
             fitted(4, folder=tmp_path, **changes)
@@ -503,7 +503,7 @@ def test_kicks_are_part_of_what_a_folder_must_agree_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_processes_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_plan, "WORTH", 0.0)
-    monkeypatch.setattr(_plan, "_cores", lambda: 2)
+    monkeypatch.setattr(_plan, "cpu_count", lambda: 2)
     monkeypatch.setattr(_plan, "SMALL", 0)
     kick = weight_shuffling(0.3, 0.5)
     assert gap(fitted(after_step=kick), fitted(after_step=kick, together=False)) == 0

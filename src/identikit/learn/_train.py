@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from identikit._progress import Progress
+from identikit._store import digest_of
 from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.learn import _checkpoint, _plan
@@ -163,9 +164,9 @@ def train(
     as_stack = _plan.stacked(together, len(seeds), net, objective, batch)
     where = None if folder is None else Path(folder)
     if where is not None:
-        settings = _settings(task, net, batch, together, tag)
-        as_stack = _checkpoint.open_folder(where, settings, as_stack)
-        task = replace(task, digest=_checkpoint.digest_of(settings))
+        asked = _asked_for(task, net, batch, together, tag)
+        as_stack = _checkpoint.open_folder(where, asked, as_stack)
+        task = replace(task, digest=digest_of(asked))
     units = [seeds] if as_stack else [(seed,) for seed in seeds]
     tasks = [task.of(unit, where) for unit in units]
     for each in tasks:
@@ -173,7 +174,7 @@ def train(
     return _assemble(task, _plan.carry_out(tasks, together, net, batch, progress))
 
 
-def _settings(
+def _asked_for(
     task: Task, net: SoftmaxNet, batch: Batch, together: bool | None, tag: str
 ) -> dict[str, Any]:
     """What a training in a folder must agree on with the one that goes on there."""
