@@ -16,8 +16,11 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from identikit.learn import _bilipschitz  # noqa: E402
-from identikit.learn._bilipschitz import BiLipschitz, bilipschitz  # noqa: E402
+from identikit.learn import (  # noqa: E402
+    BiLipschitz,
+    _bilipschitz,
+    bilipschitz,
+)
 
 
 @pytest.fixture(autouse=True)
