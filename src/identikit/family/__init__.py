@@ -1,6 +1,5 @@
 """The softmax family: models as pairs (f, g), and what two of them share."""
 
-from identikit.family import _heads, _non_members  # noqa: F401  (they fill the catalogue)
 from identikit.family._blocks import Blocks, concentration_blocks
 from identikit.family._conditions import (
     SphereConditions,

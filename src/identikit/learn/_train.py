@@ -19,7 +19,7 @@ from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.learn import _checkpoint, _plan
 from identikit.learn._batches import Batch, Batches
-from identikit.learn._descent import checked
+from identikit.learn._descent import Descent
 from identikit.learn._fit import Outcome, Task
 from identikit.learn._learner import build_seeded, weights_of
 from identikit.learn._modules import SoftmaxNet
@@ -136,12 +136,25 @@ def train(
     seeds, steps = tuple(int(seed) for seed in seeds), int(steps)
     snapshots = tuple(sorted({int(step) for step in snapshots} | {steps}))
     _check_call(seeds, steps, snapshots, validation, validate_every, patience)
-    _check_after_step(after_step, after_step_until, steps)
+    if after_step_until is not None and not (after_step and 0 <= after_step_until <= steps):
+        raise InputError(
+            f"after_step_until is {after_step_until}; give a number of steps from 0 to {steps}, "
+            "together with after_step"
+        )
     net = build_seeded(build, seeds[0])
-    names = [name for name, _ in net.named_parameters()]
-    descent = checked(
-        steps, names, lr, weight_decay, schedule, int(warmup), rates, clip, optimizer, momentum
+    factors = tuple(sorted((rates or {}).items()))
+    descent = Descent(
+        steps,
+        lr,
+        weight_decay,
+        schedule,
+        int(warmup),
+        factors,
+        clip,
+        optimizer,
+        float(momentum),
     )
+    descent.check([name for name, _ in net.named_parameters()])
     batch = _first_batch(batches, seeds[0] if data_seed is None else data_seed)
     if validation is not None:
         _check_validation(validation, batch)
@@ -258,14 +271,6 @@ def _check_call(
         raise InputError(
             "early stopping needs a patience of at least 1, validation data, and validate_every, "
             "the steps between two looks at it"
-        )
-
-
-def _check_after_step(after_step: AfterStep | None, until: int | None, steps: int) -> None:
-    if until is not None and (after_step is None or not 0 <= until <= steps):
-        raise InputError(
-            f"after_step_until is {until}; give a number of steps from 0 to {steps}, together with "
-            "after_step"
         )
 
 
