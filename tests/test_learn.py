@@ -739,9 +739,11 @@ def test_running_averages_are_weights_too() -> None:
     assert net.f[1].running_mean.abs().max() > 0.01
 
 
-def test_what_stacks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stacks_by_itself(tmp_path_factory: pytest.TempPathFactory) -> None:
     def choice(build: Callable[[], SoftmaxNet], batches: Any, objective: Any = supervised) -> bool:
-        return _plan.stacked(None, 2, build(), objective, batches(0, 0))
+        folder = tmp_path_factory.mktemp("run")
+        train(build, objective, batches, 1, seeds=range(2), folder=folder)
+        return (folder / "stack.safetensors").exists()
 
     x, y = data()
     assert choice(classifier, shuffled((x, y), 32))

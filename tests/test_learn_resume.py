@@ -38,7 +38,6 @@ from identikit.learn import (  # noqa: E402
     supervised,
     train,
 )
-from identikit.learn._learner import Learner  # noqa: E402, F401
 
 pytestmark = pytest.mark.long
 
@@ -81,12 +80,21 @@ def draw(rows: int, rng: Any) -> tuple[Tensor, ...]:
     return x, x.argmax(1)
 
 
-def watched(net: SoftmaxNet, tokens: Tensor) -> Tensor:
-    """A loss that notes which process asks for it, and takes its time in those `child` starts."""
+def note() -> None:
+    """Leave a note which process was here, and when; take some time where `child` asks for it."""
     if "IDENTIKIT_TEST_SEEN" in os.environ:
         Path(os.environ["IDENTIKIT_TEST_SEEN"], str(os.getpid())).touch()
     time.sleep(float(os.environ.get("IDENTIKIT_TEST_SLOWLY", "0")))
+
+
+def watched(net: SoftmaxNet, tokens: Tensor) -> Tensor:
+    note()
     return autoregressive(net, tokens)
+
+
+def watched_labels(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
+    note()
+    return supervised(net, x, y)
 
 
 def tokens() -> Any:
@@ -100,7 +108,7 @@ def stack() -> partial[Run]:
     return partial(
         train,
         classifier,
-        supervised,
+        watched_labels,
         shuffled((x[:64], y[:64]), 32, jitter),
         400,
         seeds=(3, 0, 1, 8),
@@ -118,7 +126,7 @@ def alone() -> partial[Run]:
     return partial(
         train,
         with_state,
-        supervised,
+        watched_labels,
         fresh(draw, 32),
         150,
         seeds=(0, 5),
@@ -172,31 +180,31 @@ import test_learn_resume as here
 
 here._plan.WORTH, here._plan.cpu_count = 0.0, lambda: 2
 call = here.SETTINGS[sys.argv[1]]()
-# So that a training of a second is not over before whoever looks at it has a turn: here by this,
-# in processes of its own by the objective.
-here.os.environ["IDENTIKIT_TEST_SLOWLY"] = "0.05"
-learn = here.Learner.learn
-def slowly(*arguments):
-    here.Path(sys.argv[2]).with_suffix(".begun").touch()
-    here.time.sleep(0.2)
-    return learn(*arguments)
-here.Learner.learn = slowly
-print("ready", flush=True)
 call(folder=sys.argv[2], save_seconds=float(sys.argv[3]))
 """
 
 
 def child(setting: str, folder: Path, save_seconds: float = 0.0) -> subprocess.Popen[bytes]:
-    """A training in a process of its own, just begun."""
+    """A training in a process of its own, so slow that whoever looks at it has a turn."""
     script = CHILD.format(tests=str(Path(__file__).parent))
-    process = subprocess.Popen(
+    seen = folder.with_suffix(".seen")
+    seen.mkdir(exist_ok=True)
+    slowly = {"IDENTIKIT_TEST_SEEN": str(seen), "IDENTIKIT_TEST_SLOWLY": "0.1"}
+    return subprocess.Popen(
         [sys.executable, "-c", script, setting, str(folder), str(save_seconds)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        env={**os.environ, **slowly},
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    return process
+
+
+def begun(folder: Path) -> bool:
+    """Whether a step is under way: a loss was asked for after the first snapshot."""
+    first, notes = (
+        [path.stat().st_mtime_ns for path in where.glob(pattern)]
+        for where, pattern in ((folder, "*.step_0.*"), (folder.with_suffix(".seen"), "*"))
+    )
+    return bool(first) and max(notes, default=0) > min(first)
 
 
 def step_of(folder: Path) -> int:
@@ -229,11 +237,7 @@ def test_stopped_it_goes_on_and_ends_the_same(
     folder, when = tmp_path / "run", random.Random(seed)
     # No checkpoint is due.
     process = child(setting, folder, save_seconds=1e9)
-    if setting == "spread":  # its processes do not say when they begin
-        until(lambda: any(folder.glob("*.step_0.*")))
-        time.sleep(0.05)
-    else:
-        until(folder.with_suffix(".begun").exists)
+    until(lambda: begun(folder))
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=HANGS)
     assert errors.decode().strip().endswith("KeyboardInterrupt"), errors.decode()

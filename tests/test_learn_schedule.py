@@ -24,7 +24,6 @@ from identikit.learn import (  # noqa: E402
     Lookup,
     Run,
     SoftmaxNet,
-    _fit,
     npair,
     shuffled,
     supervised,
@@ -293,17 +292,15 @@ class Stop(Exception):  # noqa: N818
 
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("stops", [(1,), (17, 37)])
-def test_stopped_it_goes_on_exactly(
-    together: bool, stops: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopped_it_goes_on_exactly(together: bool, stops: tuple[int, ...], tmp_path: Path) -> None:
     """Schedule, rates, cut gradients and running averages; seeds that stop early among them."""
     x, y = data()
+    batches = shuffled((x[:64], y[:64]), 32)
     call = partial(
         train,
         normed,
         supervised,
-        shuffled((x[:64], y[:64]), 32),
-        60,
+        steps=60,
         seeds=(3, 0, 1),
         lr=0.01,
         schedule="cosine",
@@ -316,21 +313,18 @@ def test_stopped_it_goes_on_exactly(
         snapshots=(0, 10, 55),
         together=together,
     )
-    whole = call()
+    whole = call(batches=batches)
     assert whole.history.groupby("seed").step.max().nunique() > 1
-    learn = _fit.Learner.learn
     for stop in stops:
 
-        def until(learner: Any, step: int, *rest: Any, stop: int = stop) -> Tensor:
+        def until(step: int, seed: int, stop: int = stop) -> tuple[Tensor, ...]:
             if step == stop:
                 raise Stop
-            return learn(learner, step, *rest)
+            return batches(step, seed)
 
-        monkeypatch.setattr(_fit.Learner, "learn", until)
         with pytest.raises(Stop):
-            call(folder=tmp_path, save_seconds=0.0)
-    monkeypatch.setattr(_fit.Learner, "learn", learn)
-    resumed = call(folder=tmp_path)
+            call(batches=until, folder=tmp_path, save_seconds=0.0)
+    resumed = call(batches=batches, folder=tmp_path)
     pd.testing.assert_frame_equal(resumed.history, whole.history, check_exact=True)
     assert gap(resumed, whole) == 0
 

@@ -62,7 +62,7 @@ class Pair:
     @cached_property
     def constant(self) -> float:
         """Share of the log-likelihoods' spread below which log-odds count as constant."""
-        return max(CONSTANT, 16 * max(_spacing(model) for model in self.models))
+        return max(CONSTANT, 16 * max(_epsilon(model) for model in self.models))
 
     @cached_property
     def ranks(self) -> tuple[int, int]:
@@ -77,7 +77,7 @@ class Pair:
         else:
             size = float(np.linalg.norm(model.table[:, self.labels].astype(np.float64)))
         values = singular_values(self._input_triangle(model) @ self._label_triangle(model).T)
-        least = rounding_norm(size, self.n, self.K, _spacing(model))
+        least = rounding_norm(size, self.n, self.K, _epsilon(model))
         return int(np.count_nonzero(values > least))
 
     def _input_triangle(self, model: SoftmaxModel) -> Array:
@@ -307,7 +307,7 @@ def same_candidates(a: SoftmaxModel, b: SoftmaxModel) -> bool:
     return np.array_equal(a.candidates, b.candidates)
 
 
-def _spacing(model: SoftmaxModel) -> float:
+def _epsilon(model: SoftmaxModel) -> float:
     """Relative rounding of the log-probabilities: f and g are exact, whatever their type."""
     return 2.0**-52 if model.table is None else model.eps_table
 

@@ -22,7 +22,7 @@ PIECE = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Trained seeds.
+    """What `train` gives: the networks of all seeds, and how their losses went.
 
     Attributes
     ----------

@@ -61,59 +61,61 @@ def train(
     Parameters
     ----------
     build : callable
-        Makes a `SoftmaxNet`; called once a seed, under a generator with that seed.
+        Makes a `SoftmaxNet`. It is called once for each seed, under a generator with that seed.
     objective : callable
-        ``objective(net, *batch)``: the mean loss of a batch; see `OBJECTIVES`.
+        ``objective(net, *batch)`` gives the mean loss of a batch; see `OBJECTIVES`.
     batches : callable
-        ``batches(step, seed)``: a tuple of tensors that depends on nothing else; see `shuffled` and
-        `fresh`.
+        ``batches(step, seed)`` gives a tuple of tensors that depends on nothing else; see
+        `shuffled` and `fresh`.
     steps : int
-        Of the optimiser.
+        The number of steps of the optimiser.
     seeds : iterable of int
-        Of the initialisation, and of the data order.
+        Each seed decides one network's initial weights and the order of its data.
     data_seed : int, optional
-        One data order for all seeds, instead of each one's own.
+        Let all networks see the data in the order of this seed, instead of each in its own.
     lr, weight_decay : float
         Learning rate, and weight decay: decoupled with Adam, part of the gradient (L2) with SGD.
     schedule : {"constant", "cosine", "linear", "step"}
-        How the rate goes on after the warm-up: not at all, down to zero along half a cosine or a
-        line, or to a tenth after 70 % of the steps.
+        How the learning rate goes on after the warm-up: it stays, falls to zero along half a cosine
+        or a line, or falls to a tenth after 70 % of the steps.
     warmup : int
-        Steps in which the rate first rises to `lr`, along a line.
+        The number of steps in which the learning rate first rises to `lr`, along a line.
     rates : mapping of str to float, optional
-        Factors on the rate of some parameters, by the beginning of their names in the network, as
-        in ``{"g.": 10.0}``; the longest that fits counts.
+        Factors on the learning rate of some parameters, by the beginning of their names in the
+        network, as in ``{"g.": 10.0}``; the longest beginning that fits counts.
     clip : float, optional
-        The largest norm of a seed's whole gradient; a longer one is scaled down to it.
+        The largest norm of a seed's whole gradient; a longer gradient is scaled down to it.
     optimizer : {"adam", "sgd"}
         Adam, or stochastic gradient descent.
     momentum : float
-        Of SGD, with Nesterov's correction.
+        The momentum of SGD, with Nesterov's correction.
     after_step : callable, optional
         ``after_step(net, generator)`` is called after every step and may change the weights in
-        place, as `weight_shuffling` does. The generator is seeded by seed and step: a training that
-        is resumed ends the same as long as nothing else is kept from one call to the next.
+        place, as `weight_shuffling` does. The generator is seeded by seed and step, so a training
+        that is resumed ends the same, as long as the function keeps nothing from call to call.
     after_step_until : int, optional
-        How many steps, from the first, it is called after; all by default.
+        Call it after so many steps, from the first on; after all of them by default.
     validation : tuple of Tensor, optional
-        Held-out data, as a batch with more rows; taken in pieces of a batch's size.
+        Held-out data in the form of a batch, with any number of rows; the loss is taken in pieces
+        of a batch's size.
     validate_every : int
-        Steps between two validations; 0: only after the last.
+        The number of steps between two validations; with 0 there is one, after the last step.
     patience : int, optional
-        Stop a seed after so many validations without a lower loss. What is kept of a seed in the
-        end are then the weights of its lowest validation loss.
+        Stop a seed after so many validations without a lower loss. The weights that are kept of it
+        are then those of its lowest validation loss.
     snapshots : iterable of int
-        Steps whose weights are kept, 0 for those before training; the last always is.
+        The steps whose weights are kept: 0 for those before training; the last is always kept.
     folder : path, optional
-        For checkpoints. A training that was killed goes on from there, and ends with the numbers it
-        would have had.
+        Where checkpoints are kept. A training that was killed goes on from there, and ends with the
+        numbers it would have had.
     save_seconds : float
-        Seconds between two checkpoints.
+        The time between two checkpoints, at least; saving takes a twentieth of the time at most.
     together : bool, optional
-        True: all seeds in one stack. False: one by one. None: a stack where it is possible and
-        pays, otherwise processes, otherwise one by one. The numbers are the same up to rounding.
+        True trains all seeds as one stack, False one by one. None trains a stack where that is
+        possible and pays, otherwise in processes, otherwise one by one. The numbers are the same
+        up to rounding.
     tag : str
-        Whatever else a checkpoint in `folder` must agree on (the data's name, say).
+        What else a training in `folder` must agree on, such as the name of the data.
     progress : callable, optional
         Called with (what is being done, done, of how many).
 
