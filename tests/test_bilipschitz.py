@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -20,14 +20,7 @@ from identikit.learn import (  # noqa: E402
     BiLipschitz,
     bilipschitz,
 )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+from learning import one_thread  # noqa: E402, F401
 
 
 @pytest.fixture(autouse=True)

@@ -9,13 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from conftest import HANGS
@@ -38,22 +37,9 @@ from identikit.learn import (  # noqa: E402
     supervised,
     train,
 )
+from learning import data, one_thread, same  # noqa: E402, F401
 
 pytestmark = pytest.mark.long
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def data() -> tuple[Tensor, Tensor]:
-    some = torch.Generator().manual_seed(3)
-    x = torch.randn(256, 5, generator=some)
-    return x, (x @ torch.randn(5, 7, generator=some)).argmax(1)
 
 
 def classifier() -> SoftmaxNet:
@@ -104,7 +90,7 @@ def tokens() -> Any:
 
 def stack() -> partial[Run]:
     """Seeds that stop at different steps, in one stack."""
-    x, y = data()
+    x, y = data(256)
     return partial(
         train,
         classifier,
@@ -156,21 +142,6 @@ def processes(
     return lambda: len({path.name for path in seen.iterdir()} - {str(os.getpid())})
 
 
-def same(a: Run, b: Run, tol: float = 0.0) -> None:
-    """Raise unless two runs are equal, in every bit unless a tolerance is given.
-
-    Between processes single precision may differ in its last digits: sums are cut where arrays
-    happen to lie in memory.
-    """
-    pd.testing.assert_frame_equal(a.history, b.history, check_exact=tol == 0, rtol=tol, atol=tol)
-    assert (a.seeds, a.snapshots) == (b.seeds, b.snapshots)
-    for step, weights in a.weights.items():
-        assert weights.keys() == b.weights[step].keys()
-        for name, tensor in weights.items():
-            gap = (tensor - b.weights[step][name]).abs().max()
-            assert gap <= tol, (step, name)
-
-
 CHILD = """
 import sys
 sys.path.insert(0, {tests!r})
@@ -215,7 +186,7 @@ def step_of(folder: Path) -> int:
     for path in folder.glob("*.safetensors"):
         if ".step_" not in path.name:
             with safe_open(path, framework="pt") as file:
-                total += json.loads(file.metadata()["identikit"])["step"]
+                total += json.loads(file.metadata(256)["identikit"])["step"]
     return total
 
 
@@ -309,7 +280,7 @@ def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
         return supervised(net, *batch)
 
     with pytest.raises(KeyboardInterrupt):
-        train(classifier, slow, shuffled(data(), 32), 50, folder=tmp_path)
+        train(classifier, slow, shuffled(data(256), 32), 50, folder=tmp_path)
     assert not (tmp_path / "seed_0.safetensors").exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -321,12 +292,12 @@ def small(folder: Path, **changes: Any) -> Run:
     arguments: dict[str, Any] = {
         "build": classifier,
         "objective": supervised,
-        "batches": shuffled(data(), 32),
+        "batches": shuffled(data(256), 32),
         "steps": 12,
         "seeds": (0, 1),
         "snapshots": (4,),
         "together": False,
-        "validation": data(),
+        "validation": data(256),
         "tag": "small",
     }
     return train(**{**arguments, **changes}, folder=folder)
@@ -366,7 +337,7 @@ def test_a_snapshot_that_is_gone_is_done_again(tmp_path: Path) -> None:
             {"build": partial(SoftmaxNet, MLP([5, 3]), Lookup(7, 3))},
             "parameters was 175 and is now 39; first",
         ),
-        ({"batches": shuffled(data(), 16)}, "first batch was"),
+        ({"batches": shuffled(data(256), 16)}, "first batch was"),
         ({"validation": None}, "validation was .* and is now null"),
         ({"together": True}, "together was false and is now true"),
         (
@@ -431,7 +402,7 @@ def test_a_checkpoint_keeps_the_type_of_the_numbers(tmp_path: Path, dtype: torch
     def build() -> SoftmaxNet:
         return classifier().to(dtype)
 
-    x, y = data()
+    x, y = data(256)
     call = partial(
         small, tmp_path, build=build, batches=shuffled((x.to(dtype), y), 32), validation=None
     )

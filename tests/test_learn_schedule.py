@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from torch import Tensor, nn  # noqa: E402
 from identikit.learn import (  # noqa: E402
     MLP,
     Lookup,
-    Run,
     SoftmaxNet,
     npair,
     shuffled,
@@ -30,20 +29,9 @@ from identikit.learn import (  # noqa: E402
     train,
 )
 from identikit.learn._descent import SCHEDULES, Descent  # noqa: E402
+from learning import data, gap, one_thread  # noqa: E402, F401
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def data(rows: int = 256) -> tuple[Tensor, Tensor]:
-    some = torch.Generator().manual_seed(3)
-    x = torch.randn(rows, 5, generator=some, dtype=torch.float64)
-    return x, (x @ torch.randn(5, 7, generator=some, dtype=torch.float64)).argmax(1)
+doubles = partial(data, 256, torch.float64)
 
 
 def normed() -> SoftmaxNet:
@@ -57,16 +45,6 @@ def plain() -> SoftmaxNet:
 def one_tower() -> SoftmaxNet:
     """Its norm is met twice in a step."""
     return SoftmaxNet(MLP([5, 8, 3], batch_norm=True, last_bias=False)).double()
-
-
-def gap(a: Run, b: Run) -> float:
-    """The largest difference of two runs' weights, at any snapshot."""
-    assert a.snapshots == b.snapshots
-    return max(
-        float((tensor - b.weights[step][name]).abs().max())
-        for step, weights in a.weights.items()
-        for name, tensor in weights.items()
-    )
 
 
 # Schedules
@@ -122,7 +100,7 @@ STEPS = 40
 )
 def test_a_training_is_torchs_own(schedule: str, scheduler: Any, together: bool) -> None:
     """With factors for two groups of parameters, cut gradients, and running averages."""
-    batches = shuffled(data(), 32)
+    batches = shuffled(doubles(), 32)
     run = train(
         normed,
         supervised,
@@ -156,7 +134,7 @@ def test_a_training_is_torchs_own(schedule: str, scheduler: Any, together: bool)
 
 def test_gradients_are_cut_seed_by_seed() -> None:
     """With clip at work, the gradients' norms that Adam sees are at most that; few are below."""
-    batches = shuffled(data(), 32)
+    batches = shuffled(doubles(), 32)
     call = partial(train, plain, supervised, batches, 30, seeds=(0, 1, 2), lr=0.01)
     cut, alone = call(clip=0.05, together=True), call(clip=0.05, together=False)
     assert gap(cut, alone) < 1e-9
@@ -180,7 +158,7 @@ def test_gradients_are_cut_seed_by_seed() -> None:
     ],
 )
 def test_wrong_calls(changes: dict[str, Any], message: str) -> None:
-    call = partial(train, plain, supervised, shuffled(data(), 32), 10)
+    call = partial(train, plain, supervised, shuffled(doubles(), 32), 10)
     assert call(warmup=9, rates={"g.": 2.0}, clip=1.0).steps == 10
     with pytest.raises(InputError, match=message):
         call(**changes)
@@ -192,7 +170,7 @@ def test_wrong_calls(changes: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize("early", [False, True])
 def test_running_averages_are_each_seeds_own(early: bool) -> None:
     """A stack gives what one by one does, also where seeds stop at different steps."""
-    x, y = data()
+    x, y = doubles()
     stopping = {"validate_every": 5, "patience": 2, "lr": 0.03} if early else {}
     call = partial(
         train,
@@ -229,7 +207,7 @@ def test_running_averages_are_each_seeds_own(early: bool) -> None:
 
 
 def test_a_norm_that_is_met_twice_in_a_step() -> None:
-    x, _ = data()
+    x, _ = doubles()
     call = partial(
         train, one_tower, npair, shuffled((x, x + 0.1 * x.flip(0)), 16), 12, seeds=(0, 1)
     )
@@ -256,7 +234,7 @@ def around(norm: Callable[[], nn.Module]) -> SoftmaxNet:
     ],
 )  # fmt: skip
 def test_other_norms_in_a_stack(norm: Callable[[], nn.Module]) -> None:
-    x, y = data()
+    x, y = doubles()
     call = partial(
         train,
         lambda: around(norm).double(),
@@ -273,7 +251,7 @@ def test_other_norms_in_a_stack(norm: Callable[[], nn.Module]) -> None:
 
 def test_averages_over_all_steps_cannot_be_stacked() -> None:
     build = partial(around, lambda: nn.BatchNorm1d(8, momentum=None))
-    x, y = data()
+    x, y = doubles()
     with pytest.raises(InputError, match=r"cannot be trained as one stack: .*item"):
         train(build, supervised, shuffled((x.float(), y), 32), 2, seeds=(0, 1), together=True)
 
@@ -281,9 +259,15 @@ def test_averages_over_all_steps_cannot_be_stacked() -> None:
 @pytest.mark.parametrize("together", [True, False])
 def test_a_look_at_held_out_data_changes_nothing(together: bool) -> None:
     call = partial(
-        train, normed, supervised, shuffled(data(), 32), 12, seeds=(0, 1), together=together
+        train,
+        normed,
+        supervised,
+        shuffled(doubles(), 32),
+        12,
+        seeds=(0, 1),
+        together=together,
     )
-    assert gap(call(), call(validation=data(), validate_every=2)) == 0
+    assert gap(call(), call(validation=doubles(), validate_every=2)) == 0
 
 
 class Stop(Exception):  # noqa: N818
@@ -294,7 +278,7 @@ class Stop(Exception):  # noqa: N818
 @pytest.mark.parametrize("stops", [(1,), (17, 37)])
 def test_stopped_it_goes_on_exactly(together: bool, stops: tuple[int, ...], tmp_path: Path) -> None:
     """Schedule, rates, cut gradients and running averages; seeds that stop early among them."""
-    x, y = data()
+    x, y = doubles()
     batches = shuffled((x[:64], y[:64]), 32)
     call = partial(
         train,
@@ -342,7 +326,7 @@ def test_a_folder_of_another_schedule_is_refused(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     right = {"schedule": "cosine", "warmup": 2, "rates": {"g.": 2.0}, "clip": 1.0}
-    call = partial(train, plain, supervised, shuffled(data(), 32), 5, folder=tmp_path)
+    call = partial(train, plain, supervised, shuffled(doubles(), 32), 5, folder=tmp_path)
     call(**right)
     with pytest.raises(InputError, match=f"differently: .*{message}.*give another folder"):
         call(**{**right, **changes})

@@ -5,7 +5,6 @@ The operations, their use in `learn.train`, and SGD with Nesterov momentum, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +36,12 @@ from identikit.learn import (  # noqa: E402
 )
 from identikit.learn._batches import mix  # noqa: E402
 from identikit.learn._perturbations import GATES, bins  # noqa: E402
+from learning import one_thread  # noqa: E402, F401
 
 BOTH = (weight_reinitialization, weight_shuffling)
 SEEDS = st.integers(0, 2**32)
 SHARES = st.floats(0, 1)
 SIZES = st.integers(1, 12)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def seeded(seed: int) -> torch.Generator:

@@ -22,9 +22,10 @@ PIECE = 2**16
 
 
 class SoftmaxModel:
-    """A model as what it is: embeddings f of n inputs, unembeddings g of K labels, maybe a bias.
+    """A model of the softmax family: embeddings f of n inputs, unembeddings g of K labels.
 
-    Of a label set S given for each input (contrastive training), only those probabilities exist.
+    p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)) over the labels of S: all K of them, or those that were
+    candidates for this input, as in contrastive training.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class SoftmaxModel:
     bias : array (K,), optional
         Added to the logits of each label.
     candidates : integer array (n, s), optional
-        Row i holds the labels of S_i; without it, S is all K labels.
+        Row i holds the labels of S for input i; by default S is all K labels.
     name : str
         What reports call the model.
 

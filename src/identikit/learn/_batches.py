@@ -1,7 +1,7 @@
-"""What is learned from at each step: a function of (step, seed) without any state.
+"""Batches as a function of (step, seed) without any state.
 
-So a run that was killed needs no generator's state to go on: ``batches(step, seed)`` is the same
-whenever it is asked.
+A run that was killed needs no generator's state to go on: ``batches(step, seed)`` is the same
+whenever it is asked for.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Task:
 
 
 class Stopped(Exception):  # noqa: N818
-    """The training was asked to stop; its state is saved if it has a folder."""
+    """The training was asked to stop; its state is saved, if it has a folder."""
 
 
 @dataclass(frozen=True)
