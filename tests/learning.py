@@ -23,11 +23,11 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def data(rows: int, dtype: torch.dtype = torch.float32, labels: int = 7) -> tuple[Tensor, Tensor]:
+def data(rows: int = 512, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
     """Five normal columns, and which of some linear functions of them is the largest."""
     some = torch.Generator().manual_seed(3)
     x = torch.randn(rows, 5, generator=some, dtype=dtype)
-    return x, (x @ torch.randn(5, labels, generator=some, dtype=dtype)).argmax(1)
+    return x, (x @ torch.randn(5, 7, generator=some, dtype=dtype)).argmax(1)
 
 
 def gaps(a: Run, b: Run) -> dict[tuple[int, str], float]:
