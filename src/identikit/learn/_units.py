@@ -83,6 +83,8 @@ def in_processes(
 
     told = _Told(tasks, progress)
     outcomes = {unit: done for unit, task in enumerate(tasks) if (done := finished(task))}
+    for unit in outcomes:
+        told.end(unit)
     waiting = [unit for unit in range(len(tasks)) if unit not in outcomes]
     running: dict[Future[Outcome], int] = {}
     with tempfile.TemporaryDirectory() as name, stop_asked() as stop:
