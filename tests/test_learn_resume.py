@@ -186,7 +186,7 @@ def step_of(folder: Path) -> int:
     for path in folder.glob("*.safetensors"):
         if ".step_" not in path.name:
             with safe_open(path, framework="pt") as file:
-                total += json.loads(file.metadata(256)["identikit"])["step"]
+                total += json.loads(file.metadata()["identikit"])["step"]
     return total
 
 
