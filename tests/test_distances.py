@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from conftest import close
 from identikit.errors import InputError
-from identikit.family import _model
-from identikit.family._distances import Distances, Divergences, distances
-from identikit.family._model import SoftmaxModel
+from identikit.family import Distances, Divergences, SoftmaxModel, _model, distances
 
 NUMBERS = ["kl", "kl_reverse", "js", "tv", "logit", "llv", "svd_f", "svd_g", "representation"]
 NUMBERS += ["bound", "sharper_bound", "certificate", "certificate_f", "certificate_g"]

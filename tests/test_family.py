@@ -142,7 +142,10 @@ def test_models_are_read_from_files(rng, tmp_path, suffix):
     [
         ({"g": np.ones((5, 2))}, "f has 3 columns and g has 2"),
         ({"g": np.ones((1, 3))}, "one label"),
-        ({"f": np.ones((4, 0)), "g": np.ones((5, 0))}, "expected rows and columns"),
+        (
+            {"f": np.ones((4, 0)), "g": np.ones((5, 0))},
+            "expected real numbers, in rows and columns",
+        ),
         ({"f": np.ones(3)}, "f has shape"),
         ({"f": np.array([["a", "b", "c"]])}, "expected real numbers"),
         (

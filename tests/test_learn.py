@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import expit, log_expit, log_softmax
 from scipy.stats import norm
@@ -30,7 +29,6 @@ from identikit.learn import (  # noqa: E402
     Lookup,
     OneHot,
     ResNet,
-    Run,
     SoftmaxNet,
     Transformer,
     _plan,
@@ -46,14 +44,7 @@ from identikit.learn import (  # noqa: E402
     supervised,
     train,
 )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+from learning import data, gap, one_thread, same  # noqa: E402, F401
 
 
 @pytest.fixture
@@ -61,12 +52,6 @@ def generator(seed: int) -> torch.Generator:
     """Of the numbers of a test; the networks' are torch's own."""
     torch.manual_seed(seed)
     return torch.Generator().manual_seed(seed)
-
-
-def data(rows: int = 512, width: int = 5, labels: int = 7) -> tuple[Tensor, Tensor]:
-    some = torch.Generator().manual_seed(3)
-    x = torch.randn(rows, width, generator=some)
-    return x, (x @ torch.randn(width, labels, generator=some)).argmax(1)
 
 
 def classifier(dtype: torch.dtype = torch.float32) -> SoftmaxNet:
@@ -105,16 +90,6 @@ def counting() -> SoftmaxNet:
 
 def recurrent() -> SoftmaxNet:
     return SoftmaxNet(LSTM(11, 6), Lookup(11, 6))
-
-
-def same(a: Run, b: Run) -> None:
-    """Raise unless two runs are equal in every bit."""
-    pd.testing.assert_frame_equal(a.history, b.history, check_exact=True)
-    assert (a.seeds, a.snapshots) == (b.seeds, b.snapshots)
-    for step, weights in a.weights.items():
-        assert weights.keys() == b.weights[step].keys()
-        for name, tensor in weights.items():
-            assert torch.equal(tensor, b.weights[step][name]), (step, name)
 
 
 def test_two_runs_are_the_same_only_if_they_are() -> None:
@@ -479,15 +454,6 @@ def test_fresh_rows_are_never_seen_again() -> None:
 # Training
 
 
-def gap(a: Run, b: Run) -> float:
-    """The largest difference of two runs' weights, at any snapshot."""
-    return max(
-        float((tensor - b.weights[step][name]).abs().max())
-        for step, weights in a.weights.items()
-        for name, tensor in weights.items()
-    )
-
-
 EARLY = {"validate_every": 5, "patience": 2, "lr": 0.03}
 
 
@@ -739,9 +705,11 @@ def test_running_averages_are_weights_too() -> None:
     assert net.f[1].running_mean.abs().max() > 0.01
 
 
-def test_what_stacks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stacks_by_itself(tmp_path_factory: pytest.TempPathFactory) -> None:
     def choice(build: Callable[[], SoftmaxNet], batches: Any, objective: Any = supervised) -> bool:
-        return _plan.stacked(None, 2, build(), objective, batches(0, 0))
+        folder = tmp_path_factory.mktemp("run")
+        train(build, objective, batches, 1, seeds=range(2), folder=folder)
+        return (folder / "stack.safetensors").exists()
 
     x, y = data()
     assert choice(classifier, shuffled((x, y), 32))
@@ -835,7 +803,12 @@ def test_positions_of_sequences_are_rows(monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_wrong_calls(changes: dict[str, Any], message: str) -> None:
-    right = {"build": biased, "objective": supervised, "batches": shuffled(data(), 32), "steps": 10}
+    right = {
+        "build": biased,
+        "objective": supervised,
+        "batches": shuffled(data(), 32),
+        "steps": 10,
+    }
     assert train(**right).steps == 10
     with pytest.raises(InputError, match=message):
         train(**{**right, **changes})

@@ -9,12 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from conftest import HANGS
@@ -37,23 +37,9 @@ from identikit.learn import (  # noqa: E402
     supervised,
     train,
 )
-from identikit.learn._learner import Learner  # noqa: E402, F401
+from learning import data, one_thread, same  # noqa: E402, F401
 
 pytestmark = pytest.mark.long
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def data() -> tuple[Tensor, Tensor]:
-    some = torch.Generator().manual_seed(3)
-    x = torch.randn(256, 5, generator=some)
-    return x, (x @ torch.randn(5, 7, generator=some)).argmax(1)
 
 
 def classifier() -> SoftmaxNet:
@@ -80,10 +66,21 @@ def draw(rows: int, rng: Any) -> tuple[Tensor, ...]:
     return x, x.argmax(1)
 
 
-def slow_where_asked(net: SoftmaxNet, *batch: Tensor) -> Tensor:
-    """A loss that takes its time in processes that `child` starts, and nowhere else."""
+def note() -> None:
+    """Leave a note which process was here, and when; take some time where `child` asks for it."""
+    if "IDENTIKIT_TEST_SEEN" in os.environ:
+        Path(os.environ["IDENTIKIT_TEST_SEEN"], str(os.getpid())).touch()
     time.sleep(float(os.environ.get("IDENTIKIT_TEST_SLOWLY", "0")))
-    return autoregressive(net, *batch)
+
+
+def watched(net: SoftmaxNet, tokens: Tensor) -> Tensor:
+    note()
+    return autoregressive(net, tokens)
+
+
+def watched_labels(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
+    note()
+    return supervised(net, x, y)
 
 
 def tokens() -> Any:
@@ -93,11 +90,11 @@ def tokens() -> Any:
 
 def stack() -> partial[Run]:
     """Seeds that stop at different steps, in one stack."""
-    x, y = data()
+    x, y = data(256)
     return partial(
         train,
         classifier,
-        supervised,
+        watched_labels,
         shuffled((x[:64], y[:64]), 32, jitter),
         400,
         seeds=(3, 0, 1, 8),
@@ -115,7 +112,7 @@ def alone() -> partial[Run]:
     return partial(
         train,
         with_state,
-        supervised,
+        watched_labels,
         fresh(draw, 32),
         150,
         seeds=(0, 5),
@@ -127,43 +124,22 @@ def alone() -> partial[Run]:
 
 def spread() -> partial[Run]:
     """In two processes; see `processes`."""
-    return partial(
-        train, recurrent, slow_where_asked, tokens(), 120, seeds=range(3), snapshots=(0,)
-    )
+    return partial(train, recurrent, watched, tokens(), 120, seeds=range(3), snapshots=(0,))
 
 
 SETTINGS: dict[str, Callable[[], partial[Run]]] = {"stack": stack, "alone": alone, "spread": spread}
 
 
 @pytest.fixture
-def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Processes, however short the training; a list that notes it."""
-    started: list[int] = []
-    inner = _plan.in_processes
-
-    def noted(tasks: Any, payload: bytes, cores: int, progress: Any) -> Any:
-        started.append(cores)
-        return inner(tasks, payload, cores, progress)
-
+def processes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[], int]:
+    """Two processes, however short the training; gives how many others `watched` was asked in."""
+    seen = tmp_path_factory.mktemp("seen")
+    monkeypatch.setenv("IDENTIKIT_TEST_SEEN", str(seen))
     monkeypatch.setattr(_plan, "WORTH", 0.0)
-    monkeypatch.setattr(_plan, "_cores", lambda: 2)
-    monkeypatch.setattr(_plan, "in_processes", noted)
-    return started
-
-
-def same(a: Run, b: Run, tol: float = 0.0) -> None:
-    """Raise unless two runs are equal, in every bit unless a tolerance is given.
-
-    Between processes single precision may differ in its last digits: sums are cut where arrays
-    happen to lie in memory.
-    """
-    pd.testing.assert_frame_equal(a.history, b.history, check_exact=tol == 0, rtol=tol, atol=tol)
-    assert (a.seeds, a.snapshots) == (b.seeds, b.snapshots)
-    for step, weights in a.weights.items():
-        assert weights.keys() == b.weights[step].keys()
-        for name, tensor in weights.items():
-            gap = (tensor - b.weights[step][name]).abs().max()
-            assert gap <= tol, (step, name)
+    monkeypatch.setattr(_plan, "cpu_count", lambda: 2)
+    return lambda: len({path.name for path in seen.iterdir()} - {str(os.getpid())})
 
 
 CHILD = """
@@ -173,33 +149,33 @@ import torch
 torch.set_num_threads(1)
 import test_learn_resume as here
 
-here._plan.WORTH, here._plan._cores = 0.0, lambda: 2
+here._plan.WORTH, here._plan.cpu_count = 0.0, lambda: 2
 call = here.SETTINGS[sys.argv[1]]()
-# So that a training of a second is not over before whoever looks at it has a turn: here by this,
-# in processes of its own by the objective.
-here.os.environ["IDENTIKIT_TEST_SLOWLY"] = "0.05"
-learn = here.Learner.learn
-def slowly(*arguments):
-    here.Path(sys.argv[2]).with_suffix(".begun").touch()
-    here.time.sleep(0.2)
-    return learn(*arguments)
-here.Learner.learn = slowly
-print("ready", flush=True)
 call(folder=sys.argv[2], save_seconds=float(sys.argv[3]))
 """
 
 
 def child(setting: str, folder: Path, save_seconds: float = 0.0) -> subprocess.Popen[bytes]:
-    """A training in a process of its own, just begun."""
+    """A training in a process of its own, so slow that whoever looks at it has a turn."""
     script = CHILD.format(tests=str(Path(__file__).parent))
-    process = subprocess.Popen(
+    seen = folder.with_suffix(".seen")
+    seen.mkdir(exist_ok=True)
+    slowly = {"IDENTIKIT_TEST_SEEN": str(seen), "IDENTIKIT_TEST_SLOWLY": "0.1"}
+    return subprocess.Popen(
         [sys.executable, "-c", script, setting, str(folder), str(save_seconds)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        env={**os.environ, **slowly},
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    return process
+
+
+def begun(folder: Path) -> bool:
+    """Whether a step is under way: a loss was asked for after the first snapshot."""
+    first, notes = (
+        [path.stat().st_mtime_ns for path in where.glob(pattern)]
+        for where, pattern in ((folder, "*.step_0.*"), (folder.with_suffix(".seen"), "*"))
+    )
+    return bool(first) and max(notes, default=0) > min(first)
 
 
 def step_of(folder: Path) -> int:
@@ -226,17 +202,13 @@ def until(condition: Callable[[], bool]) -> None:
     "setting", ["alone", *(pytest.param(s, marks=pytest.mark.slow) for s in ("stack", "spread"))]
 )
 def test_stopped_it_goes_on_and_ends_the_same(
-    setting: str, tmp_path: Path, seed: int, processes: list[int]
+    setting: str, tmp_path: Path, seed: int, processes: Callable[[], int]
 ) -> None:
     """Once by Ctrl-C, once by SIGKILL at a random moment."""
     folder, when = tmp_path / "run", random.Random(seed)
     # No checkpoint is due.
     process = child(setting, folder, save_seconds=1e9)
-    if setting == "spread":  # its processes do not say when they begin
-        until(lambda: any(folder.glob("*.step_0.*")))
-        time.sleep(0.05)
-    else:
-        until(folder.with_suffix(".begun").exists)
+    until(lambda: begun(folder))
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=HANGS)
     assert errors.decode().strip().endswith("KeyboardInterrupt"), errors.decode()
@@ -250,13 +222,13 @@ def test_stopped_it_goes_on_and_ends_the_same(
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL, "it was over before it was killed"
-    assert len(workers) == (2 if setting == "spread" else 0)
+    assert len(workers) >= 2 if setting == "spread" else not workers
     until(lambda: not any(map(parent, workers)))
 
     whole = SETTINGS[setting]()
     steps = step_of(folder)
     resumed = whole(folder=folder)
-    assert processes == ([2] if setting == "spread" else [])
+    assert bool(processes()) == (setting == "spread")
     assert before < steps < step_of(folder)
     # Of what processes train, one by one is the same but for the last digits.
     same(resumed, whole() if setting == "stack" else whole(together=False), tol=1e-3)
@@ -308,7 +280,7 @@ def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
         return supervised(net, *batch)
 
     with pytest.raises(KeyboardInterrupt):
-        train(classifier, slow, shuffled(data(), 32), 50, folder=tmp_path)
+        train(classifier, slow, shuffled(data(256), 32), 50, folder=tmp_path)
     assert not (tmp_path / "seed_0.safetensors").exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -320,12 +292,12 @@ def small(folder: Path, **changes: Any) -> Run:
     arguments: dict[str, Any] = {
         "build": classifier,
         "objective": supervised,
-        "batches": shuffled(data(), 32),
+        "batches": shuffled(data(256), 32),
         "steps": 12,
         "seeds": (0, 1),
         "snapshots": (4,),
         "together": False,
-        "validation": data(),
+        "validation": data(256),
         "tag": "small",
     }
     return train(**{**arguments, **changes}, folder=folder)
@@ -347,32 +319,38 @@ def test_a_checkpoint_cut_in_half_is_said_and_done_again(tmp_path: Path, name: s
 def test_a_snapshot_that_is_gone_is_done_again(tmp_path: Path) -> None:
     whole = small(tmp_path)
     (tmp_path / "seed_0.step_4.safetensors").unlink()
-    with pytest.warns(UserWarning, match="seed_0.step_4.safetensors is damaged"):
+    with pytest.warns(UserWarning, match=r"No such file.*seed_0.step_4.safetensors; .*again"):
         same(whole, small(tmp_path))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"steps": 13, "snapshots": (4, 12)}, r"steps was 12, is 13; snapshots was \[4, 12\], is"),
-        ({"lr": 0.1}, "lr was 0.001, is 0.1"),
-        ({"tag": "large"}, "tag was small, is large"),
-        ({"seeds": range(3)}, r"seeds was \[0, 1\], is \[0, 1, 2\]"),
+        (
+            {"steps": 13, "snapshots": (4, 12)},
+            r"steps was 12 and is now 13; snapshots was \[4, 12\] and is now",
+        ),
+        ({"lr": 0.1}, "lr was 0.001 and is now 0.1"),
+        ({"tag": "large"}, 'tag was "small" and is now "large"'),
+        ({"seeds": range(3)}, r"seeds was \[0, 1\] and is now \[0, 1, 2\]"),
         (
             {"build": partial(SoftmaxNet, MLP([5, 3]), Lookup(7, 3))},
-            "parameters was 175, is 39; first",
+            "parameters was 175 and is now 39; first",
         ),
-        ({"batches": shuffled(data(), 16)}, "first batch was"),
-        ({"validation": None}, "validation was .*, is None"),
-        ({"together": True}, "together was False, is True"),
-        ({"objective": partial(supervised)}, "objective was supervised, is supervised()"),
+        ({"batches": shuffled(data(256), 16)}, "first batch was"),
+        ({"validation": None}, "validation was .* and is now null"),
+        ({"together": True}, "together was false and is now true"),
+        (
+            {"objective": partial(supervised)},
+            r'objective was "supervised" and is now "supervised\(\)',
+        ),
     ],
 )
 def test_a_folder_of_other_settings_is_refused(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     small(tmp_path)
-    with pytest.raises(InputError, match=f"other settings .*{message}.*give another folder"):
+    with pytest.raises(InputError, match=f"differently: .*{message}.*give another folder"):
         small(tmp_path, **changes)
     assert small(tmp_path, save_seconds=1.0).steps == 12
 
@@ -384,7 +362,7 @@ def test_what_a_partial_objective_was_given_counts(tmp_path: Path) -> None:
     small(tmp_path, objective=partial(scaled, scale=torch.tensor(2.0), power=1))
     small(tmp_path, objective=partial(scaled, scale=torch.tensor(2.0), power=1))
     for scale, power in [(3.0, 1), (2.0, 2)]:
-        with pytest.raises(InputError, match=r"objective was .*scaled"):
+        with pytest.raises(InputError, match=r"objective was .* and is now "):
             small(tmp_path, objective=partial(scaled, scale=torch.tensor(scale), power=power))
 
 
@@ -393,22 +371,45 @@ def test_a_file_of_another_training_is_refused(tmp_path: Path) -> None:
     small(tmp_path / "b", lr=0.1)
     (tmp_path / "b" / "seed_0.safetensors").replace(tmp_path / "a" / "seed_0.safetensors")
     with pytest.raises(
-        InputError, match=r"seed_0.safetensors is of a training with other settings"
+        InputError, match=r"seed_0.safetensors is of a training that was asked for differently"
     ):
         small(tmp_path / "a")
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"settings": 3, "stacked": true}'])
-def test_a_record_that_is_none(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "run.json is damaged"),
+        ("[]", "run.json is damaged"),
+        ('{"seeds": 3}', "seeds was 3 and is now.*give another folder"),
+    ],
+)
+def test_a_record_that_is_none(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "run.json").write_text(text)
-    with pytest.raises(InputError, match=r"run.json is no record of a training"):
+    with pytest.raises(InputError, match=message):
         small(tmp_path)
 
 
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"cannot keep checkpoints in .*file"):
-        small(tmp_path / "file")
+    for folder, message in (("file", "file is a file; give another"), ("file/a", "cannot write")):
+        with pytest.raises(InputError, match=message):
+            small(tmp_path / folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_checkpoint_keeps_the_type_of_the_numbers(tmp_path: Path, dtype: torch.dtype) -> None:
+    def build() -> SoftmaxNet:
+        return classifier().to(dtype)
+
+    x, y = data(256)
+    call = partial(
+        small, tmp_path, build=build, batches=shuffled((x.to(dtype), y), 32), validation=None
+    )
+    weights = call().weights[12]["f.layers.0.weight"]
+    read = call().weights[12]["f.layers.0.weight"]
+    assert read.dtype is weights.dtype is dtype
+    assert torch.equal(read, weights)
 
 
 def test_a_stack_stays_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,32 +425,28 @@ def test_a_stack_stays_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 # Processes
 
 
-def in_worker() -> bool:
-    return sys.argv[0] == "-c"
-
-
 def explosive(net: SoftmaxNet, tokens: Tensor) -> Tensor:
-    loss = autoregressive(net, tokens)
-    return loss * torch.inf if in_worker() else loss
+    loss = watched(net, tokens)
+    return loss * torch.inf if parent_process() else loss
 
 
 def raising(net: SoftmaxNet, tokens: Tensor) -> Tensor:
-    if in_worker():
+    if parent_process():
         raise ZeroDivisionError("a fault of the objective")
     return autoregressive(net, tokens)
 
 
 def deadly(net: SoftmaxNet, tokens: Tensor) -> Tensor:
-    if in_worker():
+    if parent_process():
         os.kill(os.getpid(), signal.SIGKILL)
     return autoregressive(net, tokens)
 
 
-def test_processes_tell_and_need_no_folder(processes: list[int]) -> None:
+def test_processes_tell_and_need_no_folder(processes: Callable[[], int]) -> None:
     told: list[tuple[int, int]] = []
-    call = partial(train, recurrent, autoregressive, tokens(), 6, seeds=range(3), snapshots=(0, 2))
+    call = partial(train, recurrent, watched, tokens(), 6, seeds=range(3), snapshots=(0, 2))
     run = call(progress=lambda _what, done, of: told.append((done, of)))
-    assert processes == [2]
+    assert 1 <= processes() <= 2
     same(run, call(together=False), tol=1e-4)
     assert told[-1] == (18, 18)
     assert told == sorted(told)
@@ -466,23 +463,23 @@ def test_processes_tell_and_need_no_folder(processes: list[int]) -> None:
         ),
         pytest.param(
             raising,
-            RuntimeError,
-            "process failed:(.|\n)*a fault of the objective",
+            ZeroDivisionError,
+            "a fault of the objective",
             marks=pytest.mark.slow,
         ),
-        (deadly, RuntimeError, "ended with code -9, perhaps for lack of memory"),
+        (deadly, RuntimeError, "ended from outside, perhaps for lack of memory; train again"),
     ],
 )
+@pytest.mark.usefixtures("processes")
 def test_what_fails_in_a_process_is_raised_here(
-    processes: list[int], objective: Any, kind: type[Exception], message: str
+    objective: Any, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
         train(recurrent, objective, tokens(), 3, seeds=range(2))
-    assert processes == [2]
 
 
-def test_what_cannot_be_sent_is_trained_here(processes: list[int]) -> None:
-    call = partial(train, objective=autoregressive, batches=tokens(), steps=2, seeds=range(2))
+def test_what_cannot_be_sent_is_trained_here(processes: Callable[[], int]) -> None:
+    call = partial(train, objective=watched, batches=tokens(), steps=2, seeds=range(2))
     here = call(lambda: recurrent())
     same(here, call(recurrent, together=False), tol=1e-4)
     # A function of the script itself has a name that means something else over there.
@@ -493,12 +490,12 @@ def test_what_cannot_be_sent_is_trained_here(processes: list[int]) -> None:
     finally:
         recurrent.__module__ = before
         del kept["recurrent"]
-    assert processes == []
+    assert processes() == 0
 
 
 def test_short_trainings_start_no_process(
-    processes: list[int], monkeypatch: pytest.MonkeyPatch
+    processes: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_plan, "WORTH", 20.0)
-    train(recurrent, autoregressive, tokens(), 2, seeds=range(2))
-    assert processes == []
+    train(recurrent, watched, tokens(), 2, seeds=range(2))
+    assert processes() == 0

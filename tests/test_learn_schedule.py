@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,29 +22,16 @@ from torch import Tensor, nn  # noqa: E402
 from identikit.learn import (  # noqa: E402
     MLP,
     Lookup,
-    Run,
     SoftmaxNet,
-    _fit,
     npair,
     shuffled,
     supervised,
     train,
 )
 from identikit.learn._descent import SCHEDULES, Descent  # noqa: E402
+from learning import data, gap, one_thread  # noqa: E402, F401
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def data(rows: int = 256) -> tuple[Tensor, Tensor]:
-    some = torch.Generator().manual_seed(3)
-    x = torch.randn(rows, 5, generator=some, dtype=torch.float64)
-    return x, (x @ torch.randn(5, 7, generator=some, dtype=torch.float64)).argmax(1)
+doubles = partial(data, 256, torch.float64)
 
 
 def normed() -> SoftmaxNet:
@@ -58,16 +45,6 @@ def plain() -> SoftmaxNet:
 def one_tower() -> SoftmaxNet:
     """Its norm is met twice in a step."""
     return SoftmaxNet(MLP([5, 8, 3], batch_norm=True, last_bias=False)).double()
-
-
-def gap(a: Run, b: Run) -> float:
-    """The largest difference of two runs' weights, at any snapshot."""
-    assert a.snapshots == b.snapshots
-    return max(
-        float((tensor - b.weights[step][name]).abs().max())
-        for step, weights in a.weights.items()
-        for name, tensor in weights.items()
-    )
 
 
 # Schedules
@@ -123,7 +100,7 @@ STEPS = 40
 )
 def test_a_training_is_torchs_own(schedule: str, scheduler: Any, together: bool) -> None:
     """With factors for two groups of parameters, cut gradients, and running averages."""
-    batches = shuffled(data(), 32)
+    batches = shuffled(doubles(), 32)
     run = train(
         normed,
         supervised,
@@ -157,7 +134,7 @@ def test_a_training_is_torchs_own(schedule: str, scheduler: Any, together: bool)
 
 def test_gradients_are_cut_seed_by_seed() -> None:
     """With clip at work, the gradients' norms that Adam sees are at most that; few are below."""
-    batches = shuffled(data(), 32)
+    batches = shuffled(doubles(), 32)
     call = partial(train, plain, supervised, batches, 30, seeds=(0, 1, 2), lr=0.01)
     cut, alone = call(clip=0.05, together=True), call(clip=0.05, together=False)
     assert gap(cut, alone) < 1e-9
@@ -181,7 +158,7 @@ def test_gradients_are_cut_seed_by_seed() -> None:
     ],
 )
 def test_wrong_calls(changes: dict[str, Any], message: str) -> None:
-    call = partial(train, plain, supervised, shuffled(data(), 32), 10)
+    call = partial(train, plain, supervised, shuffled(doubles(), 32), 10)
     assert call(warmup=9, rates={"g.": 2.0}, clip=1.0).steps == 10
     with pytest.raises(InputError, match=message):
         call(**changes)
@@ -193,7 +170,7 @@ def test_wrong_calls(changes: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize("early", [False, True])
 def test_running_averages_are_each_seeds_own(early: bool) -> None:
     """A stack gives what one by one does, also where seeds stop at different steps."""
-    x, y = data()
+    x, y = doubles()
     stopping = {"validate_every": 5, "patience": 2, "lr": 0.03} if early else {}
     call = partial(
         train,
@@ -230,7 +207,7 @@ def test_running_averages_are_each_seeds_own(early: bool) -> None:
 
 
 def test_a_norm_that_is_met_twice_in_a_step() -> None:
-    x, _ = data()
+    x, _ = doubles()
     call = partial(
         train, one_tower, npair, shuffled((x, x + 0.1 * x.flip(0)), 16), 12, seeds=(0, 1)
     )
@@ -257,7 +234,7 @@ def around(norm: Callable[[], nn.Module]) -> SoftmaxNet:
     ],
 )  # fmt: skip
 def test_other_norms_in_a_stack(norm: Callable[[], nn.Module]) -> None:
-    x, y = data()
+    x, y = doubles()
     call = partial(
         train,
         lambda: around(norm).double(),
@@ -274,7 +251,7 @@ def test_other_norms_in_a_stack(norm: Callable[[], nn.Module]) -> None:
 
 def test_averages_over_all_steps_cannot_be_stacked() -> None:
     build = partial(around, lambda: nn.BatchNorm1d(8, momentum=None))
-    x, y = data()
+    x, y = doubles()
     with pytest.raises(InputError, match=r"cannot be trained as one stack: .*item"):
         train(build, supervised, shuffled((x.float(), y), 32), 2, seeds=(0, 1), together=True)
 
@@ -282,9 +259,15 @@ def test_averages_over_all_steps_cannot_be_stacked() -> None:
 @pytest.mark.parametrize("together", [True, False])
 def test_a_look_at_held_out_data_changes_nothing(together: bool) -> None:
     call = partial(
-        train, normed, supervised, shuffled(data(), 32), 12, seeds=(0, 1), together=together
+        train,
+        normed,
+        supervised,
+        shuffled(doubles(), 32),
+        12,
+        seeds=(0, 1),
+        together=together,
     )
-    assert gap(call(), call(validation=data(), validate_every=2)) == 0
+    assert gap(call(), call(validation=doubles(), validate_every=2)) == 0
 
 
 class Stop(Exception):  # noqa: N818
@@ -293,17 +276,15 @@ class Stop(Exception):  # noqa: N818
 
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("stops", [(1,), (17, 37)])
-def test_stopped_it_goes_on_exactly(
-    together: bool, stops: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopped_it_goes_on_exactly(together: bool, stops: tuple[int, ...], tmp_path: Path) -> None:
     """Schedule, rates, cut gradients and running averages; seeds that stop early among them."""
-    x, y = data()
+    x, y = doubles()
+    batches = shuffled((x[:64], y[:64]), 32)
     call = partial(
         train,
         normed,
         supervised,
-        shuffled((x[:64], y[:64]), 32),
-        60,
+        steps=60,
         seeds=(3, 0, 1),
         lr=0.01,
         schedule="cosine",
@@ -316,21 +297,18 @@ def test_stopped_it_goes_on_exactly(
         snapshots=(0, 10, 55),
         together=together,
     )
-    whole = call()
+    whole = call(batches=batches)
     assert whole.history.groupby("seed").step.max().nunique() > 1
-    learn = _fit.Learner.learn
     for stop in stops:
 
-        def until(learner: Any, step: int, *rest: Any, stop: int = stop) -> Tensor:
+        def until(step: int, seed: int, stop: int = stop) -> tuple[Tensor, ...]:
             if step == stop:
                 raise Stop
-            return learn(learner, step, *rest)
+            return batches(step, seed)
 
-        monkeypatch.setattr(_fit.Learner, "learn", until)
         with pytest.raises(Stop):
-            call(folder=tmp_path, save_seconds=0.0)
-    monkeypatch.setattr(_fit.Learner, "learn", learn)
-    resumed = call(folder=tmp_path)
+            call(batches=until, folder=tmp_path, save_seconds=0.0)
+    resumed = call(batches=batches, folder=tmp_path)
     pd.testing.assert_frame_equal(resumed.history, whole.history, check_exact=True)
     assert gap(resumed, whole) == 0
 
@@ -338,18 +316,18 @@ def test_stopped_it_goes_on_exactly(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schedule": "linear"}, "schedule was cosine, is linear"),
-        ({"warmup": 3}, "warmup was 2, is 3"),
-        ({"rates": {"g.": 3.0}}, r"rates was \[\['g.', 2.0\]\], is \[\['g.', 3.0\]\]"),
-        ({"clip": None}, "clip was 1.0, is None"),
+        ({"schedule": "linear"}, 'schedule was "cosine" and is now "linear"'),
+        ({"warmup": 3}, "warmup was 2 and is now 3"),
+        ({"rates": {"g.": 3.0}}, r'rates was \[\["g.", 2.0\]\] and is now \[\["g.", 3.0\]\]'),
+        ({"clip": None}, "clip was 1.0 and is now null"),
     ],
 )
 def test_a_folder_of_another_schedule_is_refused(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     right = {"schedule": "cosine", "warmup": 2, "rates": {"g.": 2.0}, "clip": 1.0}
-    call = partial(train, plain, supervised, shuffled(data(), 32), 5, folder=tmp_path)
+    call = partial(train, plain, supervised, shuffled(doubles(), 32), 5, folder=tmp_path)
     call(**right)
-    with pytest.raises(InputError, match=f"other settings .*{message}.*give another folder"):
+    with pytest.raises(InputError, match=f"differently: .*{message}.*give another folder"):
         call(**{**right, **changes})
     assert call(**right).steps == 5

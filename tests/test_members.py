@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from conftest import close
 from identikit.cli import app
 from identikit.errors import InputError
-from identikit.family._model import SoftmaxModel
+from identikit.family import SoftmaxModel
 from identikit.family.members import GAUGES, MEMBERS, NON_MEMBERS, Member, find
 
 n, K, M = 30, 40, 6

@@ -24,8 +24,7 @@ from identikit.auditing._models_words import by_slice as words_of
 from identikit.auditing.models_result import CLOSE, DIFFERENT, SAME
 from identikit.cli import app
 from identikit.errors import InputError
-from identikit.family import SoftmaxModel, _model
-from identikit.family._pair import Pair
+from identikit.family import Pair, SoftmaxModel, _model
 from identikit.report._models_html import models_html
 from identikit.report._models_slices import chosen, slices_figure
 from identikit.report._models_table import print_models

@@ -14,8 +14,7 @@ from scipy.linalg import orthogonal_procrustes
 
 import identikit as ik
 from conftest import close
-from identikit.family._distances import Distances, distances
-from identikit.family._model import SoftmaxModel
+from identikit.family import Distances, SoftmaxModel, distances
 
 #: rho, d_KL, d_LLV of the constructed models; the row of rho = 3 is published.
 TABLE = [

@@ -5,7 +5,6 @@ The operations, their use in `learn.train`, and SGD with Nesterov momentum, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +36,12 @@ from identikit.learn import (  # noqa: E402
 )
 from identikit.learn._batches import mix  # noqa: E402
 from identikit.learn._perturbations import GATES, bins  # noqa: E402
+from learning import one_thread  # noqa: E402, F401
 
 BOTH = (weight_reinitialization, weight_shuffling)
 SEEDS = st.integers(0, 2**32)
 SHARES = st.floats(0, 1)
 SIZES = st.integers(1, 12)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -490,11 +482,11 @@ def test_kicks_are_part_of_what_a_folder_must_agree_on(tmp_path: Path) -> None:
     fitted(4, after_step=weight_shuffling(0.3, 0.5), folder=tmp_path)
     for changes, message in (
         ({"after_step": weight_shuffling(0.3, 0.6)}, r"coverage=0\.6"),
-        ({"after_step": weight_reinitialization(0.3, 0.5)}, "after_step was Shuffling"),
-        ({"after_step": scaled}, "is scaled"),
-        ({}, "is None"),
+        ({"after_step": weight_reinitialization(0.3, 0.5)}, 'after_step was "Shuffling'),
+        ({"after_step": scaled}, 'is now "scaled'),
+        ({}, "is now null"),
         ({"after_step": weight_shuffling(0.3, 0.5), "after_step_until": 2}, "after_step_until was"),
-        ({"after_step": weight_shuffling(0.3, 0.5), "optimizer": "sgd"}, "optimizer was adam"),
+        ({"after_step": weight_shuffling(0.3, 0.5), "optimizer": "sgd"}, 'optimizer was "adam"'),
     ):
         with pytest.raises(InputError, match=message):
             fitted(4, folder=tmp_path, **changes)
@@ -503,7 +495,7 @@ def test_kicks_are_part_of_what_a_folder_must_agree_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_processes_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_plan, "WORTH", 0.0)
-    monkeypatch.setattr(_plan, "_cores", lambda: 2)
+    monkeypatch.setattr(_plan, "cpu_count", lambda: 2)
     monkeypatch.setattr(_plan, "SMALL", 0)
     kick = weight_shuffling(0.3, 0.5)
     assert gap(fitted(after_step=kick), fitted(after_step=kick, together=False)) == 0

@@ -147,7 +147,7 @@ def test_there_are_five_cases(rng):
         (np.ones((3, 2), complex), "dtype complex128"),
         ([["a", "b"]], "expected real numbers, classes × dimensions"),
         ([[1.0, 0.0]], "one class vector"),
-        ([[1.0, 0.0], [np.nan, 1.0]], "row 1 of the vectors has NaN or infinity"),
+        ([[1.0, 0.0], [np.nan, 1.0]], "vectors has NaN or infinity in 1 rows, the first is row 1"),
         ([[1.0, 0.0], [0.0, 1.01]], r"row 1 of the vectors has norm 1\.01"),
     ],
 )

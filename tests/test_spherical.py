@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -30,18 +29,11 @@ from identikit.learn import (  # noqa: E402
     supervised,
     train,
 )
+from learning import one_thread  # noqa: E402, F401
 
 CASES = ("C1", "C2", "C3", "C4")
 #: Whether f, and whether w, is at unit norm.
 UNIT = {"C1": (True, True), "C2": (True, False), "C3": (False, True), "C4": (False, False)}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def data(labels: int = 7) -> tuple[Tensor, Tensor]:

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from conftest import close
 from identikit.auditing import ModelPair, audit_models
 from identikit.auditing.models_result import DIFFERENT, ORDER, SAME, TEMPERATURE
-from identikit.family import SoftmaxModel
-from identikit.family._pair import Pair
-from identikit.family._up_to import up_to
+from identikit.family import Pair, SoftmaxModel, up_to
 from test_models import relabelled, warmer
 
 

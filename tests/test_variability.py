@@ -111,7 +111,10 @@ def test_precisions_are_the_class_vectors_of_the_environment_classifier(rng):
         ([1.0, 2.0], r"shape \(2,\)"),
         (np.empty((0, 3)), r"shape \(0, 3\)"),
         ([["a", "b"]], "real numbers"),
-        ([[1.0, np.inf], [0.0, 0.0]], "row 0 of the parameters has NaN or infinity"),
+        (
+            [[1.0, np.inf], [0.0, 0.0]],
+            "NaN or infinity in 1 rows, the first is row 0",
+        ),
     ],
 )
 def test_bad_tables(table, says):

@@ -18,12 +18,16 @@ from identikit.auditing._models_slices import by_slice, read_slices
 from identikit.auditing._windows import read_windows
 from identikit.auditing.models_result import TEMPERATURE, ModelPair, ModelReport, ModelsAudit
 from identikit.errors import InputError
-from identikit.family import SoftmaxModel, diversity
-from identikit.family._distances import pair_distances
-from identikit.family._gauge import pair_gauge
-from identikit.family._pair import Pair, check_pair
-from identikit.family._reading import Stored
-from identikit.family._up_to import up_to
+from identikit.family import (
+    Pair,
+    SoftmaxModel,
+    Stored,
+    check_pair,
+    diversity,
+    pair_distances,
+    pair_gauge,
+    up_to,
+)
 from identikit.moments import FOLDS, SAMPLE, accumulate, duplicate_groups, in_units
 from identikit.sources import open_sources
 

@@ -10,8 +10,7 @@ from identikit._text import shorten
 from identikit.auditing.models_result import CLOSE, DIFFERENT, SAME, SMALL_KL, Slice
 from identikit.auditing.result import Interval
 from identikit.errors import InputError
-from identikit.family._pair import Ints, Pair
-from identikit.family._per_input import per_input
+from identikit.family import Ints, Pair, per_input
 from identikit.moments import LEAST_GROUPS
 from identikit.sources import read_labels
 

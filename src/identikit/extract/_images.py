@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from identikit._progress import Progress
+from identikit._progress import Progress, silent
 from identikit.errors import InputError, require
 from identikit.extract._folder import check_folder, filling, read_manifest
 from identikit.extract._load import PURPOSE, load, load_processor
@@ -59,7 +59,7 @@ def images(
     """
     check_folder(folder, overwrite=overwrite)
     check_numbers(dtype, batch_size=batch_size, limit=limit)
-    tell = progress or (lambda _what, _done, _of: None)
+    tell = progress or silent
     album = Album(Path(pictures), limit)
     tell("loading the model", 0, len(album.names))
     loaded = load(model, "images", device)

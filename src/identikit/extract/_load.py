@@ -71,24 +71,17 @@ def load(name: str | os.PathLike[str], media: str, device: str | None) -> Loaded
     if sentences:
         folder, pooling, left_out = _sentence_encoder(folder)
     _check_files(folder)
-    with hushed():
-        try:
-            config = transformers.AutoConfig.from_pretrained(
-                folder, trust_remote_code=False, local_files_only=True
-            )
-        except _UNUSABLE as error:
-            raise InputError(f"{folder}: config.json cannot be used: {_first(error)}") from error
-        if getattr(config, "is_encoder_decoder", False):
-            raise InputError(
-                f"{label} is an encoder-decoder ({config.model_type}); extract reads causal and "
-                "masked language models, sentence encoders and vision models: use "
-                "identikit.extract.module for this one"
-            )
-        wanted = ["encoder"] if sentences else _kinds(config, media, transformers)
-        for kind in wanted:
-            model, missing = _weights(folder, config, kind, transformers)
-            if not missing:
-                break
+    config = _pretrained(transformers.AutoConfig, folder, f"{folder}: config.json cannot be used")
+    if getattr(config, "is_encoder_decoder", False):
+        raise InputError(
+            f"{label} is an encoder-decoder ({config.model_type}); extract reads causal and masked "
+            "language models, sentence encoders and vision models: use identikit.extract.module "
+            "for this one"
+        )
+    for kind in ["encoder"] if sentences else _kinds(config, media, transformers):
+        model, missing = _weights(folder, config, kind, transformers)
+        if not missing:
+            break
     if missing:
         raise InputError(
             f"{folder} lacks {len(missing)} of the weights of {type(model).__name__}, such as "
@@ -119,28 +112,42 @@ def load_tokenizer(folder: Path) -> Any:
             f"{folder} has no tokenizer (tokenizer.json, vocab.txt or tokenizer.model); copy its "
             "files there, or name a folder that has them with --tokenizer"
         )
-    with hushed():
-        try:
-            return transformers.AutoTokenizer.from_pretrained(
-                folder, trust_remote_code=False, local_files_only=True
-            )
-        except _UNUSABLE as error:
-            raise InputError(f"{folder}: the tokenizer cannot be used: {_first(error)}") from error
+    return _pretrained(
+        transformers.AutoTokenizer, folder, f"{folder}: the tokenizer cannot be used"
+    )
 
 
 def load_processor(folder: Path) -> Any:
     """The image processor of a folder, in the form that works the same everywhere, with Pillow."""
     transformers = require("transformers", "hf", PURPOSE)
+    unusable = (
+        f"{folder} has no usable image processor (preprocessor_config.json), so it is no vision "
+        "model or not all of one"
+    )
+    return _pretrained(transformers.AutoImageProcessor, folder, unusable, backend="pil")
+
+
+def _pretrained(auto: Any, folder: Path, unusable: str, **options: Any) -> Any:
+    """What one of transformers' classes makes of a folder: quietly, and without running its code.
+
+    Parameters
+    ----------
+    auto : class
+        Such as AutoConfig.
+    folder : Path
+        The model's.
+    unusable : str
+        What an error begins with.
+    **options
+        For `from_pretrained`.
+    """
     with hushed():
         try:
-            return transformers.AutoImageProcessor.from_pretrained(
-                folder, backend="pil", trust_remote_code=False, local_files_only=True
+            return auto.from_pretrained(
+                folder, trust_remote_code=False, local_files_only=True, **options
             )
         except _UNUSABLE as error:
-            raise InputError(
-                f"{folder} has no usable image processor (preprocessor_config.json), so it is no "
-                f"vision model or not all of one: {_first(error)}"
-            ) from error
+            raise InputError(f"{unusable}: {_first(error)}") from error
 
 
 def locate(name: str | os.PathLike[str]) -> tuple[str, Path]:
@@ -221,18 +228,15 @@ def _weights(folder: Path, config: Any, kind: str, transformers: Any) -> tuple[A
         "classifier": transformers.AutoModelForImageClassification,
         "encoder": transformers.AutoModel,
     }
-    try:
-        model, info = classes[kind].from_pretrained(
-            folder,
-            config=config,
-            dtype="float32",
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-    except _UNUSABLE as error:
-        raise InputError(f"the model in {folder} cannot be loaded: {_first(error)}") from error
+    model, info = _pretrained(
+        classes[kind],
+        folder,
+        f"the model in {folder} cannot be loaded",
+        config=config,
+        dtype="float32",
+        use_safetensors=True,
+        output_loading_info=True,
+    )
     # A pooler lies after the last state, which is where reading ends.
     return model, [key for key in info["missing_keys"] if "pooler" not in key]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from identikit._progress import Progress
+from identikit._progress import Progress, silent
 from identikit.errors import InputError
 from identikit.extract._folder import check_folder, filling, read_manifest
 from identikit.extract._lines import Lines
@@ -79,7 +79,7 @@ def text(
     """
     check_folder(folder, overwrite=overwrite)
     check_numbers(dtype, batch_size=batch_size, max_length=max_length, limit=limit)
-    tell = progress or (lambda _what, _done, _of: None)
+    tell = progress or silent
     lines = Lines(texts, limit)
     tell("loading the model", 0, lines.sentences)
     loaded = load(model, "text", device)

@@ -1,6 +1,5 @@
 """The softmax family: models as pairs (f, g), and what two of them share."""
 
-from identikit.family import _heads, _non_members  # noqa: F401  (they fill the catalogue)
 from identikit.family._blocks import Blocks, concentration_blocks
 from identikit.family._conditions import (
     SphereConditions,
@@ -9,14 +8,17 @@ from identikit.family._conditions import (
     quadric_rank,
     sphere_conditions,
 )
-from identikit.family._distances import Distances, Divergences, distances
+from identikit.family._distances import Distances, Divergences, distances, pair_distances
 from identikit.family._diversity import Diversity, diversity
 from identikit.family._epsilon import BernoulliMixture, PrefixKL, prefix_kl
 from identikit.family._floors import Floor, diet_floor, language_floor, supervised_floor
-from identikit.family._gauge import Gauge, gauge
+from identikit.family._gauge import Gauge, gauge, pair_gauge
 from identikit.family._model import SoftmaxModel
 from identikit.family._normal_form import NormalForm, normal_form
-from identikit.family._up_to import UpTo
+from identikit.family._pair import Ints, Pair, check_pair
+from identikit.family._per_input import PerInput, per_input
+from identikit.family._reading import Stored, stored
+from identikit.family._up_to import UpTo, up_to
 from identikit.family._variability import Variability, variability
 from identikit.family.members import GAUGES, MEMBERS, NON_MEMBERS, Member, NonMember, find
 
@@ -31,15 +33,20 @@ __all__ = [
     "Diversity",
     "Floor",
     "Gauge",
+    "Ints",
     "Member",
     "NonMember",
     "NormalForm",
+    "Pair",
+    "PerInput",
     "PrefixKL",
     "SoftmaxModel",
     "SphereConditions",
+    "Stored",
     "UpTo",
     "Variability",
     "affine_rank",
+    "check_pair",
     "concentration_blocks",
     "diet_floor",
     "distances",
@@ -49,9 +56,14 @@ __all__ = [
     "language_floor",
     "normal_form",
     "other_solution",
+    "pair_distances",
+    "pair_gauge",
+    "per_input",
     "prefix_kl",
     "quadric_rank",
     "sphere_conditions",
+    "stored",
     "supervised_floor",
+    "up_to",
     "variability",
 ]

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from identikit._linalg import Array, span, triangle
 from identikit.errors import InputError
-from identikit.family._reading import stored
+from identikit.family._reading import matrix
 
 #: What theory promises of latents and of weights where f and w are normalised (C1), only f (C2),
 #: only w (C3), neither (C4), and of classes instead of instances. Of the weights of a supervised
@@ -219,17 +219,8 @@ def _rank(rows: Array, eps: float) -> int:
 
 
 def _vectors(given: ArrayLike) -> tuple[Array, float]:
-    """The vectors in float64, and the spacing of the type they came in."""
-    array, eps = stored(given)
-    if array.dtype.kind not in "fiub" or array.ndim != 2 or 0 in array.shape:
-        raise InputError(
-            f"the vectors have shape {array.shape} and dtype {array.dtype}; expected real numbers, "
-            "classes × dimensions"
-        )
+    """The vectors in float64, and the machine epsilon of the type they came in."""
+    array, eps = matrix(given, "the table of vectors", "classes × dimensions")
     if len(array) < 2:
         raise InputError("there is one class vector; a classification needs at least two classes")
-    v = array.astype(np.float64)
-    if not np.isfinite(v).all():
-        row = int((~np.isfinite(v).all(axis=1)).argmax())
-        raise InputError(f"row {row} of the vectors has NaN or infinity in it")
-    return v, eps
+    return array.astype(np.float64), eps

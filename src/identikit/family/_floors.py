@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.family._heads import _arrays
+from identikit.family._heads import arrays
 from identikit.family._model import log_softmax
 
 
@@ -117,7 +117,7 @@ def language_floor(probabilities: ArrayLike, tokens: ArrayLike | None = None) ->
     >>> [round(floor.value, 5) for floor in floors]
     [4.85203, 0.01888, 0.03732]
     """
-    (p,) = _arrays(probabilities=(probabilities, "K"))
+    (p,) = arrays(probabilities=(probabilities, "K"))
     if not (p >= 0).all() or abs(p.sum() - 1) > 1e-9 * len(p):
         raise InputError(
             f"the probabilities of strings go from {p.min():.3g} and sum to {p.sum():.9g}; "
@@ -137,7 +137,7 @@ def language_floor(probabilities: ArrayLike, tokens: ArrayLike | None = None) ->
 
 
 def _sphere(vectors: ArrayLike, kappa: float, latents: ArrayLike) -> tuple[Array, Array]:
-    v, z = _arrays(vectors=(vectors, "C d"), latents=(latents, "n d"))
+    v, z = arrays(vectors=(vectors, "C d"), latents=(latents, "n d"))
     if not 0 < kappa < np.inf:
         raise InputError(f"kappa is {kappa}; expected a number above zero")
     if len(v) < 2 or len(z) < 2:

@@ -14,8 +14,6 @@ from identikit.family._model import SoftmaxModel
 from identikit.family._pair import Ints, Pair
 from identikit.moments import FOLDS, Moments, accumulate
 
-#: Of the held-out errors.
-
 
 @dataclass(frozen=True)
 class Gauge:

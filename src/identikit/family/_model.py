@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from identikit._linalg import Array, rank_tolerance, svd, triangle
 from identikit.errors import InputError
 from identikit.family._identified import Identified, identify, rounding_norm
-from identikit.family._reading import Stored, read_arrays, stored
+from identikit.family._reading import Stored, matrix, read_arrays
 
 #: Numbers of one block of logits: 32 MB of float64.
 BLOCK = 2**22
@@ -22,9 +22,10 @@ PIECE = 2**16
 
 
 class SoftmaxModel:
-    """A model as what it is: embeddings f of n inputs, unembeddings g of K labels, maybe a bias.
+    """A model of the softmax family: embeddings f of n inputs, unembeddings g of K labels.
 
-    Of a label set S given for each input (contrastive training), only those probabilities exist.
+    p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)) over the labels of S: all K of them, or those that were
+    candidates for this input, as in contrastive training.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class SoftmaxModel:
     bias : array (K,), optional
         Added to the logits of each label.
     candidates : integer array (n, s), optional
-        Row i holds the labels of S_i; without it, S is all K labels.
+        Row i holds the labels of S for input i; by default S is all K labels.
     name : str
         What reports call the model.
 
@@ -56,9 +57,9 @@ class SoftmaxModel:
         name: str = "model",
     ) -> None:
         self.name = name
-        #: `eps_f`, `eps_g` and `eps_table` are the spacings of the types they were stored in.
-        self.f, self.eps_f = _matrix(f, "f", name)
-        self.g, self.eps_g = _matrix(g, "g", name)
+        #: `eps_f`, `eps_g` and `eps_table`: machine epsilon of the types they were stored in.
+        self.f, self.eps_f = _floats(f, "f", name)
+        self.g, self.eps_g = _floats(g, "g", name)
         if self.f.shape[1] != self.g.shape[1]:
             raise InputError(
                 f"model {name!r}: f has {self.f.shape[1]} columns and g has {self.g.shape[1]}; "
@@ -107,7 +108,7 @@ class SoftmaxModel:
         atol : float
             How far from one a row may sum, beyond what rounding in the table's type explains.
         """
-        logs, eps = _matrix(table, "the table of log-probabilities", name, finite=False)
+        logs, eps = _floats(table, "the table of log-probabilities", name, finite=False)
         if logs.shape[1] < 2:
             raise InputError(f"model {name!r} has one label; a distribution needs at least two")
         if np.isnan(logs).any() or np.isposinf(logs).any():
@@ -292,26 +293,10 @@ def pieces(rows: Array) -> Iterator[Array]:
     return (rows[at : at + step] for at in range(0, len(rows), step))
 
 
-def _matrix(
-    value: ArrayLike | Stored, what: str, name: str, *, finite: bool = True
-) -> tuple[Array, float]:
-    """Real numbers in rows and columns, in the type that they came in, and its spacing."""
-    array, eps = stored(value)
-    if array.dtype.kind not in "fiub":
-        raise InputError(f"model {name!r}: {what} has dtype {array.dtype}; expected real numbers")
-    if array.ndim != 2 or 0 in array.shape:
-        raise InputError(
-            f"model {name!r}: {what} has shape {array.shape}; expected rows and columns"
-        )
-    if array.dtype.kind != "f":
-        array = array.astype(np.float64)
-    if finite and not np.isfinite(array).all():
-        rows = np.flatnonzero(~np.isfinite(array).all(axis=1))
-        raise InputError(
-            f"model {name!r}: {what} has NaN or infinity in {len(rows)} rows, the first is row "
-            f"{rows[0]}"
-        )
-    return array, eps
+def _floats(value: ArrayLike | Stored, what: str, name: str, *, finite: bool = True) -> Stored:
+    """Real numbers in rows and columns, in the floating type that they came in."""
+    array, eps = matrix(value, f"model {name!r}: {what}", "in rows and columns", finite=finite)
+    return Stored(array if array.dtype.kind == "f" else array.astype(np.float64), eps)
 
 
 def _off_from_one(logs: Array, eps: float) -> tuple[Array, Array]:

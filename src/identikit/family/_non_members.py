@@ -2,110 +2,107 @@
 
 from __future__ import annotations
 
-from identikit.family.members import NON_MEMBERS, NonMember
+from identikit.family._entries import NonMember
 
 _MEASURE = "Whether runs are linked all the same is a question for `identikit audit`."
 
-NON_MEMBERS |= {
-    entry.name: entry
-    for entry in (
-        NonMember(
-            name="word2vec",
-            title="word2vec, skip-gram with negative sampling (SGNS)",
-            reason="Each pair of words has its own sigmoid; no softmax over candidates.",
-            what_holds_instead="The sigmoid fixes the score itself, so f' = A f and g' = A⁻ᵀ g "
-            "without any shift, if both sets of vectors span. At the optimum the score is "
-            "PMI − log k; M far below the rank of the PMI makes it a weighted low-rank fit.",
-            reference="Mikolov et al. 2013; Levy and Goldberg 2014",
-            aliases=("sgns", "skip-gram", "negative-sampling", "binary-nce"),
-        ),
-        NonMember(
-            name="siglip",
-            title="SigLIP: images and texts, a sigmoid for each pair",
-            reason="Each pair has its own sigmoid σ(fᵀg + b); no softmax over candidates.",
-            what_holds_instead="For a given b the sigmoid fixes fᵀg itself, so f' = A f and "
-            "g' = A⁻ᵀ g without any shift, if both sets of vectors span.",
-            reference="Zhai et al. 2023",
-            aliases=("siglip2",),
-        ),
-        NonMember(
-            name="triplet",
-            title="triplet loss with a hinge, and other margin losses",
-            reason="The hinge is no likelihood: there is no p(y|x, S) that two runs could share.",
-            what_holds_instead="The logistic triplet loss with dot products is n-pair with two "
-            f"candidates, and a member. {_MEASURE}",
-            reference="Schroff, Kalenichenko and Philbin 2015",
-            aliases=("triplet-hinge", "triplet-loss", "margin"),
-        ),
-        NonMember(
-            name="byol",
-            title="BYOL: predict the output of a slowly moving copy",
-            reason="No candidates and no normalisation over them, so no p(y|x, S).",
-            what_holds_instead=f"Nothing from this family. {_MEASURE}",
-            reference="Grill et al. 2020",
-            aliases=(),
-        ),
-        NonMember(
-            name="vicreg",
-            title="VICReg, Barlow Twins: losses on covariances",
-            reason="The loss is on moments of a batch; it has no candidates and no p(y|x, S).",
-            what_holds_instead=f"Nothing from this family. {_MEASURE}",
-            reference="Bardes, Ponce and LeCun 2022; Zbontar et al. 2021 (Barlow Twins)",
-            aliases=("barlow-twins", "barlow"),
-        ),
-        NonMember(
-            name="mae",
-            title="masked autoencoder (MAE)",
-            reason="A non-linear decoder and a squared error instead of a softmax over candidates.",
-            what_holds_instead="Another theory: if the decoder is nearly an isometry, the code is "
-            "identified up to a rigid motion and an error that grows with the distortion.",
-            reference="He et al. 2022; Nelson et al. 2026, arXiv 2603.11970",
-            aliases=("masked-autoencoder",),
-        ),
-        NonMember(
-            name="dino",
-            title="DINO: match a teacher's softmax over prototypes",
-            reason="The form is right, but the targets come from each run's own teacher, so two "
-            "perfect runs need not share one distribution.",
-            what_holds_instead="Two runs whose distributions over the same prototypes do agree "
-            f"are linked as in supervised. {_MEASURE}",
-            reference="Caron et al. 2021",
-            aliases=(),
-        ),
-        NonMember(
-            name="gemma2",
-            title="language models with soft-capped logits: Gemma 2",
-            reason="cap · tanh(z / cap) stands between the dot product z and the softmax.",
-            what_holds_instead="What holds for gpt, nearly, as far as the logits stay small "
-            "against the cap.",
-            reference="Gemma Team 2024",
-            aliases=("soft-cap",),
-        ),
-        NonMember(
-            name="ima-vae",
-            title="VAE with a nearly deterministic decoder (IMA)",
-            reason="No classifier, no candidates and no auxiliary variable: p(x) alone is fitted, "
-            "so diversity of labels has nothing to act on.",
-            what_holds_instead="An inductive bias in place of variability: as γ² grows the ELBO "
-            "loses C_IMA of the decoder (`ik.ima_contrast`), which favours orthogonal columns of "
-            "its Jacobian. If the mixing has them (a Möbius map) and the sources are not Gaussian, "
-            "codes match them up to permutation and sign where the prior's range is right, and up "
-            "to a scale for each where it is not. Gaussian sources keep a rotation; a mixing with "
-            "other columns, nothing.",
-            reference="Gresele et al. 2021; Reizinger et al. 2022",
-            aliases=("vae", "ima", "beta-vae", "independent-mechanism-analysis"),
-        ),
-        NonMember(
-            name="off-support",
-            title="next-token models after prompts that never occur in the data",
-            reason="The form is right, but two perfect runs need not share p(y|x) there: where "
-            "p(prompt) = 0 the distribution of the data does not determine what follows.",
-            what_holds_instead="On prefixes that occur, all of gpt; if the vocabulary has fewer "
-            "than M + 1 tokens, diversity fails and only centred logits are identified. Off the "
-            "support, nothing; after prompts of probability ε, nothing at a KL divergence of order "
-            "ε. Compare runs on both with `identikit models A B --slice labels.npy`.",
-            reference="Reizinger et al. 2024, arXiv 2405.01964",
-            aliases=("rule-extrapolation", "out-of-support", "ood-prompts"),
-        ),
-    )
-}
+NON_MEMBERS = (
+    NonMember(
+        name="word2vec",
+        title="word2vec, skip-gram with negative sampling (SGNS)",
+        reason="Each pair of words has its own sigmoid; no softmax over candidates.",
+        what_holds_instead="The sigmoid fixes the score itself, so f' = A f and g' = A⁻ᵀ g "
+        "without any shift, if both sets of vectors span. At the optimum the score is "
+        "PMI − log k; M far below the rank of the PMI makes it a weighted low-rank fit.",
+        reference="Mikolov et al. 2013; Levy and Goldberg 2014",
+        aliases=("sgns", "skip-gram", "negative-sampling", "binary-nce"),
+    ),
+    NonMember(
+        name="siglip",
+        title="SigLIP: images and texts, a sigmoid for each pair",
+        reason="Each pair has its own sigmoid σ(fᵀg + b); no softmax over candidates.",
+        what_holds_instead="For a given b the sigmoid fixes fᵀg itself, so f' = A f and "
+        "g' = A⁻ᵀ g without any shift, if both sets of vectors span.",
+        reference="Zhai et al. 2023",
+        aliases=("siglip2",),
+    ),
+    NonMember(
+        name="triplet",
+        title="triplet loss with a hinge, and other margin losses",
+        reason="The hinge is no likelihood: there is no p(y|x, S) that two runs could share.",
+        what_holds_instead="The logistic triplet loss with dot products is n-pair with two "
+        f"candidates, and a member. {_MEASURE}",
+        reference="Schroff, Kalenichenko and Philbin 2015",
+        aliases=("triplet-hinge", "triplet-loss", "margin"),
+    ),
+    NonMember(
+        name="byol",
+        title="BYOL: predict the output of a slowly moving copy",
+        reason="No candidates and no normalisation over them, so no p(y|x, S).",
+        what_holds_instead=f"Nothing from this family. {_MEASURE}",
+        reference="Grill et al. 2020",
+        aliases=(),
+    ),
+    NonMember(
+        name="vicreg",
+        title="VICReg, Barlow Twins: losses on covariances",
+        reason="The loss is on moments of a batch; it has no candidates and no p(y|x, S).",
+        what_holds_instead=f"Nothing from this family. {_MEASURE}",
+        reference="Bardes, Ponce and LeCun 2022; Zbontar et al. 2021 (Barlow Twins)",
+        aliases=("barlow-twins", "barlow"),
+    ),
+    NonMember(
+        name="mae",
+        title="masked autoencoder (MAE)",
+        reason="A non-linear decoder and a squared error instead of a softmax over candidates.",
+        what_holds_instead="Another theory: if the decoder is nearly an isometry, the code is "
+        "identified up to a rigid motion and an error that grows with the distortion.",
+        reference="He et al. 2022; Nelson et al. 2026, arXiv 2603.11970",
+        aliases=("masked-autoencoder",),
+    ),
+    NonMember(
+        name="dino",
+        title="DINO: match a teacher's softmax over prototypes",
+        reason="The form is right, but the targets come from each run's own teacher, so two "
+        "perfect runs need not share one distribution.",
+        what_holds_instead="Two runs whose distributions over the same prototypes do agree "
+        f"are linked as in supervised. {_MEASURE}",
+        reference="Caron et al. 2021",
+        aliases=(),
+    ),
+    NonMember(
+        name="gemma2",
+        title="language models with soft-capped logits: Gemma 2",
+        reason="cap · tanh(z / cap) stands between the dot product z and the softmax.",
+        what_holds_instead="What holds for gpt, nearly, as far as the logits stay small "
+        "against the cap.",
+        reference="Gemma Team 2024",
+        aliases=("soft-cap",),
+    ),
+    NonMember(
+        name="ima-vae",
+        title="VAE with a nearly deterministic decoder (IMA)",
+        reason="No classifier, no candidates and no auxiliary variable: p(x) alone is fitted, "
+        "so diversity of labels has nothing to act on.",
+        what_holds_instead="An inductive bias in place of variability: as γ² grows the ELBO "
+        "loses C_IMA of the decoder (`ik.ima_contrast`), which favours orthogonal columns of "
+        "its Jacobian. If the mixing has them (a Möbius map) and the sources are not Gaussian, "
+        "codes match them up to permutation and sign where the prior's range is right, and up "
+        "to a scale for each where it is not. Gaussian sources keep a rotation; a mixing with "
+        "other columns, nothing.",
+        reference="Gresele et al. 2021; Reizinger et al. 2022",
+        aliases=("vae", "ima", "beta-vae", "independent-mechanism-analysis"),
+    ),
+    NonMember(
+        name="off-support",
+        title="next-token models after prompts that never occur in the data",
+        reason="The form is right, but two perfect runs need not share p(y|x) there: where "
+        "p(prompt) = 0 the distribution of the data does not determine what follows.",
+        what_holds_instead="On prefixes that occur, all of gpt; if the vocabulary has fewer "
+        "than M + 1 tokens, diversity fails and only centred logits are identified. Off the "
+        "support, nothing; after prompts of probability ε, nothing at a KL divergence of order "
+        "ε. Compare runs on both with `identikit models A B --slice labels.npy`.",
+        reference="Reizinger et al. 2024, arXiv 2405.01964",
+        aliases=("rule-extrapolation", "out-of-support", "ood-prompts"),
+    ),
+)

@@ -62,7 +62,7 @@ class Pair:
     @cached_property
     def constant(self) -> float:
         """Share of the log-likelihoods' spread below which log-odds count as constant."""
-        return max(CONSTANT, 16 * max(_spacing(model) for model in self.models))
+        return max(CONSTANT, 16 * max(_epsilon(model) for model in self.models))
 
     @cached_property
     def ranks(self) -> tuple[int, int]:
@@ -77,7 +77,7 @@ class Pair:
         else:
             size = float(np.linalg.norm(model.table[:, self.labels].astype(np.float64)))
         values = singular_values(self._input_triangle(model) @ self._label_triangle(model).T)
-        least = rounding_norm(size, self.n, self.K, _spacing(model))
+        least = rounding_norm(size, self.n, self.K, _epsilon(model))
         return int(np.count_nonzero(values > least))
 
     def _input_triangle(self, model: SoftmaxModel) -> Array:
@@ -93,28 +93,20 @@ class Pair:
             return triangle(g - g.mean(axis=0, dtype=np.float64))
         return triangle(self._coordinates[self.models.index(model)][:, : model.M])
 
-    def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Log-probabilities of both models, some rows at a time."""
-        return iter(self._whole) if self._whole else self._stream()
+    def _of_both(self, make: Callable[[SoftmaxModel], Array]) -> tuple[Array, Array]:
+        a, b = self.models
+        return make(a), make(b)
+
+    def _block(self, rows: slice) -> tuple[Array, Array]:
+        """Log-probabilities of both models of some inputs."""
+        return self._of_both(lambda model: model.log_prob(rows))
 
     @cached_property
-    def _whole(self) -> list[tuple[Array, Array]]:
+    def _whole(self) -> tuple[Array, Array] | None:
         """The one block of a small pair, so that later passes need not compute it again."""
         a, _ = self.models
         width = a.K if a.candidates is None else a.candidates.shape[1]
-        return list(self._stream()) if self.n * width <= _model.BLOCK else []
-
-    def _stream(self) -> Iterator[tuple[Array, Array]]:
-        return map(self._block, self._slices())
-
-    def _slices(self) -> Iterator[slice]:
-        return self.models[0].slices()
-
-    def _block(self, rows: slice) -> tuple[Array, Array]:
-        ours, theirs = (
-            model.log_prob(rows).astype(np.float64, copy=False) for model in self.models
-        )
-        return ours, theirs
+        return self._block(slice(None)) if self.n * width <= _model.BLOCK else None
 
     def over_blocks(self, function: Callable[[Array, Array], T]) -> list[T]:
         """The function of every block, in order; on all cores where there are many blocks.
@@ -126,24 +118,19 @@ class Pair:
         def of(block: tuple[Array, Array]) -> list[T]:
             return [function(*both) for both in zip(*map(pieces, block), strict=True)]
 
-        if self._whole:
-            return [value for block in self._whole for value in of(block)]
+        if self._whole is not None:
+            return of(self._whole)
         with one_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
-            parts = pool.map(lambda rows: of(self._block(rows)), self._slices())
+            parts = pool.map(lambda rows: of(self._block(rows)), self.models[0].slices())
             return [value for part in parts for value in part]
 
     @cached_property
     def _log_z(self) -> tuple[Array, Array]:
         """log Z(x) of both models, all that a distribution needs beside f and g."""
-        sums: tuple[list[Array], list[Array]] = ([], [])
-        for both in self.first or (tuple(b[:, 0] for b in block) for block in self.blocks()):
-            for kept, block in zip(sums, both, strict=True):
-                kept.append(block)
-        ours, theirs = (
-            _first_logit(model) - np.concatenate(kept)
-            for model, kept in zip(self.models, sums, strict=True)
-        )
-        return ours, theirs
+        first = self.first or self.over_blocks(lambda a, b: (a[:, 0].copy(), b[:, 0].copy()))
+        ours, theirs = map(np.concatenate, zip(*first, strict=True))
+        a, b = self.models
+        return _first_logit(a) - ours, _first_logit(b) - theirs
 
     def label_blocks(self, per_label: int = 8) -> Iterator[slice]:
         """Labels, as many at a time as leave room for `per_label` vectors of each."""
@@ -162,15 +149,11 @@ class Pair:
         a QR decomposition over the inputs leaves a few coordinates of each label.
         """
         if self._by_table:
-            tables = (self._table(model, labels) for model in self.models)
-            ours, theirs = ((t - t.mean(axis=0)).T for t in tables)
-            return ours, theirs
+            ours, theirs = self._of_both(lambda model: self._table(model, labels))
+            return (ours - ours.mean(axis=0)).T, (theirs - theirs.mean(axis=0)).T
         first, second = self._input_factors
-        ours, theirs = (
-            np.column_stack([g, np.ones(len(g))]) @ factor.T
-            for g, factor in zip(self._g(labels), (first, second), strict=True)
-        )
-        return ours, theirs
+        ours, theirs = self._of_both(lambda model: self._lifted_g(model, labels))
+        return ours @ first.T, theirs @ second.T
 
     def deviations(self, labels: slice) -> Array:
         """E_x (log p(y|x) − mean over labels)² of both models and these labels, times n."""
@@ -197,9 +180,8 @@ class Pair:
         if self._coordinates is None:
             first, second = self._centred_tables
         else:
-            first, second = (
-                f @ g.T for f, g in zip(self._logit_factors, self._coordinates, strict=True)
-            )
+            (fa, fb), (ga, gb) = self._logit_factors, self._coordinates
+            first, second = fa @ ga.T, fb @ gb.T
         gap, ours, theirs = map(np.linalg.norm, (first - second, first, second))
         return float(gap), float(ours), float(theirs)
 
@@ -210,50 +192,37 @@ class Pair:
         Also of one model's with the other's.
         """
         if self._by_table:
-            first, second = (table.T for table in self._centred_tables)
-            return first, second
-        ours, theirs = (
-            self.label_map(model) @ factor.T
-            for model, factor in zip(self.models, self._logit_factors, strict=True)
-        )
-        return ours, theirs
+            first, second = self._centred_tables
+            return first.T, second.T
+        (a, b), (fa, fb) = self.models, self._logit_factors
+        return self.label_map(a) @ fa.T, self.label_map(b) @ fb.T
 
     @property
-    def _centred_tables(self) -> list[Array]:
-        tables = [self._table(model, slice(None)) for model in self.models]
-        return [table - table.mean(axis=1, keepdims=True) for table in tables]
+    def _centred_tables(self) -> tuple[Array, Array]:
+        return self._of_both(lambda model: _centred(self._table(model, slice(None))))
 
-    def _g(self, labels: slice | Ints) -> Iterator[Array]:
-        return (model.g[self.labels[labels]].astype(np.float64) for model in self.models)
+    def _lifted_g(self, model: SoftmaxModel, labels: slice | Ints) -> Array:
+        """g of some labels with a column of ones."""
+        g = model.g[self.labels[labels]].astype(np.float64)
+        return np.column_stack([g, np.ones(len(g))])
 
     def _table(self, model: SoftmaxModel, labels: slice | Ints) -> Array:
-        if model.table is None:
-            table: Array = model.log_prob()[:, self.labels[labels]]
-        else:
-            table = model.table[:, self.labels[labels]].astype(np.float64)
-        return table
+        table: Array = model.log_prob() if model.table is None else model.table
+        return table[:, self.labels[labels]].astype(np.float64, copy=False)
 
     @cached_property
     def _input_factors(self) -> tuple[Array, Array]:
         """R of [f, −log Z, f', −log Z'] centred over inputs, cut into the two models' columns."""
-        columns = [
-            part
-            for model, log_z in zip(self.models, self._log_z, strict=True)
-            for part in (model.f, -log_z[:, None])
-        ]
-        both = _side_by_side(columns)
+        (a, b), (log_z, log_z_b) = self.models, self._log_z
+        both = _side_by_side([a.f, -log_z[:, None], b.f, -log_z_b[:, None]])
         both -= both.mean(axis=0)
-        return self._cut(triangle(both, overwrite=True), self.models[0].M + 1)
+        return _cut(triangle(both, overwrite=True), a.M + 1)
 
     @cached_property
     def _logit_factors(self) -> tuple[Array, Array]:
         """R of [f, f'], with a one beside each f that has a bias."""
         parts = [model.lifted_f for model in self.models]
-        return self._cut(triangle(_side_by_side(parts), overwrite=True), parts[0].shape[1])
-
-    @staticmethod
-    def _cut(factor: Array, at: int) -> tuple[Array, Array]:
-        return factor[:, :at], factor[:, at:]
+        return _cut(triangle(_side_by_side(parts), overwrite=True), parts[0].shape[1])
 
     def rows(self, inputs: Ints) -> tuple[Array, Array]:
         """Vectors whose inner products are those of log p(·|x) and log p'(·|x), centred over y.
@@ -262,10 +231,11 @@ class Pair:
         is a combination of the columns of g, which a QR decomposition turns into few coordinates.
         """
         if self._coordinates is None:
-            ours, theirs = (self._label_rows(model, inputs) for model in self.models)
-            return ours, theirs
-        first, second = self._input_rows or self._rows_of(inputs)
-        return (first[inputs], second[inputs]) if self._input_rows else (first, second)
+            return self._of_both(lambda model: self._label_rows(model, inputs))
+        if self._input_rows is None:
+            return self._rows_of(inputs)
+        first, second = self._input_rows
+        return first[inputs], second[inputs]
 
     @cached_property
     def _input_rows(self) -> tuple[Array, Array] | None:
@@ -276,19 +246,15 @@ class Pair:
 
     def _rows_of(self, inputs: slice | Ints) -> tuple[Array, Array]:
         assert self._coordinates is not None
-        ours, theirs = (
-            _with_one(model.f[inputs], model) @ factor.T
-            for model, factor in zip(self.models, self._coordinates, strict=True)
-        )
-        return ours, theirs
+        (a, b), (ga, gb) = self.models, self._coordinates
+        return _with_one(a.f[inputs], a) @ ga.T, _with_one(b.f[inputs], b) @ gb.T
 
     def _label_rows(self, model: SoftmaxModel, inputs: Ints) -> Array:
         if model.table is None:
             values = _with_one(model.f[inputs], model) @ self.label_map(model).T
         else:
             values = model.table[np.asarray(inputs)[..., None], self.labels].astype(np.float64)
-        centred: Array = values - values.mean(axis=-1, keepdims=True)
-        return centred
+        return _centred(values)
 
     def label_map(self, model: SoftmaxModel, labels: slice | Ints = slice(None)) -> Array:
         """[g, bias] of some labels, less the mean over all that are possible."""
@@ -309,12 +275,23 @@ class Pair:
         both = _side_by_side([model.lifted_g for model in self.models])
         if both.shape[1] < self.K:
             both = triangle(both, overwrite=True)
-        return self._cut(both, self.models[0].lifted_g.shape[1])
+        return _cut(both, self.models[0].lifted_g.shape[1])
+
+
+def _centred(rows: Array) -> Array:
+    """Less the mean of each row, over labels."""
+    centred: Array = rows - rows.mean(axis=-1, keepdims=True)
+    return centred
 
 
 def _centred_squares(ours: Array, theirs: Array) -> Array:
-    centred = [block - block.mean(axis=1, keepdims=True) for block in (ours, theirs)]
-    return np.array([np.square(x).sum() for x in (centred[0] - centred[1], *centred)])
+    ours, theirs = _centred(ours), _centred(theirs)
+    return np.array([np.square(x).sum() for x in (ours - theirs, ours, theirs)])
+
+
+def _cut(factor: Array, at: int) -> tuple[Array, Array]:
+    """The columns of the one model, and of the other."""
+    return factor[:, :at], factor[:, at:]
 
 
 def _side_by_side(parts: list[Array]) -> Array:
@@ -330,7 +307,7 @@ def same_candidates(a: SoftmaxModel, b: SoftmaxModel) -> bool:
     return np.array_equal(a.candidates, b.candidates)
 
 
-def _spacing(model: SoftmaxModel) -> float:
+def _epsilon(model: SoftmaxModel) -> float:
     """Relative rounding of the log-probabilities: f and g are exact, whatever their type."""
     return 2.0**-52 if model.table is None else model.eps_table
 

@@ -20,20 +20,47 @@ MATRICES = {"f", "g", "candidates", "log_prob"}
 
 
 class Stored(NamedTuple):
-    """Numbers, and the spacing at 1 of the type in which they were stored."""
+    """Numbers, and the machine epsilon of the type in which they were stored."""
 
     array: NDArray[Any]
     eps: float
 
 
 def stored(value: object) -> Stored:
-    """An array with its spacing; bfloat16, which NumPy does not have, comes as float32."""
+    """An array with its machine epsilon; bfloat16, which NumPy does not have, comes as float32."""
     if isinstance(value, Stored):
         return value
     if str(getattr(value, "dtype", "")).endswith("bfloat16"):
         return _read(value)
     array = np.asarray(value)
     return Stored(array, float(np.finfo(array.dtype if array.dtype.kind == "f" else float).eps))
+
+
+def matrix(value: object, what: str, expected: str, *, finite: bool = True) -> Stored:
+    """Real numbers in rows and columns, in the type that they came in.
+
+    Parameters
+    ----------
+    value : array
+        Of any library.
+    what, expected : str
+        What an error calls the array, and what it should be.
+    finite : bool
+        Whether NaN and infinity are refused.
+    """
+    array, eps = stored(value)
+    if array.dtype.kind not in "fiub" or array.ndim != 2 or 0 in array.shape:
+        raise InputError(
+            f"{what} has shape {array.shape} and dtype {array.dtype}; expected real numbers, "
+            f"{expected}"
+        )
+    if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
+        rows = np.flatnonzero(~np.isfinite(array).all(axis=1))
+        raise InputError(
+            f"{what} has NaN or infinity in {len(rows)} rows, the first is row {rows[0]}; leave "
+            "them out"
+        )
+    return Stored(array, eps)
 
 
 def _read(view: object, memory: int | None = None) -> Stored:

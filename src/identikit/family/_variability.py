@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from identikit._linalg import Array, singular_values
 from identikit.errors import InputError
-from identikit.family._reading import stored
+from identikit.family._reading import matrix
 from identikit.moments import Moments, accumulate
 
 #: Above this an error of a millionth in the parameters is as large as what is solved for.
@@ -96,7 +96,8 @@ def variability(
         moments = parameters
         values = np.sqrt(moments.principal(0)[0])
     else:
-        table = _table(parameters)
+        expected = "a row for each environment, class or label"
+        table = matrix(parameters, "the table of parameters", expected).array
         moments = accumulate([table], folds=1, names=["parameters"], sample=0)
         values = singular_values(_differences(table, reference))
     rank, needed = moments.whiten(0).rank, moments.widths[0]
@@ -114,22 +115,6 @@ def variability(
         largest_condition,
         _sentence(moments.rows, rank, needed, condition, largest_condition),
     )
-
-
-def _table(parameters: ArrayLike) -> Array:
-    table = stored(parameters).array
-    if table.ndim != 2 or 0 in table.shape or table.dtype.kind not in "fiub":
-        raise InputError(
-            f"the parameters have shape {table.shape} and dtype {table.dtype}; expected real "
-            "numbers, a row for each environment, class or label"
-        )
-    finite = np.isfinite(table).all(axis=1)
-    if not finite.all():
-        raise InputError(
-            f"row {int(np.argmin(finite))} of the parameters has NaN or infinity in it; leave it "
-            "out, or give the parameters that vary finitely (precisions have no zero variances)"
-        )
-    return table
 
 
 def _differences(table: Array, reference: int | None) -> Array:

@@ -31,15 +31,18 @@ from identikit.learn._objectives import (  # noqa: E402
     negative_sampling,
     npair,
     nplm,
+    scores,
     supervised,
 )
 from identikit.learn._perturbations import (  # noqa: E402
+    AfterStep,
+    Shuffling,
     weight_entropy,
     weight_reinitialization,
     weight_shuffling,
 )
 from identikit.learn._resnet import ResNet  # noqa: E402
-from identikit.learn._run import Run  # noqa: E402
+from identikit.learn._run import Run, rows  # noqa: E402
 from identikit.learn._sequences import LSTM, Transformer  # noqa: E402
 from identikit.learn._spherical import Normalised, Tempered, case_net  # noqa: E402
 from identikit.learn._train import train  # noqa: E402
@@ -63,6 +66,7 @@ __all__ = [
     "OBJECTIVES",
     "A2CRun",
     "ActorCritic",
+    "AfterStep",
     "Attention",
     "Batches",
     "BestPosterior",
@@ -77,6 +81,7 @@ __all__ = [
     "PixelEncoder",
     "ResNet",
     "Run",
+    "Shuffling",
     "SoftmaxNet",
     "Tempered",
     "Transformer",
@@ -109,6 +114,8 @@ __all__ = [
     "posterior",
     "prior_curvature",
     "rational_forward_loss",
+    "rows",
+    "scores",
     "sequence_loss",
     "shuffled",
     "supervised",

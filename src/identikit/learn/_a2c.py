@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.learn._actor_critic import ActorCritic, State
-from identikit.learn._batches import mix
+from identikit.learn._batches import mix, seeded
 from identikit.learn._curiosity import ICM
 from identikit.learn._environments import Copies
 
-Built = TypeVar("Built", bound=nn.Module)
 #: Updates between two calls of progress.
 EVERY = 100
 
@@ -148,7 +147,7 @@ def a2c(
     for name, count in {"updates": updates, "copies": copies, "rollout": rollout}.items():
         if count < 1:
             raise InputError(f"{name} is {count}; give a whole number, 1 or more")
-    net, icm = _seeded(build, seed), None if curiosity is None else _seeded(curiosity, seed)
+    net, icm = seeded(build, seed), None if curiosity is None else seeded(curiosity, seed)
     parts = [list(part.parameters()) for part in (net, icm) if part is not None]
     adam = torch.optim.Adam([{"params": part} for part in parts], lr, fused=True)
     generator = torch.Generator().manual_seed(mix(seed, 0))
@@ -237,10 +236,3 @@ def _curious(icm: ICM | None, found: Rollout) -> tuple[Tensor, Tensor, dict[str,
     line["intrinsic"] = intrinsic.mean().item()
     rewards = found.rewards + intrinsic.view_as(found.rewards)
     return rewards, icm.loss(seen, action), line
-
-
-def _seeded(build: Callable[[], Built], seed: int) -> Built:
-    """Call `build` under a generator of its own; the caller's is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return build()

@@ -1,13 +1,14 @@
-"""What is learned from at each step: a function of (step, seed) without any state.
+"""Batches as a function of (step, seed) without any state.
 
-So a run that was killed needs no generator's state to go on: ``batches(step, seed)`` is the same
-whenever it is asked.
+A run that was killed needs no generator's state to go on: ``batches(step, seed)`` is the same
+whenever it is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from identikit.errors import InputError
 
+Built = TypeVar("Built")
 Batch = tuple[Tensor, ...]
 Batches = Callable[[int, int], Batch]
 Sample = Callable[[int, np.random.Generator], Batch]
@@ -28,6 +30,13 @@ AHEAD = 16
 def mix(*numbers: int) -> int:
     """A seed for torch out of some numbers; equal ones give equal seeds, others unrelated ones."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+def seeded(build: Callable[[], Built], seed: int) -> Built:
+    """Call `build` under a generator of its own; the caller's is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build()
 
 
 def shuffled(tensors: Sequence[Tensor], size: int, change: Change | None = None) -> Batches:

@@ -24,7 +24,7 @@ ROWS, PIECE = 1000, 2**24
 #: Of each singular value over the rows.
 QUANTILES = (0.05, 0.5, 0.95)
 
-#: A singular value below this share of its row's largest, in units of the type's spacing, is zero.
+#: A singular value below this share of its row's largest, in machine epsilons of its type, is 0.
 ROUNDING = 32
 
 

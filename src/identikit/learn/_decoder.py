@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from identikit.errors import InputError
 from identikit.learn._modules import Lookup
+from identikit.learn._sequences import attend
 
 #: The slowest pair of coordinates turns once in about 2π · BASE tokens.
 BASE = 10_000.0
@@ -69,14 +70,8 @@ class _Block(nn.Module):
         return out
 
     def attention(self, x: Tensor) -> Tensor:
-        """softmax(q kᵀ / √d) v over what came before, head by head, q and k turned."""
-        length, size = x.shape[-2], x.shape[-1] // self.heads
-        split = self.query_key_value(x).unflatten(-1, (3, self.heads, size))
-        query, key, value = split.movedim(-3, 0).transpose(-2, -3)
-        scores = turned(query) @ turned(key).transpose(-1, -2) / size**0.5
-        later = torch.ones(length, length, dtype=torch.bool).triu(1)
-        mixed = scores.masked_fill(later, -torch.inf).softmax(-1) @ value
-        out: Tensor = self.out(mixed.transpose(-2, -3).flatten(-2))
+        """What the positions before tell each, with queries and keys turned."""
+        out: Tensor = self.out(attend(self.query_key_value(x), self.heads, turn=turned))
         return out
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,44 @@ class Descent:
     optimizer: str = "adam"
     momentum: float = 0.0
 
+    def check(self, names: Sequence[str]) -> None:
+        """Raise unless these settings make sense for parameters of these names."""
+        if not 0 < self.lr < math.inf:
+            raise InputError(f"the learning rate is {self.lr}; it must be positive")
+        if self.schedule not in SCHEDULES:
+            raise InputError(
+                f"there is no schedule {self.schedule!r}; choose one of {', '.join(SCHEDULES)}"
+            )
+        if not 0 <= self.warmup < self.steps:
+            raise InputError(
+                f"a warm-up of {self.warmup} steps does not fit a training of {self.steps}; choose "
+                f"from 0 to {self.steps - 1}"
+            )
+        for prefix, factor in self.rates:
+            if not any(name.startswith(prefix) for name in names):
+                raise InputError(
+                    f"rates has {prefix!r}, but no parameter's name begins so; there are "
+                    f"{', '.join(names)}"
+                )
+            if not 0 < factor < math.inf:
+                raise InputError(
+                    f"the factor on the learning rate of {prefix!r} is {factor}; it must be "
+                    "positive"
+                )
+        if self.clip is not None and not self.clip > 0:
+            raise InputError(
+                f"gradients cannot be cut to a norm of {self.clip}; give a positive one"
+            )
+        if self.optimizer not in OPTIMIZERS:
+            raise InputError(
+                f"there is no optimizer {self.optimizer!r}; choose one of {', '.join(OPTIMIZERS)}"
+            )
+        if not 0 <= self.momentum < 1 or (self.momentum > 0 and self.optimizer != "sgd"):
+            raise InputError(
+                f"a momentum of {self.momentum} does not fit optimizer={self.optimizer!r}; give "
+                "one from 0 to below 1, and only to sgd"
+            )
+
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
         if step < self.warmup:
@@ -99,66 +137,6 @@ class Descent:
                 state["step"] = torch.zeros(())
             optimizer.state[tensor] = state
         return optimizer
-
-
-def checked(
-    steps: int,
-    names: Iterable[str],
-    lr: float,
-    weight_decay: float,
-    schedule: str,
-    warmup: int,
-    rates: Mapping[str, float] | None,
-    clip: float | None,
-    optimizer: str,
-    momentum: float,
-) -> Descent:
-    """The settings of a call, if they make sense.
-
-    Parameters
-    ----------
-    steps : int
-        Of the training.
-    names : iterable of str
-        Of the network's parameters.
-    lr, weight_decay, schedule, warmup, rates, clip, optimizer, momentum
-        As for `train`.
-    """
-    rates, names = dict(rates or {}), list(names)
-    if not 0 < lr < math.inf:
-        raise InputError(f"the learning rate is {lr}; it must be positive")
-    if schedule not in SCHEDULES:
-        raise InputError(f"there is no schedule {schedule!r}; choose one of {', '.join(SCHEDULES)}")
-    if not 0 <= warmup < steps:
-        raise InputError(
-            f"a warm-up of {warmup} steps does not fit a training of {steps}; choose from 0 to "
-            f"{steps - 1}"
-        )
-    for prefix, factor in rates.items():
-        if not any(name.startswith(prefix) for name in names):
-            raise InputError(
-                f"rates has {prefix!r}, but no parameter's name begins so; there are "
-                f"{', '.join(names)}"
-            )
-        if not 0 < factor < math.inf:
-            raise InputError(
-                f"the factor on the learning rate of {prefix!r} is {factor}; it must be positive"
-            )
-    if clip is not None and not clip > 0:
-        raise InputError(f"gradients cannot be cut to a norm of {clip}; give a positive one")
-    if optimizer not in OPTIMIZERS:
-        raise InputError(
-            f"there is no optimizer {optimizer!r}; choose one of {', '.join(OPTIMIZERS)}"
-        )
-    if not 0 <= momentum < 1 or (momentum > 0 and optimizer != "sgd"):
-        raise InputError(
-            f"a momentum of {momentum} does not fit optimizer={optimizer!r}; give one from 0 to "
-            "below 1, and only to sgd"
-        )
-    factors = tuple(sorted(rates.items()))
-    return Descent(
-        steps, lr, weight_decay, schedule, warmup, factors, clip, optimizer, float(momentum)
-    )
 
 
 def clip_by_seed(gradients: Sequence[Tensor], largest: float) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from identikit._store import Pace
 from identikit.errors import InputError
 from identikit.learn import _checkpoint
 from identikit.learn._batches import Batch, Batches
@@ -60,7 +61,7 @@ class Task:
 
 
 class Stopped(Exception):  # noqa: N818
-    """The training was asked to stop; its state is saved if it has a folder."""
+    """The training was asked to stop; its state is saved, if it has a folder."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Fit:
         """Train to the end."""
         task = self.task
         every = max(1, task.steps // RECORDS)
-        saved = told = time.monotonic()
+        saving, reporting = Pace(task.save_seconds), Pace(REPORT)
         while self.step < task.steps and self.running:
             if self.step in task.snapshots:
                 self._keep(self.step, self._weights())
@@ -138,13 +139,14 @@ class Fit:
             )
             if validate or last or self.step % every == 0:
                 self._record(validate)
-            now = time.monotonic()
-            if now - told > REPORT:
-                told = now
+            if reporting.due():
+                began = time.monotonic()
                 report(self.step, float(losses.mean()))
-            if self.running and now - saved > task.save_seconds:
+                reporting.written(began)
+            if self.running and saving.due():
+                began = time.monotonic()
                 self._save()
-                saved = time.monotonic()
+                saving.written(began)
         return self._finish()
 
     def _batch(self) -> tuple[Batch, bool]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from identikit.errors import InputError
-from identikit.learn._batches import Batch, mix
+from identikit.learn._batches import Batch, mix, seeded
 from identikit.learn._descent import OPTIMIZERS, Descent, clip_by_seed
 from identikit.learn._modules import SoftmaxNet
 from identikit.learn._norm import join_channels
@@ -23,10 +23,8 @@ Weights = dict[str, Tensor]
 
 
 def build_seeded(build: Any, seed: int) -> SoftmaxNet:
-    """Call `build` under a generator of its own; the caller's is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        net = build()
+    """The network that `build` makes under a generator with this seed."""
+    net = seeded(build, seed)
     if not isinstance(net, SoftmaxNet):
         raise InputError(
             f"build() must return a SoftmaxNet(f, g), but it returned {type(net).__name__}"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Sequence
 from multiprocessing import parent_process
-from pathlib import Path
 
 import torch
+from joblib import cpu_count  # type: ignore[import-untyped]
 
 from identikit._progress import Progress
 from identikit.errors import InputError
@@ -18,8 +16,7 @@ from identikit.learn._fit import Outcome, Task
 from identikit.learn._learner import Learner, largest_tensor, why_not_stacked
 from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import Objective
-from identikit.learn._processes import in_processes, packed
-from identikit.learn._workers import in_turn, threads
+from identikit.learn._units import in_processes, in_turn, packed, threads
 
 #: A step whose tensors are all smaller than this is mostly the cost of calling operations, which a
 #: stack saves; larger ones fill the cache by themselves, and a stack would empty it.
@@ -81,17 +78,15 @@ def carry_out(
     """
     large = largest_tensor(net, tasks[0].objective, batch) >= LARGE
     count = torch.get_num_threads() if large else 1
-    cores = _cores()
+    cores = cpu_count()
     # A process that is itself one of several has no cores to give away.
     if together is None and len(tasks) > 1 and cores > 1 and parent_process() is None:
-        with tempfile.TemporaryDirectory() as folder:
-            filed = [task if task.file else task.of(task.seeds, Path(folder)) for task in tasks]
-            payload = packed(filed)
-            if payload is not None:
-                # One thread, also if it is all done here: the numbers are the same either way.
-                count = 1
-                if _seconds(tasks, net, batch) > WORTH:
-                    return in_processes(filed, payload, cores, progress)
+        payload = packed(tasks)
+        if payload is not None:
+            # One thread, also if it is all done here: the numbers are the same either way.
+            count = 1
+            if _seconds(tasks, net, batch) > WORTH:
+                return in_processes(tasks, payload, cores, progress)
     return in_turn(tasks, count, progress)
 
 
@@ -104,9 +99,3 @@ def _seconds(tasks: Sequence[Task], net: SoftmaxNet, batch: Batch) -> float:
         trial.learn(1, batch, True)
         took = time.perf_counter() - start
     return took * sum(task.steps for task in tasks)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -22,16 +22,17 @@ PIECE = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Trained seeds.
+    """What `train` gives: the networks of all seeds, and how their losses went.
 
     Attributes
     ----------
     seeds : tuple of int
-        Of the initialisations.
+        The seed of each network.
     steps : int
-        How many were asked for.
+        The number of steps that were asked for.
     history : DataFrame
-        seed, step, loss (mean over the steps since the line before), validation (or NaN).
+        With columns seed, step, loss (the mean over the steps since the line before) and
+        validation (NaN where there was none).
     snapshots : tuple of int
         Steps whose weights are kept. With early stopping, the last holds the best weights, and a
         seed that stopped stands at its best weights in all that follow.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -113,14 +115,36 @@ class _Block(nn.Module):
         return out
 
     def attention(self, x: Tensor) -> Tensor:
-        """softmax(q kᵀ / √d) v, head by head."""
-        length, width = x.shape[-2:]
-        split = self.query_key_value(x).unflatten(-1, (3, self.heads, width // self.heads))
-        query, key, value = split.movedim(-3, 0).transpose(-2, -3)
-        scores = query @ key.transpose(-1, -2) / (width // self.heads) ** 0.5
-        if self.causal:
-            later = torch.ones(length, length, dtype=torch.bool).triu(1)
-            scores = scores.masked_fill(later, -torch.inf)
-        mixed = scores.softmax(-1) @ value
-        out: Tensor = self.out(mixed.transpose(-2, -3).flatten(-2))
+        """What the positions tell each other."""
+        out: Tensor = self.out(attend(self.query_key_value(x), self.heads, self.causal))
         return out
+
+
+def attend(
+    projected: Tensor,
+    heads: int,
+    causal: bool = True,
+    turn: Callable[[Tensor], Tensor] = lambda x: x,
+) -> Tensor:
+    """softmax(q kᵀ / √d) v, head by head.
+
+    Parameters
+    ----------
+    projected : Tensor (n, T, 3 · width)
+        q, k and v side by side.
+    heads : int
+        How many share the width.
+    causal : bool
+        A position sees only itself and what is before it.
+    turn : callable
+        What becomes of q and k first.
+    """
+    length, size = projected.shape[-2], projected.shape[-1] // (3 * heads)
+    split = projected.reshape(*projected.shape[:-1], 3, heads, size)
+    query, key, value = split.movedim(-3, 0).transpose(-2, -3)
+    scores = turn(query) @ turn(key).transpose(-1, -2) / size**0.5
+    if causal:
+        later = torch.ones(length, length, dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(later, -torch.inf)
+    mixed: Tensor = (scores.softmax(-1) @ value).transpose(-2, -3).flatten(-2)
+    return mixed

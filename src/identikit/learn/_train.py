@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from identikit._progress import Progress
+from identikit._store import digest_of
 from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.learn import _checkpoint, _plan
 from identikit.learn._batches import Batch, Batches
-from identikit.learn._descent import checked
+from identikit.learn._descent import Descent
 from identikit.learn._fit import Outcome, Task
 from identikit.learn._learner import build_seeded, weights_of
 from identikit.learn._modules import SoftmaxNet
@@ -60,59 +61,61 @@ def train(
     Parameters
     ----------
     build : callable
-        Makes a `SoftmaxNet`; called once a seed, under a generator with that seed.
+        Makes a `SoftmaxNet`. It is called once for each seed, under a generator with that seed.
     objective : callable
-        ``objective(net, *batch)``: the mean loss of a batch; see `OBJECTIVES`.
+        ``objective(net, *batch)`` gives the mean loss of a batch; see `OBJECTIVES`.
     batches : callable
-        ``batches(step, seed)``: a tuple of tensors that depends on nothing else; see `shuffled` and
-        `fresh`.
+        ``batches(step, seed)`` gives a tuple of tensors that depends on nothing else; see
+        `shuffled` and `fresh`.
     steps : int
-        Of the optimiser.
+        The number of steps of the optimiser.
     seeds : iterable of int
-        Of the initialisation, and of the data order.
+        Each seed decides one network's initial weights and the order of its data.
     data_seed : int, optional
-        One data order for all seeds, instead of each one's own.
+        Let all networks see the data in the order of this seed, instead of each in its own.
     lr, weight_decay : float
         Learning rate, and weight decay: decoupled with Adam, part of the gradient (L2) with SGD.
     schedule : {"constant", "cosine", "linear", "step"}
-        How the rate goes on after the warm-up: not at all, down to zero along half a cosine or a
-        line, or to a tenth after 70 % of the steps.
+        How the learning rate goes on after the warm-up: it stays, falls to zero along half a cosine
+        or a line, or falls to a tenth after 70 % of the steps.
     warmup : int
-        Steps in which the rate first rises to `lr`, along a line.
+        The number of steps in which the learning rate first rises to `lr`, along a line.
     rates : mapping of str to float, optional
-        Factors on the rate of some parameters, by the beginning of their names in the network, as
-        in ``{"g.": 10.0}``; the longest that fits counts.
+        Factors on the learning rate of some parameters, by the beginning of their names in the
+        network, as in ``{"g.": 10.0}``; the longest beginning that fits counts.
     clip : float, optional
-        The largest norm of a seed's whole gradient; a longer one is scaled down to it.
+        The largest norm of a seed's whole gradient; a longer gradient is scaled down to it.
     optimizer : {"adam", "sgd"}
         Adam, or stochastic gradient descent.
     momentum : float
-        Of SGD, with Nesterov's correction.
+        The momentum of SGD, with Nesterov's correction.
     after_step : callable, optional
         ``after_step(net, generator)`` is called after every step and may change the weights in
-        place, as `weight_shuffling` does. The generator is seeded by seed and step: a training that
-        is resumed ends the same as long as nothing else is kept from one call to the next.
+        place, as `weight_shuffling` does. The generator is seeded by seed and step, so a training
+        that is resumed ends the same, as long as the function keeps nothing from call to call.
     after_step_until : int, optional
-        How many steps, from the first, it is called after; all by default.
+        Call it after so many steps, from the first on; after all of them by default.
     validation : tuple of Tensor, optional
-        Held-out data, as a batch with more rows; taken in pieces of a batch's size.
+        Held-out data in the form of a batch, with any number of rows; the loss is taken in pieces
+        of a batch's size.
     validate_every : int
-        Steps between two validations; 0: only after the last.
+        The number of steps between two validations; with 0 there is one, after the last step.
     patience : int, optional
-        Stop a seed after so many validations without a lower loss. What is kept of a seed in the
-        end are then the weights of its lowest validation loss.
+        Stop a seed after so many validations without a lower loss. The weights that are kept of it
+        are then those of its lowest validation loss.
     snapshots : iterable of int
-        Steps whose weights are kept, 0 for those before training; the last always is.
+        The steps whose weights are kept: 0 for those before training; the last is always kept.
     folder : path, optional
-        For checkpoints. A training that was killed goes on from there, and ends with the numbers it
-        would have had.
+        Where checkpoints are kept. A training that was killed goes on from there, and ends with the
+        numbers it would have had.
     save_seconds : float
-        Seconds between two checkpoints.
+        The time between two checkpoints, at least; saving takes a twentieth of the time at most.
     together : bool, optional
-        True: all seeds in one stack. False: one by one. None: a stack where it is possible and
-        pays, otherwise processes, otherwise one by one. The numbers are the same up to rounding.
+        True trains all seeds as one stack, False one by one. None trains a stack where that is
+        possible and pays, otherwise in processes, otherwise one by one. The numbers are the same
+        up to rounding.
     tag : str
-        Whatever else a checkpoint in `folder` must agree on (the data's name, say).
+        What else a training in `folder` must agree on, such as the name of the data.
     progress : callable, optional
         Called with (what is being done, done, of how many).
 
@@ -135,12 +138,25 @@ def train(
     seeds, steps = tuple(int(seed) for seed in seeds), int(steps)
     snapshots = tuple(sorted({int(step) for step in snapshots} | {steps}))
     _check_call(seeds, steps, snapshots, validation, validate_every, patience)
-    _check_after_step(after_step, after_step_until, steps)
+    if after_step_until is not None and not (after_step and 0 <= after_step_until <= steps):
+        raise InputError(
+            f"after_step_until is {after_step_until}; give a number of steps from 0 to {steps}, "
+            "together with after_step"
+        )
     net = build_seeded(build, seeds[0])
-    names = [name for name, _ in net.named_parameters()]
-    descent = checked(
-        steps, names, lr, weight_decay, schedule, int(warmup), rates, clip, optimizer, momentum
+    factors = tuple(sorted((rates or {}).items()))
+    descent = Descent(
+        steps,
+        lr,
+        weight_decay,
+        schedule,
+        int(warmup),
+        factors,
+        clip,
+        optimizer,
+        float(momentum),
     )
+    descent.check([name for name, _ in net.named_parameters()])
     batch = _first_batch(batches, seeds[0] if data_seed is None else data_seed)
     if validation is not None:
         _check_validation(validation, batch)
@@ -163,9 +179,9 @@ def train(
     as_stack = _plan.stacked(together, len(seeds), net, objective, batch)
     where = None if folder is None else Path(folder)
     if where is not None:
-        settings = _settings(task, net, batch, together, tag)
-        as_stack = _checkpoint.open_folder(where, settings, as_stack)
-        task = replace(task, digest=_checkpoint.digest_of(settings))
+        asked = _asked_for(task, net, batch, together, tag)
+        as_stack = _checkpoint.open_folder(where, asked, as_stack)
+        task = replace(task, digest=digest_of(asked))
     units = [seeds] if as_stack else [(seed,) for seed in seeds]
     tasks = [task.of(unit, where) for unit in units]
     for each in tasks:
@@ -173,7 +189,7 @@ def train(
     return _assemble(task, _plan.carry_out(tasks, together, net, batch, progress))
 
 
-def _settings(
+def _asked_for(
     task: Task, net: SoftmaxNet, batch: Batch, together: bool | None, tag: str
 ) -> dict[str, Any]:
     """What a training in a folder must agree on with the one that goes on there."""
@@ -257,14 +273,6 @@ def _check_call(
         raise InputError(
             "early stopping needs a patience of at least 1, validation data, and validate_every, "
             "the steps between two looks at it"
-        )
-
-
-def _check_after_step(after_step: AfterStep | None, until: int | None, steps: int) -> None:
-    if until is not None and (after_step is None or not 0 <= until <= steps):
-        raise InputError(
-            f"after_step_until is {until}; give a number of steps from 0 to {steps}, together with "
-            "after_step"
         )
 
 

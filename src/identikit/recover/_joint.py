@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.family._reading import stored
+from identikit.family import stored
 from identikit.recover._axes import SWEEPS, Axes, find_axes
 from identikit.recover._ties import LEVEL, groups, leakages, tied_axes
 

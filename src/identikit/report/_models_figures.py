@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.auditing.models_result import ModelPair, ModelReport
-from identikit.family._distances import Distances
+from identikit.family import Distances
 from identikit.report._panels import ladder, spectrum
 from identikit.report.drawing import (
     MAX_POINTS,

@@ -15,7 +15,7 @@ from identikit.auditing.models_result import (
     ModelPair,
     ModelsAudit,
 )
-from identikit.family._distances import Distances
+from identikit.family import Distances
 from identikit.report._models_figures import models_figure
 from identikit.report._models_slices import ON_PAGE, chosen, ends, left_out, slices_figure
 from identikit.report._models_table import lead, numbers, worst_first

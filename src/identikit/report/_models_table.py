@@ -16,7 +16,7 @@ from identikit.auditing.models_result import (
     ModelPair,
     ModelsAudit,
 )
-from identikit.family._distances import Distances
+from identikit.family import Distances
 from identikit.report._models_slices import slice_tables
 from identikit.report._order import shared
 from identikit.report.numbers import shortened, small

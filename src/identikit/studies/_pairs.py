@@ -16,8 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from identikit.learn import MLP, Lookup, ResNet, Run, SoftmaxNet, shuffled, supervised, train
-from identikit.learn._run import rows
+from identikit.learn import MLP, Lookup, ResNet, Run, SoftmaxNet, rows, shuffled, supervised, train
 from identikit.studies import _text_models
 from identikit.studies._data import Data
 from identikit.studies._store import Record

@@ -119,7 +119,7 @@ def probe(loss: str, seed: int, data: Data, settings: Settings) -> Record:
     import torch
 
     from identikit.learn import Concentrations, aninfonce, shuffled, train
-    from identikit.learn._run import rows as embedded
+    from identikit.learn import rows as embedded
 
     s, images = settings, data.images()
     known, new = (

@@ -22,7 +22,7 @@ from identikit.studies._study import Settings, per_seed
 if TYPE_CHECKING:
     from torch import nn
 
-    from identikit.learn._perturbations import AfterStep
+    from identikit.learn import AfterStep
 
 JSB = Need(
     "JSB_Chorales.mat",

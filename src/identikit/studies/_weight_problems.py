@@ -18,9 +18,8 @@ from torch import Generator, Tensor, nn
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.learn import Lookup, SoftmaxNet, supervised
-from identikit.learn._objectives import scores as logits_of
-from identikit.learn._perturbations import AfterStep, Shuffling
+from identikit.learn import AfterStep, Lookup, Shuffling, SoftmaxNet, supervised
+from identikit.learn import scores as logits_of
 from identikit.studies._data import Data
 from identikit.studies._study import Settings
 from identikit.studies._weight_arms import JSB
