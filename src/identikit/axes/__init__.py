@@ -7,12 +7,13 @@ if TYPE_CHECKING:
     from identikit.axes._ica import ICA
     from identikit.axes._ica_rung import ica_rung, view_axes
     from identikit.axes._near import near_identifiability
-    from identikit.axes._near_result import NearIdentifiability
+    from identikit.axes._near_result import Direction, NearIdentifiability
     from identikit.axes.components import Components, match_components
 
 # scikit-learn's base classes are slow to import, and an audit does not need them.
 _LATER = {
     "Components": "components",
+    "Direction": "_near_result",
     "ICA": "_ica",
     "NearIdentifiability": "_near_result",
     "ica_rung": "_ica_rung",
@@ -24,6 +25,7 @@ _LATER = {
 __all__ = [
     "ICA",
     "Components",
+    "Direction",
     "NearIdentifiability",
     "ica_rung",
     "match_components",

@@ -86,7 +86,6 @@ def command(
     """Compare every pair of views and say what they are the same up to."""
     from identikit.auditing import audit, audit_batches
     from identikit.moments import DUPLICATES
-    from identikit.report import print_audit
 
     inputs = [*views, None if groups == DUPLICATES else groups, *(ids or ())]
     gate = Gate(fail_above, require, strict, direction)
@@ -97,8 +96,6 @@ def command(
         check_suffix(save_moments)
         options.check_target(save_moments, inputs, overwrite=True)
     if by is not None or anchors is not None or batches:
-        from identikit.report._batches import print_batches
-
         alone: dict[str, object] = {"--ids": ids, "--names": names, "--ica": ica}
         alone |= {"--save-moments": save_moments}
         alone |= {"--resume": resume, "--engine": engine, "--scheduler": scheduler}
@@ -119,7 +116,7 @@ def command(
                 progress=progress,
             )
         judged = gate.pairs(found.audit)
-        deliver(found, print_batches, output=output, report=report, json=json, quiet=quiet)
+        deliver(found, output=output, report=report, json=json, quiet=quiet)
         gate.judge(*judged, quiet=quiet)
         return
     with (
@@ -144,7 +141,7 @@ def command(
             progress=progress,
         )
     judged = gate.pairs(result)
-    deliver(result, print_audit, output=output, report=report, json=json, quiet=quiet)
+    deliver(result, output=output, report=report, json=json, quiet=quiet)
     gate.judge(*judged, quiet=quiet)
 
 

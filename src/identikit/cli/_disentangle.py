@@ -81,7 +81,6 @@ def command(
 ) -> None:
     """Score codes against known factors by every metric, each with its chance level."""
     from identikit.factors import disentangle
-    from identikit.report._disentangle_table import print_disentanglement
 
     options.check_targets(output, report, [codes, factors])
     kinds = dict.fromkeys(_names(discrete), "discrete")
@@ -100,14 +99,7 @@ def command(
             preset=preset,
             progress=progress,
         )
-    deliver(
-        result,
-        print_disentanglement,
-        output=output,
-        report=report,
-        json=json,
-        quiet=quiet,
-    )
+    deliver(result, output=output, report=report, json=json, quiet=quiet)
 
 
 def _names(given: list[str] | None) -> list[str]:

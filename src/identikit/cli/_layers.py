@@ -34,7 +34,6 @@ def command(
 ) -> None:
     """Compare every layer of A with every layer of B, and say which matches are beyond chance."""
     from identikit.auditing import layers
-    from identikit.report._layers import print_layers
 
     options.check_targets(output, report, [groups])
     with (
@@ -53,4 +52,4 @@ def command(
             engine=ready,
             progress=progress,
         )
-    deliver(found, print_layers, output=output, report=report, json=json, quiet=quiet)
+    deliver(found, output=output, report=report, json=json, quiet=quiet)

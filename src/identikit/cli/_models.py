@@ -56,7 +56,6 @@ def command(
     """Compare models f(x)ᵀg(y): the same distribution, the same embedding, or neither."""
     from identikit.auditing._models import audit_models
     from identikit.family import SoftmaxModel
-    from identikit.report._models_table import print_models
     from identikit.sources import read_labels, tell_apart
 
     options.check_limit(fail_above, "a logit gap")
@@ -84,14 +83,7 @@ def command(
             groups=_shared_groups(models) if groups is None else options.read_groups(groups),
             slices=labels,
         )
-    deliver(
-        result,
-        print_models,
-        output=output,
-        report=report,
-        json=json,
-        quiet=quiet,
-    )
+    deliver(result, output=output, report=report, json=json, quiet=quiet)
     worst = result.worst
     between = f"between {worst.a!r} and {worst.b!r}"
     exit_above(fail_above, worst.gauge.logit_gap, "relative logit gap", between, quiet=quiet)

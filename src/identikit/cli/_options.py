@@ -182,12 +182,22 @@ def check_limit(limit: float | None, what: str) -> None:
         raise InputError(f"--fail-above is {limit}; expected {what}, 0 or larger")
 
 
-def check_targets(output: Path | None, report: Path | None, inputs: Sequence[str | None]) -> None:
-    """`check_target` for --report and --output, which may replace files but not each other."""
-    for target in (report, output):
+def check_targets(
+    output: Path | None,
+    report: Path | None,
+    inputs: Sequence[str | None],
+    *,
+    figure: Path | None = None,
+) -> None:
+    """`check_target` for files that may replace others, but neither inputs nor each other."""
+    taken: dict[Path, str] = {}
+    for option, target in (("--report", report), ("--figure", figure), ("--output", output)):
         check_target(target, inputs, overwrite=True)
-    if report is not None and output is not None and report.absolute() == output.absolute():
-        raise InputError(f"--report and --output are both {report}; give them different names")
+        if target is None:
+            continue
+        other = taken.setdefault(target.absolute(), option)
+        if other != option:
+            raise InputError(f"{other} and {option} are both {target}; give them different names")
 
 
 def check_target(path: Path | None, inputs: Sequence[str | None], *, overwrite: bool) -> None:

@@ -1,88 +1,56 @@
-"""Layers of two models: a table in the terminal, and one page with the matrix of pairs."""
+"""What is shown of layers of two models: the best match of each, and the matrix of all pairs."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from identikit.auditing.layers_result import Layers
-from identikit.report._page import render
+from identikit.report import words
+from identikit.report._shown import BAD, GOOD, Shown, Table, shows
 from identikit.report.numbers import number
-from identikit.report.terminal import named_table, print_result
+from identikit.report.plots import plot_layers
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from identikit.auditing import Layers
 
 
-TITLES = ("value (95 %)", "chance", "calibrated", "corrected", "p")
-
-
-def print_layers(found: Layers, console: Console) -> None:
-    """Print the summary, and of every layer its best match.
-
-    Parameters
-    ----------
-    found : Layers
-        The result to show.
-    console : rich.console.Console
-        Where to print.
-    """
-    from rich.text import Text
-
-    table = named_table(
-        ("a", "best in b"),
-        [line["names"] for line in lines(found)],
-        TITLES,
-        [(" ".join(line["value"]), *line["cells"]) for line in lines(found)],
-        right=range(5),
-        width=console.width,
-        spare=[(1,)],
-    )
-    print_result(console, found.summary(), table, [], "")
-    console.print()
-    console.print(
-        Text(
+@shows("Layers")
+def layers(found: Layers) -> Shown:
+    """How many layers have a match beyond chance, and the best match of each."""
+    best = _best(found)
+    return Shown(
+        "layers",
+        "Which layer of one model is most like which of the other?",
+        words.layers(found),
+        [
+            Table(
+                ("a", "best in b"),
+                [line["names"] for line in best],
+                ("value (95 %)", "chance", "calibrated", "corrected", "p"),
+                [(" ".join(line["value"]), *line["cells"]) for line in best],
+                spare=[(1,)],
+            )
+        ],
+        partial(plot_layers, found),
+        words.layers_headline(found),
+        GOOD if found else BAD,
+        facts=[
+            f"{found.rows:,} rows",
+            f"{len(found.a)} layers of a, {len(found.b)} of b",
+            f"threshold of the best {number(found.threshold)}",
+        ],
+        notes=[
             "Calibrated is how far a value is from the upper end of chance to 1; corrected, and p, "
             "are for having looked at all pairs."
-        )
-    )
-
-
-def layers_html(found: Layers) -> str:
-    """Render layers of two models as one HTML page.
-
-    Parameters
-    ----------
-    found : Layers
-        The result to show.
-    """
-    cells = [
-        [
-            None
-            if scored is None
-            else {
-                "value": number(scored.value),
-                "calibrated": number(scored.calibrated),
-                "shade": scored.calibrated,
-                "best": best is not None and best.b == name,
-            }
-            for scored, name in zip(row, found.b)
-        ]
-        for row, best in zip(found.scores, found.best_of_a)
-    ]
-    beyond = "A match beyond chance" if found else "No match beyond chance"
-    return render(
-        "layers.html.j2",
+        ],
         names=(*found.a, *found.b),
+        template="layers.html.j2",
+        values=lambda: {"layers": found, "matrix": _matrix(found), "best": best},
         version=found.version,
-        found=found,
-        headline=f"{beyond}, by {found.measure.replace('_', ' ')}",
-        summary=found.summary(),
-        rows=list(zip(found.a, cells)),
-        lines=lines(found),
     )
 
 
-def lines(found: Layers) -> list[dict[str, Any]]:
+def _best(found: Layers) -> list[dict[str, Any]]:
     """Of every layer of a: its best match in numbers; dashes if it has none."""
     listed: list[dict[str, Any]] = []
     for i, match in enumerate(found.best_of_a):
@@ -98,3 +66,22 @@ def lines(found: Layers) -> list[dict[str, Any]]:
         names, value = (found.a[i], match.b), (number(scored.value), ends)
         listed.append({"names": names, "value": value, "cells": cells})
     return listed
+
+
+def _matrix(found: Layers) -> list[tuple[str, list[dict[str, Any] | None]]]:
+    """Every pair of layers as a cell; the best match of each row is marked."""
+    cells = [
+        [
+            None
+            if scored is None
+            else {
+                "value": number(scored.value),
+                "calibrated": number(scored.calibrated),
+                "shade": scored.calibrated,
+                "best": best is not None and best.b == name,
+            }
+            for scored, name in zip(row, found.b)
+        ]
+        for row, best in zip(found.scores, found.best_of_a)
+    ]
+    return list(zip(found.a, cells))

@@ -90,25 +90,6 @@ class Score(Result):
             f"Score({self.group}, error {self.error:.3f}; R² {blocks}; MCC {self.mcc:.3f}{level})"
         )
 
-    def summary(self) -> str:
-        """What was found, in two sentences."""
-        blocks = ", ".join(f"{value:.0%} of {name}" for name, value in self.r2.items())
-        if self.rotation_range is None or self.rotation is None:
-            axes = f"MCC is {self.mcc:.3f}."
-        else:
-            found = "found" if self.mcc > self.rotation_range[1] else "not found"
-            axes = (
-                f"MCC is {self.mcc:.3f}, where a random rotation of the latents has "
-                f"{self.rotation:.3f}: the axes were {found}."
-            )
-        named = (
-            "No map between codes and latents explains more than chance"
-            if self.group == "unrelated"
-            else f"The codes are the latents up to the rung {self.group}, with a held-out error of "
-            f"{self.error:.3f}"
-        )
-        return f"{named}; a linear map explains {blocks}. {axes}"
-
     def to_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document."""
         return {

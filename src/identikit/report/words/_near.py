@@ -1,24 +1,46 @@
-"""What near-identifiability has found, in words."""
+"""What is said of near-identifiability."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from identikit.axes._near_result import Direction, NearIdentifiability
+    from identikit.axes import Direction, NearIdentifiability
 
 #: The share of the gap between a permutation and a rotation that ICA must close.
 MOST = 0.5
 
 
-def summary(found: NearIdentifiability) -> str:
+def near(found: NearIdentifiability) -> str:
     """How far apart the views are after the maps that matter, and whether ICA finds shared axes.
 
     In raw coordinates, and in the direction in which the best linear map leaves more.
     """
+    way = _worse(found)
+    return f"{_apart(way)} {_axes(way)}"
+
+
+def near_headline(found: NearIdentifiability) -> str:
+    """The same in a few words, for the top of a page."""
+    if not found:
+        return "No nearer than shuffled rows"
+    leaves = f"{_worse(found).error('affine').mean:.1%} of the diameter apart after an affine map"
+    axes = {True: ", on shared axes", False: ", on axes that ICA does not share", None: ""}
+    return f"{leaves[0].upper()}{leaves[1:]}{axes[shares_axes(_worse(found))]}"
+
+
+def shares_axes(way: Direction) -> bool | None:
+    """Whether ICA of each view alone finds the same axes; None if nothing could tell."""
+    gained = way.efficiency
+    if gained is None or gained.value is None or gained.interval is None:
+        return None
+    beyond = gained.interval[0] > max(0.0, gained.random_rotation or 0.0)
+    return beyond and (gained.different_rows or 0.0) >= MOST
+
+
+def _worse(found: NearIdentifiability) -> Direction:
     raw = [way for way in found.directions if way.coordinates == "raw"]
-    worse = max(raw, key=lambda way: way.error("affine").mean)
-    return f"{_apart(worse)} {_axes(worse)}"
+    return max(raw, key=lambda way: way.error("affine").mean)
 
 
 def _apart(way: Direction) -> str:

@@ -1,22 +1,31 @@
-"""What was found, in whole sentences: every share with the strength of what it counts."""
+"""What is said of components across runs: every share with the strength of what it counts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from identikit.axes.components._result import Components
+    from identikit.axes.components import Components
 
 #: A similarity that hardly anybody would call another component.
 STRONG = 0.9
 
 
-def summary(found: Components) -> str:
+def components(found: Components) -> str:
     """How many components come back, how strongly, and against which chance; then the rest."""
     return " ".join([_share(found), _pairs(found), *_span(found)])
 
 
-def measure(found: Components) -> str:
+def components_headline(found: Components) -> str:
+    """The same in a few words, for the top of a page."""
+    count, runs = int(found.replicates.sum()), len(found.runs)
+    if not count:
+        return f"No component comes back in all {runs} runs"
+    verb = "component comes" if count == 1 else "components come"
+    return f"{count:,} {verb} back in all {runs} runs, {found.fraction:.1%} of the smallest"
+
+
+def similarity(found: Components) -> str:
     """What similarity is here."""
     return "correlation" if found.settings.kind == "activations" else "cosine"
 
@@ -24,7 +33,7 @@ def measure(found: Components) -> str:
 def _share(found: Components) -> str:
     interval, settings, good = found.fraction_interval, found.settings, found.replicates
     sure = "" if interval is None else f", 95 % interval {interval[0]:.1%} to {interval[1]:.1%}"
-    runs, what, low_bar = len(found.runs), measure(found), ""
+    runs, what, low_bar = len(found.runs), similarity(found), ""
     if settings.threshold is None:
         # Above chance is not "the same": two rotated views have units that correlate by 0.6.
         says = f"{good.sum():,} components have a match above chance in all {runs} runs"
@@ -47,7 +56,7 @@ def _share(found: Components) -> str:
 
 def _pairs(found: Components) -> str:
     return (
-        f"Matched two runs at a time, all components have a mean {measure(found)} (PW-MCC) of "
+        f"Matched two runs at a time, all components have a mean {similarity(found)} (PW-MCC) of "
         f"{found.pw_mcc:.2f}, by chance at most {found.pw_mcc_chance:.2f}; {found.unique:.0%} have "
         f"a best match that is no other's, by chance {found.unique_chance:.0%}."
     )

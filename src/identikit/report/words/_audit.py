@@ -1,26 +1,29 @@
-"""The verdict in one sentence, and the words for the groups."""
+"""What is said of an audit, of a pair, of layers; and the words for the rungs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from identikit.alignment import GROUPS as RUNGS
+from identikit.alignment import GROUPS
 from identikit.auditing.result import Interval, Pair, Verdict, View
-from identikit.report.numbers import SMALLEST, shortened, with_interval
+from identikit.report.numbers import SMALLEST, shortened, spread, with_interval
+
+if TYPE_CHECKING:
+    from identikit.auditing import Layers
 
 UNRELATED = "unrelated"
 RELATED = "related"
 
 
 class Words(NamedTuple):
-    """A group in words: what the views are the same *up to*, and what that means."""
+    """A rung in words: what the views are the same *up to*, and what that means."""
 
     up_to: str
     meaning: str
 
 
-GROUPS = {name: Words(rung.up_to, rung.meaning) for name, rung in RUNGS.items()} | {
+RUNGS = {name: Words(rung.up_to, rung.meaning) for name, rung in GROUPS.items()} | {
     RELATED: Words(
         "by their neighbours or kernels alone",
         "The views have something in common, but no map that these rows can fit shows it.",
@@ -46,7 +49,7 @@ def headline(verdict: Verdict, views: int) -> str:
     if verdict.group == RELATED:
         return "Related, but not by a map that these rows can fit"
     if verdict.within_tolerance:
-        return f"The same, {GROUPS[verdict.loosest].up_to}"
+        return f"The same, {RUNGS[verdict.loosest].up_to}"
     return "Not the same within the tolerance"
 
 
@@ -71,7 +74,7 @@ def compose(
 ) -> str:
     """Build the sentence; `show` decides how a name appears in it."""
     a, b = show(verdict.a), show(verdict.b)
-    up_to = GROUPS[verdict.group].up_to
+    up_to = RUNGS[verdict.group].up_to
     error = _error(verdict.error, verdict.interval)
     over = f"over {rows:,} rows"
     worst = f"the worst pair ({a}, {b})"
@@ -106,7 +109,7 @@ def compose(
         if views == 2:
             start, who = f"The views {a} and {b} are the same {up_to}", "one predicts the other"
         else:
-            start = f"All {views} views are the same {GROUPS[verdict.loosest].up_to}"
+            start = f"All {views} views are the same {RUNGS[verdict.loosest].up_to}"
             who = f"even {worst} is predicted"
         return (
             f"{start}: {over}, {who} with {error}, within the tolerance of {tolerance:g}{doubt}."
@@ -124,6 +127,33 @@ def compose(
         f"{start} within the tolerance of {tolerance:g}: {over}, {who} {up_to}, with {error}, "
         f"{stands}.{untold(verdict.candidates)}"
     )
+
+
+def pair(found: Pair, show: Callable[[str], str]) -> str:
+    """What was found of two views; `show` decides how a name appears in it."""
+    error = spread(found.error, found.interval)
+    return (
+        f"{show(found.a)} and {show(found.b)} agree best {RUNGS[found.group].up_to}, with an error "
+        f"of {error}.{untold(found.candidates)}"
+    )
+
+
+def layers(found: Layers) -> str:
+    """How many layers have a match beyond chance, and which match is the best."""
+    best, matches = found.best, [match for match in found.best_of_a if match is not None]
+    beyond = sum(match.calibrated > 0 for match in matches)
+    return (
+        f"{beyond} of {len(found.a)} layers have a match beyond chance ({found.measure}, "
+        f"{len(found.a)} and {len(found.b)} layers on {found.rows:,} rows). The best is {best.a!r} "
+        f"with {best.b!r}: {best.value:.3f}, calibrated {best.calibrated:.3f} (95 % of independent "
+        f"models have no pair above {found.threshold:.3f})."
+    )
+
+
+def layers_headline(found: Layers) -> str:
+    """The same in a few words, for the top of a page."""
+    beyond = "A match beyond chance" if found else "No match beyond chance"
+    return f"{beyond}, by {found.measure.replace('_', ' ')}"
 
 
 def untold(candidates: Sequence[str]) -> str:
