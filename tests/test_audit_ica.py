@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -288,7 +289,7 @@ def test_a_pair_without_it_has_a_dash_beside_one_with_it(audited):
     printed = console.export_text()
     assert "after" in printed
     assert f"{pair.ica.rung.error:.3f}" in printed
-    assert "–  " in next(line for line in printed.splitlines() if " other" in line)
+    assert "–  " in next(line for line in printed.splitlines() if re.search(r"other +\w+ +0", line))
     page = html(both)
     assert page.count("<dt>error after ICA</dt>") == 1
     assert "after ICA" not in html(replace(audit, comparisons=(other,)))

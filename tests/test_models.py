@@ -129,7 +129,7 @@ def test_the_sentence_has_the_numbers_and_the_tolerance_decides(rng):
     strict = only(models, tolerance=pair.gauge.logit_gap / 2)
     assert strict.finding == DIFFERENT
     assert strict.sentence.startswith("Not the same within ")
-    assert "the embeddings agree best up to the group linear" in strict.sentence
+    assert "the embeddings agree best up to the rung linear" in strict.sentence
 
 
 def test_f10_counter_rotation(rng):

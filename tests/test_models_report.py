@@ -15,7 +15,7 @@ from rich.console import Console
 from fake_audit import two_views
 from identikit.auditing import ModelsAudit, audit_models
 from identikit.family import SoftmaxModel
-from identikit.report import html, inline, print_result, shown, words
+from identikit.report import html, inline, print_result, shown
 from identikit.report.numbers import small
 from identikit.report.plots import plot_models
 from identikit.report.style import PALETTE
@@ -80,7 +80,7 @@ def test_table_fits_and_has_every_pair_worst_first(width, many):
 
 
 def test_the_lead_names_the_worst_of_several(many):
-    text = words.models(many, lambda name: name[:3])
+    text = many.summary()
     assert text.startswith("1 of 6 pairs are the same within 0.1; the worst, ")
     assert many.worst.sentence in text
 

@@ -27,7 +27,7 @@ from identikit.family import SoftmaxModel, _model
 from identikit.family._pair import Pair
 from identikit.report import html, print_result
 from identikit.report.plots import plot_slices
-from identikit.report.words import by_slice as words_of
+from identikit.report.words.models import by_slice as words_of
 from test_report import HOSTILE, Page
 
 Models = tuple[SoftmaxModel, SoftmaxModel]

@@ -27,7 +27,7 @@ from identikit.moments._reduce import exact_bytes, leading, reduction_bytes
 from identikit.moments._sketch import oversampled, randomised, sketch_bytes
 from identikit.moments.memory import audit_bytes, block_rows
 from identikit.report import html, print_result
-from identikit.report.words import reductions
+from identikit.report.words.audit import reductions
 from identikit.similarity import MEASURES
 from identikit.sources import open_source, open_sources
 from identikit.sources._projected import Projected

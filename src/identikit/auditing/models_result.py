@@ -150,7 +150,7 @@ class ModelPair(Result):
     @property
     def sentence(self) -> str:
         """The finding in words, without the names of the models."""
-        return str(report_package().words.model_pair(self))
+        return str(report_package().words.models.pair(self))
 
     @property
     def same(self) -> bool:

@@ -26,45 +26,60 @@ def command(
         list[str],
         typer.Argument(
             metavar="RUN",
-            help="Two or more files (or file::name) of atoms, or of activations of the same rows.",
+            help="Two or more files (or file::name). Each holds the atoms of a run, or its "
+            "activations for the same rows.",
         ),
     ],
     activations: Annotated[
         bool,
         typer.Option(
-            "--activations", help="Correlate columns over rows instead of comparing atoms."
+            "--activations",
+            help="The runs are activations: correlate their columns over rows.",
         ),
     ] = False,
     axis: Annotated[
         Literal["rows", "columns"] | None,
-        typer.Option(help="Where the atoms lie; in rows by default."),
+        typer.Option(help="Whether the atoms are rows or columns. By default they are rows."),
     ] = None,
     signed: Annotated[
         bool | None,
         typer.Option(
             "--signed/--unsigned",
-            help="Whether opposite directions differ; for atoms yes by default, else no.",
+            help="Whether opposite directions are different. By default they are for atoms, and "
+            "are not for activations.",
         ),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="The least similarity of every member, instead of the chance level."),
+        typer.Option(
+            help="The similarity that every member must reach. By default it must be above chance."
+        ),
     ] = None,
     fdr: Annotated[
-        float, typer.Option(help="Rate of false discoveries, if there is no threshold.")
+        float,
+        typer.Option(
+            help="The rate of false discoveries that is allowed if there is no threshold."
+        ),
     ] = 0.05,
     assignment: Annotated[
         Literal["auto", "dense", "sparse"],
-        typer.Option(help="Exact, or among the nearest candidates; by the memory by default."),
+        typer.Option(
+            help="How runs are matched: exactly (dense), or among the nearest candidates (sparse). "
+            "auto decides by the memory."
+        ),
     ] = "auto",
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Memory for similarities, such as 4GB.")
+        str | None,
+        typer.Option(metavar="SIZE", help="How much memory similarities may take, such as 4GB."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of what the chance level draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the draws for chance levels.")] = 0,
     names: Annotated[list[str] | None, options.names_of("runs")] = None,
     figure: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.svg", help="Draw stability beside chance (.svg, .png, .pdf)."),
+        typer.Option(
+            metavar="FILE.svg",
+            help="Where to draw stability beside chance: .svg, .png or .pdf.",
+        ),
     ] = None,
     report: options.Report = None,
     output: options.Output = None,

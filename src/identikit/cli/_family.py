@@ -22,7 +22,9 @@ EXAMPLE = "identikit family gpt2"
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Explain this model: gpt2, bert, clip, simclr ..."),
+        typer.Argument(
+            metavar="NAME", help="The model to explain: gpt2, bert, clip, simclr and others."
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:

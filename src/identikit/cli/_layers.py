@@ -14,15 +14,17 @@ EXAMPLE = "identikit layers model_a/ model_b/ --measure cka --report layers.html
 
 
 def command(
-    a: Annotated[str, typer.Argument(metavar="A", help="A folder with a file a layer.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The same of another model, same rows.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="A folder with a file for each layer.")],
+    b: Annotated[
+        str, typer.Argument(metavar="B", help="Such a folder of another model, for the same rows.")
+    ],
     measure: Annotated[
-        str, typer.Option(help="Which measure, such as cka, cca or mutual_knn.")
+        str, typer.Option(help="The measure to compare by, such as cka, cca or mutual_knn.")
     ] = "cka",
     groups: options.Groups = None,
     folds: options.Folds = 5,
     drop_nonfinite: options.DropNonfinite = False,
-    seed: Annotated[int, typer.Option(help="Of the row sample that a few measures use.")] = 0,
+    seed: options.Seed = 0,
     memory: options.Memory = None,
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,

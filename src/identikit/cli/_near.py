@@ -14,21 +14,28 @@ EXAMPLE = "identikit near run1.npy run2.npy --report near.html"
 
 
 def command(
-    a: Annotated[str, typer.Argument(metavar="A", help="A view.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="The first view.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another view of the same rows.")],
     groups: options.Groups = None,
     names: options.Names = None,
     components: Annotated[
         int | None,
-        typer.Option(help="Components of the ICA; by default what ranks and rows allow."),
+        typer.Option(
+            help="How many components ICA looks for. By default as many as ranks and rows allow."
+        ),
     ] = None,
     fit_share: Annotated[
-        float, typer.Option(help="Share of the rows that maps are fitted on; 1 is in sample.")
+        float,
+        typer.Option(
+            help="The share of the rows that maps are fitted on. With 1 they are scored in sample."
+        ),
     ] = 0.5,
     max_rows: Annotated[
-        int, typer.Option(help="Use a random sample of so many rows if there are more.")
+        int, typer.Option(help="If there are more rows than this, use a random sample of as many.")
     ] = 20_000,
-    seed: Annotated[int, typer.Option(help="Of the sample, the split, ICA and controls.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="The seed of the sample, the split, ICA and the controls.")
+    ] = 0,
     drop_nonfinite: options.DropNonfinite = False,
     report: options.Report = None,
     output: options.Output = None,

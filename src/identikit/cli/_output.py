@@ -47,11 +47,12 @@ def deliver(
     """
     from identikit.report import print_result
 
-    writers: dict[Path, Callable[[Path], None]] = dict(drawings or {})
+    writers: dict[Path, Callable[[Path], None]] = {}
     if output is not None:
         writers[output] = result.save
     if report is not None:
         writers[report] = result.report
+    writers |= drawings or {}
     there = {target for target in writers if target.exists()}
     # Printed before anything is written: a full disk shall not cost the result.
     if json:

@@ -71,43 +71,48 @@ def run(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="As in identikit study list, or a file of your own: ./my_study.py."
+            metavar="NAME",
+            help="A study as identikit study list names it, or a file of your own: ./my_study.py.",
         ),
     ],
     preset: Annotated[
         str,
         typer.Option(
             metavar="smoke|laptop|paper",
-            help="Under a minute, under 20 minutes, or the paper's own settings.",
+            help="How large the run is: smoke takes under a minute, laptop under 20 minutes, and "
+            "paper has the paper's own settings.",
         ),
     ] = "smoke",
     data: Annotated[
         str | None,
         typer.Option(
             metavar="DIR|FILE|NAME",
-            help="A data folder, a text file, or a stand-in by name: digits, grammar.",
+            help="Where the data are: a folder, a text file, or the name of a stand-in, which is "
+            "digits or grammar.",
         ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="How many seeds, in place of the preset's.")
+        int | None,
+        typer.Option(min=1, help="The number of seeds, if it is not to be that of the preset."),
     ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Another setting of the preset; repeatable."
+            "--set", metavar="KEY=VALUE", help="Another value of a setting. It can be repeated."
         ),
     ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="DIR", help="Where results go.  [default: NAME-PRESET]"
+            "--output", "-o", metavar="DIR", help="Where to write results.  [default: NAME-PRESET]"
         ),
     ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
             metavar="single|pool|dask",
-            help="Who computes independent units: this process, a pool (as by default), or Dask.",
+            help="What computes the independent units: this process (single), a pool of processes, "
+            "which is the default, or Dask.",
         ),
     ] = None,
     scheduler: options.Scheduler = None,
@@ -115,7 +120,7 @@ def run(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Run a study; stopped and run again, it goes on where it was."""
+    """Run a study. If it is stopped and run again, it continues where it was."""
     from identikit import studies
 
     with (

@@ -5,12 +5,12 @@ one file a kind; Matplotlib, jinja2 and rich are imported by the functions that 
 """
 
 from identikit._plugins import modules
-from identikit.report import plots, words
+from identikit.report import plots
 from identikit.report._page import html, notebook, page
 from identikit.report._shown import BAD, DOUBTFUL, GOOD, Shown, Table, shown, shows
 from identikit.report._svg import inline, sized
 from identikit.report.terminal import print_result
-from identikit.report.words import sentence
+from identikit.report.words.audit import summary as sentence
 
 __all__ = [
     "BAD",
@@ -28,7 +28,6 @@ __all__ = [
     "shown",
     "shows",
     "sized",
-    "words",
 ]
 
 # Each file says what is shown of a kind of results, and a new one is found by itself.

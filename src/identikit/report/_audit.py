@@ -8,12 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from identikit.auditing.result import Audit, Pair
-from identikit.report import words
 from identikit.report._shown import BAD, DOUBTFUL, GOOD, Shown, Table, shared, shows
 from identikit.report._svg import inline
 from identikit.report.drawing import MAX_POINTS
 from identikit.report.numbers import isolated, number, shortened, spread, with_interval
 from identikit.report.plots import plot_ladder, plot_pair
+from identikit.report.words import audit as words
+from identikit.report.words import batches as batch_words
 from identikit.similarity import Scored
 from identikit.sources import BY_POSITION
 
@@ -44,7 +45,7 @@ def audit(result: Audit) -> Shown:
     return Shown(
         "audit",
         f"Are these {len(result.views)} views the same, and up to what?",
-        words.sentence(result.verdict, result.rows, len(result.views), tolerance),
+        words.summary(result.verdict, result.rows, len(result.views), tolerance),
         [_pairs_table(pairs, tolerance)],
         lambda: plot_ladder(worst, tolerance=tolerance),
         words.headline(result.verdict, len(result.views)),
@@ -98,11 +99,11 @@ def pair(found: Pair) -> Shown:
 @shows("BatchAudit")
 def batches(result: BatchAudit) -> Shown:
     """What a map leaves between batches, pair by pair; the page is that of the audit."""
-    rows = words.most_left_first(result)
-    sentences, skipped = words.batches(result), words.batches_skipped(result)
+    rows = batch_words.most_left_first(result)
+    sentences, skipped = batch_words.sentences(result), batch_words.skipped(result)
     base = audit(result.audit)
     warnings = [(text, 1) for text in skipped]
-    warnings += [(words.few_controls(each), 1) for each in rows if each.few]
+    warnings += [(batch_words.few_controls(each), 1) for each in rows if each.few]
     cells = [
         [
             str(each.controls),
@@ -127,7 +128,7 @@ def batches(result: BatchAudit) -> Shown:
         says="\n".join(sentences),
         in_terminal=sentences[0],
         tables=[Table(["a", "b"], [(r.a, r.b) for r in rows], titles, cells, styles=styles)],
-        headline=words.batches_headline(result),
+        headline=batch_words.headline(result),
         tone=_batches_tone([each.beyond_noise for each in rows]),
         warnings=[*warnings, *shared(pair.warnings for pair in result.comparisons)],
         remark="The ladder is that of the worst pair of batches, on their controls.",

@@ -42,7 +42,7 @@ def distances(ax: Axes, found: NearIdentifiability, coordinates: str) -> None:
     beside(ax, 0.7, "shuffled\nrows", "muted", in_panel_parts=True)
     ax.set_ylim(bottom=0)
     ax.set_title(f"How near, in {coordinates} coordinates?")
-    ax.set_ylabel("mean distance over the diameter")
+    ax.set_ylabel("distance over diameter")
     ax.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor")
 
 
@@ -68,13 +68,14 @@ def stability(ax: Axes, found: Components) -> None:
         ax.axvline(found.settings.threshold, color=PALETTE["ink"], lw=0.9, label="threshold")
     ax.set_xlim(low, 1.0)
     ax.set_title("Which components come back?")
-    ax.set_xlabel(f"stability: mean similarity of its members\n{_numbers(found)}")
+    lines = ["stability: mean similarity of its members", *_numbers(found)]
+    ax.set_xlabel("\n".join(lines))
     ax.set_ylabel("components")
-    # Below both lines of the label.
-    ax.legend(**BELOW | {"bbox_to_anchor": (0.5, -0.28)})
+    # Below all lines of the label.
+    ax.legend(**BELOW | {"bbox_to_anchor": (0.5, -0.13 - 0.08 * len(lines))})
 
 
-def _numbers(found: Components) -> str:
+def _numbers(found: Components) -> list[str]:
     """What is said of all components at once."""
     words = [
         f"PW-MCC {found.pw_mcc:.2f} (chance {found.pw_mcc_chance:.2f})",
@@ -82,4 +83,4 @@ def _numbers(found: Components) -> str:
     ]
     if found.subspace is not None:
         words.append(f"span {found.subspace.overlap:.2f} (chance {found.subspace.chance:.2f})")
-    return ", ".join(words)
+    return words

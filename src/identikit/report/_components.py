@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from identikit.report import words
 from identikit.report._shown import BAD, DOUBTFUL, GOOD, Shown, Table, shows
 from identikit.report.numbers import number, shorten, spread
 from identikit.report.plots import plot_stability
+from identikit.report.words import components as words
 
 if TYPE_CHECKING:
     from identikit.axes import Components
@@ -46,10 +46,10 @@ def components(found: Components) -> Shown:
     return Shown(
         "components",
         "Which components come back?",
-        words.components(found),
+        words.summary(found),
         [Table(("run",), [(n,) for n in names], TITLES, _runs(found), spare=[(1, 2), (7,)])],
         partial(plot_stability, found),
-        words.components_headline(found),
+        words.headline(found),
         BAD if not found else GOOD if found.fraction > 0.5 else DOUBTFUL,
         facts=[
             f"{len(names)} runs",

@@ -6,13 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from identikit.factors import METRICS, Disentanglement
-from identikit.report import words
 from identikit.report._audit import ERROR
 from identikit.report._heat import MOST_CODES, MOST_FACTORS
 from identikit.report._shown import BAD, DOUBTFUL, GOOD, Shown, Table, shows
 from identikit.report._svg import inline
 from identikit.report.numbers import number, spread
 from identikit.report.plots import plot_factors, plot_ladder
+from identikit.report.words import factors as words
+from identikit.report.words.audit import RUNGS, standing
 
 if TYPE_CHECKING:
     from identikit.worlds import Score
@@ -26,7 +27,7 @@ FIGURE_LABEL = (
 @shows("Disentanglement")
 def factors(found: Disentanglement) -> Shown:
     """MCC beside what it has to be read against, and every metric with its chance level."""
-    headline = words.factors_headline(found)
+    headline = words.headline(found)
     names, rows = [], []
     for name, score in found.scores.items():
         title, several = METRICS[name].title, len(score.parts) > 1
@@ -43,7 +44,7 @@ def factors(found: Disentanglement) -> Shown:
         "disentangle",
         f"Do these {len(found.codes)} codes have an axis for each of {len(found.factors)} known "
         "factors?",
-        words.factors(found),
+        words.summary(found),
         [Table(("metric",), names, titles, rows, words=2)],
         partial(plot_factors, found),
         headline,
@@ -105,11 +106,11 @@ def score(found: Score) -> Shown:
     return Shown(
         "score",
         "Which of a world's latents have the codes found, and up to what?",
-        words.score(found),
+        words.of_world(found),
         [Table(("of",), names, ["measure", "value"], cells, words=1)],
         lambda: plot_ladder(found.pair),
-        f"Codes and latents agree best {words.RUNGS[found.group].up_to}",
-        words.standing(found.pair).replace(" ", "-"),
+        f"Codes and latents agree best {RUNGS[found.group].up_to}",
+        standing(found.pair).replace(" ", "-"),
         reading="The held-out error of the best map of each rung between codes and latents.",
         warnings=[(text, 1) for text in found.pair.warnings],
         methods=[

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from identikit.report import words
 from identikit.report._shown import BAD, GOOD, Shown, Table, shows
 from identikit.report.numbers import number
 from identikit.report.plots import plot_layers
+from identikit.report.words import layers as words
 
 if TYPE_CHECKING:
     from identikit.auditing import Layers
@@ -21,7 +21,7 @@ def layers(found: Layers) -> Shown:
     return Shown(
         "layers",
         "Which layer of one model is most like which of the other?",
-        words.layers(found),
+        words.summary(found),
         [
             Table(
                 ("a", "best in b"),
@@ -32,7 +32,7 @@ def layers(found: Layers) -> Shown:
             )
         ],
         partial(plot_layers, found),
-        words.layers_headline(found),
+        words.headline(found),
         GOOD if found else BAD,
         facts=[
             f"{found.rows:,} rows",

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from identikit.auditing.models_result import CLOSE, SAME, ModelPair, ModelsAudit, Slice
 from identikit.family import Distances
-from identikit.report import words
 from identikit.report._models_panels import LEAST, ON_PAGE, chosen
 from identikit.report._shown import BAD, DOUBTFUL, GOOD, Shown, Table, shared, shows
 from identikit.report._svg import inline, sized
 from identikit.report.numbers import isolated, shortened, small, with_interval
 from identikit.report.plots import plot_ladder, plot_models, plot_slices
+from identikit.report.words import models as words
 
 if TYPE_CHECKING:
     from identikit.auditing.result import Interval
@@ -56,10 +56,10 @@ def models(audit: ModelsAudit) -> Shown:
     return Shown(
         "models",
         f"Are these {len(names)} models the same, and up to what?",
-        words.models(audit, short),
+        words.summary(audit, short),
         [_table(pairs), *_slice_tables(pairs)],
         lambda: plot_ladder(worst.embedding, tolerance=audit.tolerance),
-        words.models_headline(audit),
+        words.headline(audit),
         LOOKS.get(SAME if audit.same else worst.finding, BETWEEN)[1],
         facts,
         warnings=shared(pair.notes for pair in pairs),
@@ -179,7 +179,7 @@ def _page(audit: ModelsAudit, pairs: Sequence[ModelPair]) -> dict[str, Any]:
     """What the page needs besides: the models, every pair in numbers, then one by one."""
     return {
         "audit": audit,
-        "sentence": words.models(audit, isolated(model.name for model in audit.models)),
+        "sentence": words.summary(audit, isolated(model.name for model in audit.models)),
         "pairs": [(pair, list(_numbers(pair).items())) for pair in pairs],
         "cards": [_card(pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
         "tones": {pair.finding: LOOKS.get(pair.finding, BETWEEN)[1] for pair in pairs},

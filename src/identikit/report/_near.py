@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from identikit.report import words
 from identikit.report._shown import BAD, DOUBTFUL, GOOD, Shown, Table, shows
 from identikit.report.numbers import number, shortened, spread
 from identikit.report.plots import plot_near
+from identikit.report.words import near as words
 
 if TYPE_CHECKING:
     from identikit.axes import Direction, NearIdentifiability
@@ -28,10 +28,10 @@ def near(found: NearIdentifiability) -> Shown:
     return Shown(
         "near",
         "How near are the views to being the same up to each rung?",
-        words.near(found),
+        words.summary(found),
         [_table(way, short) for way in found.directions],
         partial(plot_near, found),
-        words.near_headline(found),
+        words.headline(found),
         BAD if not found else DOUBTFUL if axes is False else GOOD,
         facts=[
             f"{found.rows:,} rows",
@@ -44,7 +44,7 @@ def near(found: NearIdentifiability) -> Shown:
         "bars in grey are what shuffled rows leave. 0 is the same. In whitened coordinates every "
         "direction counts alike; in raw ones, by its variance.",
         notes=[_sizes(found), *_sides(found, short)],
-        warnings=[(made["largest"], 1)],
+        warnings=[(_sentence(made["largest"]), 1)],
         methods=[
             (
                 "Distances",
@@ -95,7 +95,6 @@ def _table(way: Direction, short: Callable[[str], str]) -> Table:
         [(error.group,) for error in way.errors],
         TITLES,
         rows,
-        words=1,
         spare=[(1,), (2,), (3,)],
         above=f"{short(way.source)} → {short(way.target)}, {way.coordinates} coordinates "
         f"(diameter {size.value:.3g}, of {size.quantile:.0%} of the pairs; largest "

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from identikit._result import Result
+from identikit._text import plain
 from identikit.auditing import Pair, audit
 from identikit.errors import InputError
 from identikit.factors import RotationLevel, mcc, r2, rotation_level
@@ -84,7 +85,7 @@ class Score(Result):
         return self.pair.table
 
     def __repr__(self) -> str:
-        blocks = ", ".join(f"{name} {value:.3f}" for name, value in self.r2.items())
+        blocks = ", ".join(f"{plain(name)} {value:.3f}" for name, value in self.r2.items())
         level = "" if self.rotation is None else f" (a random rotation {self.rotation:.3f})"
         return (
             f"Score({self.group}, error {self.error:.3f}; R² {blocks}; MCC {self.mcc:.3f}{level})"

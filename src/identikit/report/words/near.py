@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 MOST = 0.5
 
 
-def near(found: NearIdentifiability) -> str:
+def summary(found: NearIdentifiability) -> str:
     """How far apart the views are after the maps that matter, and whether ICA finds shared axes.
 
     In raw coordinates, and in the direction in which the best linear map leaves more.
@@ -20,7 +20,7 @@ def near(found: NearIdentifiability) -> str:
     return f"{_apart(way)} {_axes(way)}"
 
 
-def near_headline(found: NearIdentifiability) -> str:
+def headline(found: NearIdentifiability) -> str:
     """The same in a few words, for the top of a page."""
     if not found:
         return "No nearer than shuffled rows"

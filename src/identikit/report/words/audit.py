@@ -1,16 +1,13 @@
-"""What is said of an audit, of a pair, of layers; and the words for the rungs."""
+"""What is said of an audit and of a pair, and the words for the rungs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from identikit.alignment import GROUPS
 from identikit.auditing.result import Interval, Pair, Verdict, View
 from identikit.report.numbers import SMALLEST, shortened, spread, with_interval
-
-if TYPE_CHECKING:
-    from identikit.auditing import Layers
 
 UNRELATED = "unrelated"
 RELATED = "related"
@@ -53,7 +50,7 @@ def headline(verdict: Verdict, views: int) -> str:
     return "Not the same within the tolerance"
 
 
-def sentence(verdict: Verdict, rows: int, views: int, tolerance: float) -> str:
+def summary(verdict: Verdict, rows: int, views: int, tolerance: float) -> str:
     """Say the verdict in one sentence.
 
     Parameters
@@ -136,24 +133,6 @@ def pair(found: Pair, show: Callable[[str], str]) -> str:
         f"{show(found.a)} and {show(found.b)} agree best {RUNGS[found.group].up_to}, with an error "
         f"of {error}.{untold(found.candidates)}"
     )
-
-
-def layers(found: Layers) -> str:
-    """How many layers have a match beyond chance, and which match is the best."""
-    best, matches = found.best, [match for match in found.best_of_a if match is not None]
-    beyond = sum(match.calibrated > 0 for match in matches)
-    return (
-        f"{beyond} of {len(found.a)} layers have a match beyond chance ({found.measure}, "
-        f"{len(found.a)} and {len(found.b)} layers on {found.rows:,} rows). The best is {best.a!r} "
-        f"with {best.b!r}: {best.value:.3f}, calibrated {best.calibrated:.3f} (95 % of independent "
-        f"models have no pair above {found.threshold:.3f})."
-    )
-
-
-def layers_headline(found: Layers) -> str:
-    """The same in a few words, for the top of a page."""
-    beyond = "A match beyond chance" if found else "No match beyond chance"
-    return f"{beyond}, by {found.measure.replace('_', ' ')}"
 
 
 def untold(candidates: Sequence[str]) -> str:

@@ -11,18 +11,16 @@ if TYPE_CHECKING:
 STRONG = 0.9
 
 
-def components(found: Components) -> str:
+def summary(found: Components) -> str:
     """How many components come back, how strongly, and against which chance; then the rest."""
     return " ".join([_share(found), _pairs(found), *_span(found)])
 
 
-def components_headline(found: Components) -> str:
+def headline(found: Components) -> str:
     """The same in a few words, for the top of a page."""
-    count, runs = int(found.replicates.sum()), len(found.runs)
-    if not count:
-        return f"No component comes back in all {runs} runs"
-    verb = "component comes" if count == 1 else "components come"
-    return f"{count:,} {verb} back in all {runs} runs, {found.fraction:.1%} of the smallest"
+    count, of = found.replicates.sum(), min(run.atoms - len(run.excluded) for run in found.runs)
+    some, verb = (f"{count:,}", "come") if count > 1 else ("One" if count else "Not one", "comes")
+    return f"{some} of {of:,} components {verb} back in all {len(found.runs)} runs"
 
 
 def similarity(found: Components) -> str:

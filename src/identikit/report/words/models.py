@@ -18,7 +18,7 @@ from identikit.auditing.models_result import (
     ModelReport,
     Slice,
 )
-from identikit.report.words._audit import UNRELATED
+from identikit.report.words.audit import UNRELATED
 
 if TYPE_CHECKING:
     from identikit.auditing.models_result import ModelPair, ModelsAudit
@@ -30,7 +30,7 @@ FEW_SLICES = 4
 NAME = 40
 
 
-def models(audit: ModelsAudit, show: Callable[[str], str]) -> str:
+def summary(audit: ModelsAudit, show: Callable[[str], str]) -> str:
     """What was found of several models; `show` decides how a name appears in it."""
     worst = audit.worst
     a, b = show(worst.a), show(worst.b)
@@ -43,7 +43,7 @@ def models(audit: ModelsAudit, show: Callable[[str], str]) -> str:
     )
 
 
-def models_headline(audit: ModelsAudit) -> str:
+def headline(audit: ModelsAudit) -> str:
     """The same in a few words, for the top of a page."""
     if audit.same:
         kind = "an affine" if any(model.bias for model in audit.models) else "a linear"
@@ -58,7 +58,7 @@ def models_headline(audit: ModelsAudit) -> str:
     }.get(audit.worst.finding, "Not the same models within the tolerance")
 
 
-def model_pair(pair: ModelPair) -> str:
+def pair(pair: ModelPair) -> str:
     """What matters of a pair, in words and without the models' names, which may be anything."""
     finding, models, related, apart = pair.finding, pair.models, pair.gauge, pair.distances
     embedding, nearest, tolerance = pair.embedding, pair.up_to, pair.tolerance

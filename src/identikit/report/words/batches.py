@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from identikit.report.numbers import number, shorten, with_interval
-from identikit.report.words._audit import RUNGS
+from identikit.report.words.audit import RUNGS
 
 if TYPE_CHECKING:
     from identikit.auditing import BatchAudit
     from identikit.auditing.batches_result import Remains
 
 
-def batches(result: BatchAudit) -> list[str]:
+def sentences(result: BatchAudit) -> list[str]:
     """What remains between every two batches, a sentence or two each; the worst first."""
     return [_sentence(each) for each in most_left_first(result)]
 
 
-def batches_headline(result: BatchAudit) -> str:
+def headline(result: BatchAudit) -> str:
     """The same in a few words, for the top of a page."""
     beyond = [each.beyond_noise for each in result.remains]
     if True in beyond:
@@ -27,7 +27,7 @@ def batches_headline(result: BatchAudit) -> str:
     return f"{result.by}: a map explains what differs between batches"
 
 
-def batches_skipped(result: BatchAudit) -> list[str]:
+def skipped(result: BatchAudit) -> list[str]:
     """A sentence for the pairs that were not compared, if there are any."""
     if not result.skipped:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from identikit.factors import Chance, Disentanglement, Part
-from identikit.report.numbers import Interval, decimals, number
+from identikit.report.numbers import Interval, decimals, number, shorten
 
 if TYPE_CHECKING:
     from identikit.worlds import Score
@@ -17,7 +17,7 @@ CHANCE = "No axis of the codes goes with a factor beyond chance"
 OTHER = "Codes against known factors"
 
 
-def factors_headline(found: Disentanglement) -> str:
+def headline(found: Disentanglement) -> str:
     """One of the four findings, from Pearson's MCC beside chance and arbitrary axes."""
     score = found.scores.get("mcc")
     if score is None or score.chance is None or found.rotation is None or score.interval is None:
@@ -27,7 +27,7 @@ def factors_headline(found: Disentanglement) -> str:
     return ALIGNED if score.interval[0] > found.rotation.of_codes.interval[1] else ARBITRARY
 
 
-def factors(found: Disentanglement) -> str:
+def summary(found: Disentanglement) -> str:
     """The sentence that matters: MCC, and what it has to be read against."""
     many = f"{len(found.codes)} codes against {len(found.factors)} factors in {found.rows:,} rows"
     score, level = found.scores.get("mcc"), found.rotation
@@ -70,9 +70,9 @@ def left_out(found: Disentanglement) -> list[str]:
     return said + [f"{name} was not computed: {reason}" for name, reason in found.absent.items()]
 
 
-def score(found: Score) -> str:
+def of_world(found: Score) -> str:
     """Which of a world's latents a code has found, in two sentences."""
-    blocks = ", ".join(f"{value:.0%} of {name}" for name, value in found.r2.items())
+    blocks = ", ".join(f"{value:.0%} of {shorten(name, 40)}" for name, value in found.r2.items())
     if found.rotation_range is None or found.rotation is None:
         axes = f"MCC is {found.mcc:.3f}."
     else:
