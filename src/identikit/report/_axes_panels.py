@@ -72,15 +72,15 @@ def stability(ax: Axes, found: Components) -> None:
     ax.set_xlabel("\n".join(lines))
     ax.set_ylabel("components")
     # Below all lines of the label.
-    ax.legend(**BELOW | {"bbox_to_anchor": (0.5, -0.13 - 0.08 * len(lines))})
+    ax.legend(**BELOW | {"bbox_to_anchor": (0.5, -0.12 - 0.08 * len(lines))})
 
 
 def _numbers(found: Components) -> list[str]:
-    """What is said of all components at once."""
-    words = [
-        f"PW-MCC {found.pw_mcc:.2f} (chance {found.pw_mcc_chance:.2f})",
-        f"unique {found.unique:.0%} (chance {found.unique_chance:.0%})",
+    """What is said of all components at once, each beside its chance level."""
+    lines = [
+        f"PW-MCC {found.pw_mcc:.2f} (chance {found.pw_mcc_chance:.2f}), "
+        f"unique {found.unique:.0%} ({found.unique_chance:.0%})"
     ]
     if found.subspace is not None:
-        words.append(f"span {found.subspace.overlap:.2f} (chance {found.subspace.chance:.2f})")
-    return words
+        lines.append(f"span {found.subspace.overlap:.2f} (chance {found.subspace.chance:.2f})")
+    return lines

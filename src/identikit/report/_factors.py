@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from identikit.factors import METRICS, Disentanglement
 from identikit.report._audit import ERROR
 from identikit.report._heat import MOST_CODES, MOST_FACTORS
 from identikit.report._shown import BAD, DOUBTFUL, GOOD, Shown, Table, shows
-from identikit.report._svg import inline
 from identikit.report.numbers import number, spread
 from identikit.report.plots import plot_factors, plot_ladder
 from identikit.report.words import factors as words
@@ -17,11 +16,6 @@ from identikit.report.words.audit import RUNGS, standing
 
 if TYPE_CHECKING:
     from identikit.worlds import Score
-
-FIGURE_LABEL = (
-    "One panel a metric: a matrix of codes, from top to bottom, and factors, from left to right. "
-    "Stronger colours are larger. The numbers are in the JSON document."
-)
 
 
 @shows("Disentanglement")
@@ -45,7 +39,7 @@ def factors(found: Disentanglement) -> Shown:
         f"Do these {len(found.codes)} codes have an axis for each of {len(found.factors)} known "
         "factors?",
         words.summary(found),
-        [Table(("metric",), names, titles, rows, words=2)],
+        [Table(("metric",), names, titles, rows)],
         partial(plot_factors, found),
         headline,
         {words.ALIGNED: GOOD, words.CHANCE: BAD}.get(headline, DOUBTFUL),
@@ -59,36 +53,80 @@ def factors(found: Disentanglement) -> Shown:
         warnings=[(text, 1) for text in words.left_out(found)],
         warnings_are="remarks",
         names=[factor.name for factor in found.factors],
-        template="disentangle.html.j2",
-        values=partial(_page, found),
+        reading="Codes from top to bottom and factors from left to right, numbered from 0 as in "
+        "the table of factors; the strongest colour is the largest of its panel, and negative "
+        "correlations have the second colour. Disentangled codes have one strong cell a row, "
+        f"complete ones one a column. Of many, the {MOST_CODES} codes with the largest entries and "
+        f"the first {MOST_FACTORS} factors are drawn.",
+        further=[_by_factor(found)],
+        methods=_methods(found),
         version=found.version,
     )
 
 
-def _page(found: Disentanglement) -> dict[str, Any]:
-    from markupsafe import Markup
+def _by_factor(found: Disentanglement) -> Table:
+    """Each factor, and the values of the metrics that have one for each."""
+    each = {name: score.per_factor for name, score in found.scores.items() if score.per_factor}
+    rows = [
+        [
+            factor.kind,
+            str(factor.classes or number(None)),
+            f"{factor.rows:,}",
+            *(number(values.get(factor.name), 2) for values in each.values()),
+        ]
+        for factor in found.factors
+    ]
+    return Table(
+        ("", "factor"),
+        [(str(place), factor.name) for place, factor in enumerate(found.factors)],
+        ["kind", "classes", "rows", *(METRICS[name].title for name in each)],
+        rows,
+        words=1,
+        above="Factor by factor",
+        below="Whole numbers, words and truth values are discrete unless said otherwise. A metric "
+        "that leaves a factor out numbers the others without it.",
+    )
 
-    figure = plot_factors(found)
-    return {
-        "result": found,
-        "metrics": [
-            {
-                "about": METRICS[name],
-                "score": score,
-                "parts": [
-                    {
-                        "part": part,
-                        "value": words.part_value(part),
-                        "chance": words.chance_level(part.chance),
-                    }
-                    for part in score.parts
-                ],
-            }
-            for name, score in found.scores.items()
-        ],
-        "matrices": None if figure is None else Markup(inline(figure, FIGURE_LABEL, "identikit-0")),
-        "most": (MOST_CODES, MOST_FACTORS),
-    }
+
+def _methods(found: Disentanglement) -> list[tuple[str, str]]:
+    """How to read the numbers, and how each was made."""
+    said = [
+        (
+            "Numbers",
+            "1 is the best a metric can say, and chance is what the same metric says of permuted "
+            "rows; adjusted, (value − chance)/(1 − chance), is 0 at chance. No metric says all: "
+            "read how much is there (R², explicitness) beside whether it has axes of its own (MCC, "
+            "DCI, MIG, InfoMEC).",
+        )
+    ]
+    for name, score in found.scores.items():
+        about = METRICS[name]
+        says = f"{about.question} {score.method} Unchanged by: {about.invariant_to}. "
+        said.append((about.title, f"{says}{about.reference}."))
+    if found.rotation is not None:
+        said.append(
+            (
+                "Arbitrary axes",
+                f"{found.rotation.rotations} random rotations, uniform over all, of what the codes "
+                "hold (the fits of the factors by least squares from all codes, whitened) and of "
+                f"the {found.rotation.factors} factors at variance 1, each scored by Pearson's MCC "
+                "like the codes themselves; mean and 95 % range.",
+            )
+        )
+    return [
+        *said,
+        (
+            "Chance",
+            "Rows of the factors permuted against those of the codes, and all of the metric done "
+            "again; mean and 95 % range, or the smallest and the largest of fewer than 40 "
+            "permutations.",
+        ),
+        (
+            "Missing values",
+            "A row without a factor's value has no part in that factor's scores, and in all others "
+            "it has.",
+        ),
+    ]
 
 
 @shows("Score")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from identikit.report._shown import BAD, GOOD, Shown, Table, shows
-from identikit.report.numbers import number
+from identikit.report.numbers import number, shortened
 from identikit.report.plots import plot_layers
 from identikit.report.words import layers as words
 
@@ -17,20 +17,11 @@ if TYPE_CHECKING:
 @shows("Layers")
 def layers(found: Layers) -> Shown:
     """How many layers have a match beyond chance, and the best match of each."""
-    best = _best(found)
     return Shown(
         "layers",
         "Which layer of one model is most like which of the other?",
         words.summary(found),
-        [
-            Table(
-                ("a", "best in b"),
-                [line["names"] for line in best],
-                ("value (95 %)", "chance", "calibrated", "corrected", "p"),
-                [(" ".join(line["value"]), *line["cells"]) for line in best],
-                spare=[(1,)],
-            )
-        ],
+        [_best(found)],
         partial(plot_layers, found),
         words.headline(found),
         GOOD if found else BAD,
@@ -39,49 +30,66 @@ def layers(found: Layers) -> Shown:
             f"{len(found.a)} layers of a, {len(found.b)} of b",
             f"threshold of the best {number(found.threshold)}",
         ],
+        further=[_every(found)],
+        reading="Every layer of a from top to bottom and of b from left to right, numbered from 0: "
+        "the stronger the colour, the larger the calibrated value.",
         notes=[
             "Calibrated is how far a value is from the upper end of chance to 1; corrected, and p, "
             "are for having looked at all pairs."
         ],
+        methods=[
+            (
+                "Chance",
+                "The mean for independent layers with the same rows, widths and spectra.",
+            ),
+            (
+                "Corrected, p",
+                "By the largest value of the whole table for independent models, since all pairs "
+                "were looked at.",
+            ),
+            (
+                "Intervals",
+                f"95 %, by the delete-one-fold jackknife over {found.folds} folds. All of it takes "
+                "rows to be independent.",
+            ),
+        ],
         names=(*found.a, *found.b),
-        template="layers.html.j2",
-        values=lambda: {"layers": found, "matrix": _matrix(found), "best": best},
         version=found.version,
     )
 
 
-def _best(found: Layers) -> list[dict[str, Any]]:
+def _best(found: Layers) -> Table:
     """Of every layer of a: its best match in numbers; dashes if it has none."""
-    listed: list[dict[str, Any]] = []
-    for i, match in enumerate(found.best_of_a):
-        if match is None:
-            listed.append(
-                {"names": (found.a[i], ""), "value": (number(None), ""), "cells": [""] * 4}
-            )
+    names, rows = [], []
+    for layer, match, line in zip(found.a, found.best_of_a, found.scores):
+        scored = None if match is None else line[found.b.index(match.b)]
+        if match is None or scored is None:
+            names.append((layer, ""))
+            rows.append([number(None), *[""] * 4])
             continue
-        scored = found.scores[i][found.b.index(match.b)]
-        assert scored is not None
-        ends = "" if scored.interval is None else "({}–{})".format(*map(number, scored.interval))
-        cells = [number(x) for x in (scored.chance, scored.calibrated, match.calibrated, match.p)]
-        names, value = (found.a[i], match.b), (number(scored.value), ends)
-        listed.append({"names": names, "value": value, "cells": cells})
-    return listed
+        ends = "" if scored.interval is None else " ({}–{})".format(*map(number, scored.interval))
+        cells = (scored.chance, scored.calibrated, match.calibrated, match.p)
+        names.append((layer, match.b))
+        rows.append([number(scored.value) + ends, *map(number, cells)])
+    titles = ("value (95 %)", "chance", "calibrated", "corrected", "p")
+    return Table(("a", "best in b"), names, titles, rows, spare=[(1,)])
 
 
-def _matrix(found: Layers) -> list[tuple[str, list[dict[str, Any] | None]]]:
-    """Every pair of layers as a cell; the best match of each row is marked."""
-    cells = [
+def _every(found: Layers) -> Table:
+    """The value of every pair of layers, and behind it the calibrated one."""
+    short = shortened(found.b, 16)
+    rows = [
         [
-            None
-            if scored is None
-            else {
-                "value": number(scored.value),
-                "calibrated": number(scored.calibrated),
-                "shade": scored.calibrated,
-                "best": best is not None and best.b == name,
-            }
-            for scored, name in zip(row, found.b)
+            number(None) if each is None else f"{number(each.value)} ({number(each.calibrated)})"
+            for each in line
         ]
-        for row, best in zip(found.scores, found.best_of_a)
+        for line in found.scores
     ]
-    return list(zip(found.a, cells))
+    return Table(
+        ("a",),
+        [(layer,) for layer in found.a],
+        [short[layer] for layer in found.b],
+        rows,
+        above="Every pair of layers: the value, and the calibrated value of the pair on its own",
+        below="Of calibrated values, 0 is what independent layers reach in 95 of 100, 1 the same.",
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from identikit._text import shorten
+
 if TYPE_CHECKING:
     from identikit.auditing import Layers
 
@@ -14,8 +16,8 @@ def summary(found: Layers) -> str:
     beyond = sum(match.calibrated > 0 for match in matches)
     return (
         f"{beyond} of {len(found.a)} layers have a match beyond chance ({found.measure}, "
-        f"{len(found.a)} and {len(found.b)} layers on {found.rows:,} rows). The best is {best.a!r} "
-        f"with {best.b!r}: {best.value:.3f}, calibrated {best.calibrated:.3f} (95 % of independent "
+        f"{len(found.a)} and {len(found.b)} layers on {found.rows:,} rows). The best is "
+        f"{shorten(best.a, 40)!r} with {shorten(best.b, 40)!r}: {best.value:.3f}, calibrated {best.calibrated:.3f} (95 % of independent "
         f"models have no pair above {found.threshold:.3f})."
     )
 

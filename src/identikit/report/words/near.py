@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from identikit._text import shortened
+
 if TYPE_CHECKING:
     from identikit.axes import Direction, NearIdentifiability
 
@@ -53,8 +55,9 @@ def _apart(way: Direction) -> str:
     chance = f"where shuffled rows leave {best.chance:.1%}" + ("" if beyond else ", no less")
     listed = ", ".join(after[:-1]) + f" and {after[-1]}"
     first, _, rest = listed.partition(" ")
+    shown = shortened((way.source, way.target), 40)
     return (
-        f"From {way.source!r} to {way.target!r}, the mean distance between rows is {first} of the "
+        f"From {shown[way.source]!r} to {shown[way.target]!r}, the mean distance between rows is {first} of the "
         f"diameter {rest}, {chance}."
     )
 
