@@ -57,8 +57,8 @@ def _apart(way: Direction) -> str:
     first, _, rest = listed.partition(" ")
     shown = shortened((way.source, way.target), 40)
     return (
-        f"From {shown[way.source]!r} to {shown[way.target]!r}, the mean distance between rows is {first} of the "
-        f"diameter {rest}, {chance}."
+        f"From {shown[way.source]!r} to {shown[way.target]!r}, the mean distance between rows is "
+        f"{first} of the diameter {rest}, {chance}."
     )
 
 
