@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import typer
+from safetensors.numpy import save_file
 from typer.testing import CliRunner, Result
 
 import identikit as ik
@@ -68,6 +74,64 @@ def test_help_loads_nothing_heavy():
     assert result.stderr == "[]\n"
     for verb in (*VERBS, "study"):
         assert f"\n  {verb} " in result.stdout
+
+
+def commands() -> dict[str, Any]:
+    """Every verb, and the verbs of verbs, by what a user types."""
+    top = typer.main.get_command(app)
+    found = dict(top.commands)
+    for name, verb in list(found.items()):
+        if hasattr(verb, "commands"):
+            del found[name]
+            found |= {f"{name} {sub}": each for sub, each in verb.commands.items()}
+    return found
+
+
+@pytest.mark.parametrize("verb", commands())
+def test_help_is_in_whole_sentences(verb: str):
+    command = commands()[verb]
+    said = {param.name: param.help for param in command.params if param.name != "help"}
+    for name, text in said.items():
+        assert text, name
+        assert text[0].isupper(), (name, text)
+        assert re.sub(r"  \[default: .*\]$", "", text).endswith("."), (name, text)
+    assert command.help
+    assert command.help[0].isupper()
+    assert command.help.rstrip().endswith((".", "?"))
+
+
+def test_the_examples_of_the_help_run(folder: Path):
+    """But for those that take long or need a model: demo, extract and study."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    for name in ("old", "new", "run1", "run2", "run3", "codes"):
+        np.save(f"{name}.npy", X + 0.01 * rng.normal(size=X.shape))
+    for name in ("run1", "run2"):
+        np.savez(f"{name}.npz", f=X, g=X[:7])
+    for name in "ab":
+        save_file({"W_dec": X}, f"{name}.safetensors")
+        (folder / f"model_{name}").mkdir()
+        np.save(f"model_{name}/layer.npy", X)
+    pd.DataFrame({"shape": np.arange(200) % 3, "size": X[:, 0]}).to_csv("factors.csv", index=False)
+    verbs = commands()
+    # What one writes another reads.
+    for verb in (
+        "align",
+        "apply",
+        "audit",
+        "components",
+        "disentangle",
+        "family",
+        "layers",
+        "models",
+        "moments",
+        "merge",
+        "near",
+        "study list",
+    ):
+        words = shlex.split(verbs[verb].epilog.replace("part*.moments", "part1.moments"))
+        assert words[:2] == ["Example:", "identikit"]
+        done(*words[2:])
 
 
 @pytest.mark.parametrize("verb", VERBS)

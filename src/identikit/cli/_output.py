@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,9 @@ from identikit._text import plain
 from identikit.cli._options import console
 
 if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
     from identikit._result import Result
 
 EXCEEDED = 1
@@ -93,6 +96,19 @@ def exit_failed(words: str, *, quiet: bool) -> None:
 def print_json(document: Mapping[str, Any]) -> None:
     """Print one strict JSON document: absent values are null, never NaN."""
     sys.stdout.write(json_format.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def listing(titles: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    """A table of words, whose first column is never broken."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for place, title in enumerate(titles):
+        table.add_column(title, no_wrap=place == 0)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 @contextmanager

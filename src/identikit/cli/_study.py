@@ -11,7 +11,7 @@ import typer
 from identikit._text import plain
 from identikit._version import __version__
 from identikit.cli import _options as options
-from identikit.cli._output import calm_warnings, print_json
+from identikit.cli._output import calm_warnings, listing, print_json
 from identikit.cli._progress import progress_bar
 from identikit.errors import InputError
 
@@ -35,21 +35,17 @@ def list_(json: options.Json = False) -> None:
     if json:
         print_json({"identikit": __version__, "studies": [_fields(study) for study in known]})
         return
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("name", "what", "data"):
-        table.add_column(title, no_wrap=title == "name")
+    rows = []
     for study in known:
         files = [f"{need.file}{' (or without)' if need.optional else ''}" for need in study.needs]
         needs = "\n".join(files) or "none"
         instead = {need.stand_in for need in study.needs if need.stand_in and not need.optional}
         needs += "".join(f"\nor --data {name}" for name in sorted(instead))
-        table.add_row(study.name, Text(study.title).append(f"\n{study.paper}", "dim"), needs)
+        rows.append((study.name, Text(study.title).append(f"\n{study.paper}", "dim"), needs))
     output = options.console()
-    output.print(table)
+    output.print(listing(("name", "what", "data"), rows))
     if any(study.needs for study in known):
         output.print()
         for name, what in STAND_INS.items():
