@@ -349,17 +349,28 @@ def test_nothing_is_overwritten_unasked(command: tuple[str, ...]):
     ("stored", "expected"),
     [("f2", "f4"), ("f4", "f4"), (">f4", "f4"), ("f8", "f8"), (">f8", "f8"), ("i8", "f4")],
 )
-def test_apply_keeps_the_precision(stored: str, expected: str, monkeypatch: pytest.MonkeyPatch):
+def test_apply_keeps_the_precision(stored: str, expected: str):
     done("align", "a.npy", "c.npy", "-o", "m")
     rows = np.round(np.load("a.npy") * 4).astype(stored)
     np.save("x.npy", rows)
-    monkeypatch.setattr("identikit.cli._apply.BLOCK_BYTES", 8 * 7 * 33)  # 33 rows, the last fewer
     done("apply", "m", "x.npy", "-o", "y.npy")
     mapped = np.load("y.npy")
     assert mapped.dtype == np.dtype(expected)
     assert mapped.shape == (ROWS, 3)
     want = ik.load_map("m").transform(rows)
     np.testing.assert_allclose(mapped, want, rtol=1e-6, atol=1e-6)
+
+
+def test_apply_maps_many_blocks_of_rows():
+    done("align", "a.npy", "c.npy", "-o", "m")
+    rows = np.tile(np.load("a.npy"), (5000, 1))  # a hundred megabytes as float64, and their image
+    np.save("x.npy", rows.astype("f4"))
+    done("apply", "m", "x.npy", "-o", "y.npy")
+    mapped = np.load("y.npy")
+    assert mapped.shape == (len(rows), 3)
+    want = ik.load_map("m").transform(rows[:ROWS])
+    for start in (0, len(rows) // 2, len(rows) - ROWS):
+        np.testing.assert_allclose(mapped[start : start + ROWS], want, rtol=1e-4, atol=1e-4)
 
 
 def test_apply_passes_rows_with_nan_through():

@@ -35,8 +35,7 @@ def command(
     Parts must agree in the names and widths of their views and in their folds (with --names, they
     may call the views what they like), and no shard may come twice.
     """
-    from identikit.moments._file import check_suffix
-    from identikit.moments._merge import merge_moments
+    from identikit.moments import check_suffix, merge_moments
 
     check_suffix(output)
     options.check_target(output, parts, overwrite=force)

@@ -59,7 +59,7 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Compare models f(x)ᵀg(y): the same distribution, the same embedding, or neither."""
-    from identikit.auditing._models import audit_models
+    from identikit.auditing import audit_models
     from identikit.family import SoftmaxModel
     from identikit.sources import read_labels, tell_apart
 

@@ -115,7 +115,7 @@ def command(
 def summary(moments: Moments, path: Path) -> dict[str, Any]:
     """What a moments file holds, as a JSON document."""
     from identikit import __version__
-    from identikit.moments._header import FOLD_RULES
+    from identikit.moments import FOLD_RULES
 
     return {
         "identikit": __version__,

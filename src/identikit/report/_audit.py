@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,7 +34,7 @@ FIGURE_LABEL = (
 def audit(result: Audit) -> Shown:
     """The verdict, a row a pair, the ladder of the worst; the page has all pairs one by one."""
     pairs, tolerance = _worst_first(result), result.settings.tolerance
-    worst, short = pairs[0], _shortened(result)
+    worst, short = pairs[0], shortened((view.name for view in result.views), 40).__getitem__
     alone = sum(len(pair.warnings) for pair in pairs)
     remark = f"The ladder is that of {short(worst.a)} and {short(worst.b)}. " if pairs[1:] else ""
     if alone:
@@ -109,19 +108,20 @@ def batches(result: BatchAudit) -> Shown:
             str(each.controls),
             each.verdict,
             number(each.before, 2),
-            _ends(each.held_out, each.held_out_interval),
+            spread(each.held_out, each.held_out_interval),
             str(each.others),
             number(each.others_before, 2),
             number(None)
             if each.error is None or each.interval is None
-            else _ends(each.error, each.interval),
+            else spread(each.error, each.interval),
             number(each.noise, 2),
         ]
         for each in rows
     ]
     titles = ["controls", "rung", "as is", "left (95 %)", "others", "as is", "left (95 %)", "noise"]
+    beyond = [each.beyond_noise for each in rows]
     colours = {None: "yellow", False: "green", True: "red"}
-    styles = [colours[each.beyond_noise] for each in rows]
+    styles = [colours[each] for each in beyond]
     return replace(
         base,
         title=f"Does {result.by} differ by a map, or really?",
@@ -129,7 +129,7 @@ def batches(result: BatchAudit) -> Shown:
         in_terminal=sentences[0],
         tables=[Table(["a", "b"], [(r.a, r.b) for r in rows], titles, cells, styles=styles)],
         headline=batch_words.headline(result),
-        tone=_batches_tone([each.beyond_noise for each in rows]),
+        tone=BAD if True in beyond else DOUBTFUL if None in beyond else GOOD,
         warnings=[*warnings, *shared(pair.warnings for pair in result.comparisons)],
         remark="The ladder is that of the worst pair of batches, on their controls.",
         opening=[*sentences[:5], *skipped],
@@ -142,19 +142,6 @@ ERROR = (
     "directions. 0 is the same; 1 is no better than the mean. Intervals are 95 %, by the "
     "delete-one-fold jackknife."
 )
-
-
-def _batches_tone(beyond: list[bool | None]) -> str:
-    return BAD if True in beyond else DOUBTFUL if None in beyond else GOOD
-
-
-def _ends(error: float, interval: tuple[float, float]) -> str:
-    value, low, high = with_interval(error, interval)
-    return f"{value} ({low}–{high})"
-
-
-def _shortened(audit: Audit) -> Callable[[str], str]:
-    return shortened((view.name for view in audit.views), 40).__getitem__
 
 
 def _worst_first(audit: Audit) -> list[Pair]:
