@@ -17,7 +17,9 @@ import numpy as np
 import pytest
 
 from fake_audit import LADDER, five_views, make_audit, make_pair, many_views, two_views
+from identikit._result import Result
 from identikit.auditing import Audit, ModelsAudit, audit_models
+from identikit.axes import Components, match_components, near_identifiability
 from identikit.factors import Disentanglement, disentangle
 from identikit.family import SoftmaxModel
 from identikit.studies import run
@@ -88,7 +90,23 @@ def ten_views() -> Audit:
     return make_audit(names, pairs)
 
 
-PAGES: dict[str, Callable[[], Audit | Disentanglement | ModelsAudit]] = {
+def two_sources() -> dict[str, np.ndarray]:
+    """Two views of the same rows that share their axes, with hostile names."""
+    rng = np.random.default_rng(0)
+    X = rng.laplace(size=(400, 4))
+    turned = X @ np.linalg.qr(rng.normal(size=(4, 4)))[0] + 0.05 * rng.normal(size=X.shape)
+    return {NAMES[0]: X, NAMES[2]: turned}
+
+
+def three_runs() -> Components:
+    """Three runs that share half of their atoms."""
+    rng = np.random.default_rng(0)
+    atoms = rng.normal(size=(20, 12))
+    runs = [np.vstack([atoms, rng.normal(size=(20, 12))])[rng.permutation(40)] for _ in range(3)]
+    return match_components(dict(zip(NAMES, runs)))
+
+
+PAGES: dict[str, Callable[[], Result]] = {
     "audit": two_views,
     "audit-five": five_views,
     "audit-ten": ten_views,
@@ -99,6 +117,8 @@ PAGES: dict[str, Callable[[], Audit | Disentanglement | ModelsAudit]] = {
     "models-names": lambda: compared(hostile_models),
     "models-slices": hostile_slices,
     "disentangle-names": factors,
+    "near-names": lambda: near_identifiability(two_sources()),
+    "components-names": three_runs,
 }
 
 
@@ -170,6 +190,8 @@ VERDICTS = {
     "models-few-labels": "K = 6 labels leave 11 of 16 dimensions of f free",
     "models-candidates": "so the same embedding up to a linear map: κ < 1e-06.",
     "disentangle-names": "5 codes against 5 factors in 400 rows: MCC 1",
+    "near-names": "the views share axes",
+    "components-names": "have a match above chance in all 3 runs",
 }
 
 
@@ -187,7 +209,9 @@ def test_page_opens_and_leads_with_the_verdict(browser, written, page):
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 50
 
 
-@pytest.mark.parametrize("page", ["audit-five", "models-names", "disentangle-names"])
+@pytest.mark.parametrize(
+    "page", ["audit-five", "models-names", "disentangle-names", "near-names", "components-names"]
+)
 def test_page_requests_nothing_but_itself(browser, written, page):
     file = written(page)
     browser.get_log("performance")
@@ -218,10 +242,11 @@ def test_hostile_names_are_shown_and_not_run(browser, written, page, shortened):
     assert set(NAMES[:3]) <= set(browser.execute_script(titles))
 
 
-def test_hostile_names_of_factors_are_shown_and_not_run(browser, written):
+@pytest.mark.parametrize("page", ["disentangle-names", "near-names", "components-names"])
+def test_hostile_names_on_a_small_screen_are_shown_and_not_run(browser, written, page):
     from selenium.common.exceptions import NoAlertPresentException
 
-    show(browser, written("disentangle-names"), width=400, theme="dark")
+    show(browser, written(page), width=400, theme="dark")
     with pytest.raises(NoAlertPresentException):
         _ = browser.switch_to.alert.text
     counts = "return document.scripts.length + document.images.length"
@@ -239,7 +264,7 @@ def contrast(colours: list[str]) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("page", ["audit", "models"])
+@pytest.mark.parametrize("page", ["audit", "models", "near-names", "components-names"])
 def test_dark_theme_is_dark_and_reaches_the_figures(browser, written, page):
     colours = (
         "const style = name => getComputedStyle(document.querySelector(name));"
@@ -302,7 +327,11 @@ def test_a_result_in_a_notebook_can_be_read(browser, tmp_path, theme):
 
 
 @pytest.mark.parametrize(
-    "page", ["audit-names", "models-names", "models-few-labels", "models-slices", "audit-ten"]
+    "page",
+    [
+        *("audit-names", "audit-ten", "models-names", "models-few-labels", "models-slices"),
+        *("near-names", "components-names"),
+    ],
 )
 @pytest.mark.parametrize("width", [400, 1100, 1440])
 def test_page_never_scrolls_sideways(browser, written, page, width):

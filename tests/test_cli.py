@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import typer
+from safetensors.numpy import save_file
 from typer.testing import CliRunner, Result
 
 import identikit as ik
@@ -68,6 +74,64 @@ def test_help_loads_nothing_heavy():
     assert result.stderr == "[]\n"
     for verb in (*VERBS, "study"):
         assert f"\n  {verb} " in result.stdout
+
+
+def commands() -> dict[str, Any]:
+    """Every verb, and the verbs of verbs, by what a user types."""
+    top = typer.main.get_command(app)
+    found = dict(top.commands)
+    for name, verb in list(found.items()):
+        if hasattr(verb, "commands"):
+            del found[name]
+            found |= {f"{name} {sub}": each for sub, each in verb.commands.items()}
+    return found
+
+
+@pytest.mark.parametrize("verb", commands())
+def test_help_is_in_whole_sentences(verb: str):
+    command = commands()[verb]
+    said = {param.name: param.help for param in command.params if param.name != "help"}
+    for name, text in said.items():
+        assert text, name
+        assert text[0].isupper(), (name, text)
+        assert re.sub(r"  \[default: .*\]$", "", text).endswith("."), (name, text)
+    assert command.help
+    assert command.help[0].isupper()
+    assert command.help.rstrip().endswith((".", "?"))
+
+
+def test_the_examples_of_the_help_run(folder: Path):
+    """But for those that take long or need a model: demo, extract and study."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    for name in ("old", "new", "run1", "run2", "run3", "codes"):
+        np.save(f"{name}.npy", X + 0.01 * rng.normal(size=X.shape))
+    for name in ("run1", "run2"):
+        np.savez(f"{name}.npz", f=X, g=X[:7])
+    for name in "ab":
+        save_file({"W_dec": X}, f"{name}.safetensors")
+        (folder / f"model_{name}").mkdir()
+        np.save(f"model_{name}/layer.npy", X)
+    pd.DataFrame({"shape": np.arange(200) % 3, "size": X[:, 0]}).to_csv("factors.csv", index=False)
+    verbs = commands()
+    # What one writes another reads.
+    for verb in (
+        "align",
+        "apply",
+        "audit",
+        "components",
+        "disentangle",
+        "family",
+        "layers",
+        "models",
+        "moments",
+        "merge",
+        "near",
+        "study list",
+    ):
+        words = shlex.split(verbs[verb].epilog.replace("part*.moments", "part1.moments"))
+        assert words[:2] == ["Example:", "identikit"]
+        done(*words[2:])
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -285,17 +349,28 @@ def test_nothing_is_overwritten_unasked(command: tuple[str, ...]):
     ("stored", "expected"),
     [("f2", "f4"), ("f4", "f4"), (">f4", "f4"), ("f8", "f8"), (">f8", "f8"), ("i8", "f4")],
 )
-def test_apply_keeps_the_precision(stored: str, expected: str, monkeypatch: pytest.MonkeyPatch):
+def test_apply_keeps_the_precision(stored: str, expected: str):
     done("align", "a.npy", "c.npy", "-o", "m")
     rows = np.round(np.load("a.npy") * 4).astype(stored)
     np.save("x.npy", rows)
-    monkeypatch.setattr("identikit.cli._apply.BLOCK_BYTES", 8 * 7 * 33)  # 33 rows, the last fewer
     done("apply", "m", "x.npy", "-o", "y.npy")
     mapped = np.load("y.npy")
     assert mapped.dtype == np.dtype(expected)
     assert mapped.shape == (ROWS, 3)
     want = ik.load_map("m").transform(rows)
     np.testing.assert_allclose(mapped, want, rtol=1e-6, atol=1e-6)
+
+
+def test_apply_maps_many_blocks_of_rows():
+    done("align", "a.npy", "c.npy", "-o", "m")
+    rows = np.tile(np.load("a.npy"), (5000, 1))  # a hundred megabytes as float64, and their image
+    np.save("x.npy", rows.astype("f4"))
+    done("apply", "m", "x.npy", "-o", "y.npy")
+    mapped = np.load("y.npy")
+    assert mapped.shape == (len(rows), 3)
+    want = ik.load_map("m").transform(rows[:ROWS])
+    for start in (0, len(rows) // 2, len(rows) - ROWS):
+        np.testing.assert_allclose(mapped[start : start + ROWS], want, rtol=1e-4, atol=1e-4)
 
 
 def test_apply_passes_rows_with_nan_through():

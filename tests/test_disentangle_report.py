@@ -14,22 +14,10 @@ from rich.console import Console
 
 from fake_audit import two_views
 from identikit.factors import Disentanglement, disentangle
-from identikit.report import html
-from identikit.report._disentangle_figures import MOST_CODES, heat, matrices_figure, shown_codes
-from identikit.report._disentangle_html import disentangle_html
-from identikit.report._disentangle_table import print_disentanglement, rows
-from identikit.report._disentangle_words import (
-    ALIGNED,
-    ARBITRARY,
-    CHANCE,
-    OTHER,
-    TONES,
-    headline,
-    lead,
-    messages,
-)
-from identikit.report._svg import inline
+from identikit.report import BAD, DOUBTFUL, GOOD, html, inline, print_result, shown
+from identikit.report._heat import heat
 from identikit.report.drawing import sheet
+from identikit.report.plots import plot_factors
 from identikit.report.style import PALETTE
 from test_report import HOSTILE, Page
 
@@ -60,38 +48,49 @@ def hostile() -> Disentanglement:
 
 def printed(result: Disentanglement, width: int = 100) -> str:
     console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
-    print_disentanglement(result, console)
+    print_result(result, console)
     return console.file.getvalue()
+
+
+def rows(result: Disentanglement) -> list[tuple[str, ...]]:
+    """The lines of the table: a metric's title or part, and its cells."""
+    (table,) = shown(result).tables
+    return [(*names, *cells) for names, cells in zip(table.names, table.rows)]
 
 
 # Words
 
 
 def test_the_headline_reads_mcc_beside_chance_and_arbitrary_axes(perfect):
-    assert headline(perfect) == ALIGNED
-    assert headline(found(turn=True)) == ARBITRARY
-    assert headline(found(noise=True)) == CHANCE
-    assert headline(replace(perfect, scores={"r2": perfect["r2"]})) == OTHER
-    assert set(TONES) == {ALIGNED, ARBITRARY, CHANCE, OTHER}
+    cases = {
+        "more than arbitrary axes would": (perfect, GOOD),
+        "no more than arbitrary ones would": (found(turn=True), DOUBTFUL),
+        "No axis of the codes goes with": (found(noise=True), BAD),
+        "Codes against known factors": (replace(perfect, scores={"r2": perfect["r2"]}), DOUBTFUL),
+    }
+    for says, (result, tone) in cases.items():
+        assert says in shown(result).headline
+        assert shown(result).tone == tone
 
 
 def test_the_sentence_says_what_mcc_is_read_against(perfect):
-    says = lead(perfect)
+    says = perfect.summary()
     assert says.startswith("4 codes against 3 factors in 400 rows: MCC 1.000 (1.000–1.000); ")
     of_codes = f"{perfect.rotation.of_codes.mean:.2f}"
     of_factors = f"{perfect.rotation.of_factors.mean:.2f}"
     assert f"what these codes hold on arbitrary axes {of_codes} (" in says
     assert f"an arbitrary rotation of the factors themselves {of_factors} (" in says
-    assert lead(replace(perfect, scores={})) == "4 codes against 3 factors in 400 rows."
+    assert replace(perfect, scores={}).summary() == "4 codes against 3 factors in 400 rows."
 
 
 def test_what_was_left_out_is_said():
     rng = np.random.default_rng(0)
     s = pd.DataFrame({"a": rng.normal(size=100), "same": 1.0})
     result = disentangle(rng.normal(size=(100, 2)), s, metrics=["mcc", "modularity"])
-    first, second = messages(result)
+    first, second = (text for text, _ in shown(result).warnings)
     odd = replace(result["mcc"], warnings=("a hard case",))
-    assert "mcc: a hard case" in messages(replace(result, scores={"mcc": odd}))
+    hard = replace(result, scores={"mcc": odd})
+    assert ("mcc: a hard case", 1) in shown(hard).warnings
     assert first == "factor 'same': one value only, 1.0"
     assert second.startswith("modularity was not computed: ")
     assert f"! {first}" in printed(result)
@@ -127,11 +126,11 @@ def test_what_is_absent_is_a_dash():
 
 
 def test_one_panel_a_matrix(perfect):
-    figure = matrices_figure(perfect)
+    figure = plot_factors(perfect)
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles[:5] == ["MCC, Pearson", "MCC, Spearman", "DCI, lasso", "MIG", "SAP"]
     assert titles[5:] == [""]
-    assert matrices_figure(replace(perfect, scores={"r2": perfect["r2"]})) is None
+    assert plot_factors(replace(perfect, scores={"r2": perfect["r2"]})) is None
 
 
 def test_cells_are_where_and_as_dark_as_the_entries():
@@ -156,15 +155,14 @@ def test_cells_are_where_and_as_dark_as_the_entries():
 def test_many_codes_are_thinned_to_the_largest():
     matrix = np.zeros((200, 3))
     matrix[::2, 1] = np.arange(100) + 1.0
-    kept = shown_codes(matrix)
-    assert len(kept) == MOST_CODES
-    assert kept.tolist() == sorted(range(198, 198 - 2 * MOST_CODES, -2))
     (ax,) = sheet([lambda ax: heat(ax, "title", matrix, "importance")]).axes
-    assert ax.get_yticklabels()[0].get_text() == str(kept[0])
+    count = round(abs(np.diff(ax.get_ylim())[0]))
+    assert 20 < count < 100
+    assert ax.get_yticklabels()[0].get_text() == str(200 - 2 * count)
 
 
 def test_svg_is_themed_and_small(perfect):
-    text = inline(matrices_figure(perfect), "a label", "salt")
+    text = inline(plot_factors(perfect), "a label", "salt")
     assert len(text) < 60_000
     assert not any(colour in text for colour in PALETTE.values())
     for banned in ("http", "<style", "font-family", "DejaVu", "<image"):
@@ -175,7 +173,7 @@ def test_svg_is_themed_and_small(perfect):
 
 
 def test_the_page_is_well_formed_and_fetches_nothing(perfect):
-    text = disentangle_html(perfect)
+    text = html(perfect)
     page = Page(text)
     assert page.tags["script"] == page.tags["link"] == page.tags["img"] == 0
     assert page.tags["svg"] == page.tags["h1"] == 1
@@ -185,18 +183,18 @@ def test_the_page_is_well_formed_and_fetches_nothing(perfect):
     ids = page.values("id")
     assert len(ids) == len(set(ids))
     assert set(re.findall(r"url\(#([^)]*)\)", text)) <= set(ids)
-    shown = " ".join(page.text)
-    assert lead(perfect) in shown
+    said = " ".join(page.text)
+    assert perfect.summary() in said
     assert re.search(r'<section class="verdict ([\w-]+)"', text)[1] == "within-tolerance"
     for score in perfect.scores.values():
-        assert score.method in shown
+        assert score.method in said
     look = re.search(r"<style>.*?</style>", html(two_views()), re.S)[0]
     assert look in text
-    assert text == disentangle_html(perfect)
+    assert text == html(perfect)
 
 
 def test_a_page_without_a_matrix_or_a_level(perfect):
-    page = Page(disentangle_html(replace(perfect, scores={"r2": perfect["r2"]}, rotation=None)))
+    page = Page(html(replace(perfect, scores={"r2": perfect["r2"]}, rotation=None)))
     assert page.tags["svg"] == 0
     assert "Arbitrary axes" not in page.text
 

@@ -13,8 +13,8 @@ import pytest
 from safetensors.numpy import save_file
 from typer.testing import CliRunner, Result
 
+from identikit._text import brief
 from identikit.auditing import ModelPair, audit_models
-from identikit.auditing._models_words import _short
 from identikit.auditing.models_result import BLOCKS, CLOSE, DIFFERENT, SAME, TWO_MAPS
 from identikit.cli import app
 from identikit.errors import InputError
@@ -129,7 +129,7 @@ def test_the_sentence_has_the_numbers_and_the_tolerance_decides(rng):
     strict = only(models, tolerance=pair.gauge.logit_gap / 2)
     assert strict.finding == DIFFERENT
     assert strict.sentence.startswith("Not the same within ")
-    assert "the embeddings agree best up to the group linear" in strict.sentence
+    assert "the embeddings agree best up to the rung linear" in strict.sentence
 
 
 def test_f10_counter_rotation(rng):
@@ -331,7 +331,7 @@ def test_log_odds_are_those_of_the_distributions(rng):
     ("value", "text"), [(0.0321, "0.032"), (35.2, "35"), (0.0, "<1e-06"), (np.inf, "infinite")]
 )
 def test_short_numbers(value, text):
-    assert _short(value) == text
+    assert brief(value) == text
 
 
 # The document

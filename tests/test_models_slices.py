@@ -20,14 +20,13 @@ from typer.testing import CliRunner, Result
 
 from identikit.auditing import ModelPair, ModelsAudit, Slice, audit_models
 from identikit.auditing._models_slices import by_slice, read_slices
-from identikit.auditing._models_words import by_slice as words_of
 from identikit.auditing.models_result import CLOSE, DIFFERENT, SAME
 from identikit.cli import app
 from identikit.errors import InputError
 from identikit.family import Pair, SoftmaxModel, _model
-from identikit.report._models_html import models_html
-from identikit.report._models_slices import chosen, slices_figure
-from identikit.report._models_table import print_models
+from identikit.report import html, print_result
+from identikit.report.plots import plot_slices
+from identikit.report.words.models import by_slice as words_of
 from test_report import HOSTILE, Page
 
 Models = tuple[SoftmaxModel, SoftmaxModel]
@@ -543,7 +542,7 @@ def audited() -> ModelsAudit:
 
 def printed(audit: ModelsAudit, width: int = 100) -> str:
     console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
-    print_models(audit, console)
+    print_result(audit, console)
     return console.file.getvalue()
 
 
@@ -581,7 +580,7 @@ def test_terminal_has_slices_of_the_worst_pairs_only(audited):
 
 
 def test_page_has_the_slices_and_their_names_as_text(audited):
-    text = models_html(audited)
+    text = html(audited)
     page = Page(text)
     assert page.tags["svg"] == 2
     assert page.tags["script"] == 0
@@ -596,22 +595,22 @@ def test_page_has_the_slices_and_their_names_as_text(audited):
 
 
 def test_page_of_many_slices_stays_a_page(audited):
-    page = Page(models_html(with_slices(audited, 300)))
+    page = Page(html(with_slices(audited, 300)))
     rows = [text for text in page.text if text.startswith("part ")]
     assert len(rows) == 40
     assert "The 20 nearest and the 20 farthest of 300 slices" in " ".join(page.text)
 
 
 def test_a_page_without_slices_does_not_speak_of_them(audited):
-    pairs = tuple(replace(p, slices=(), sentence="S.", notes=()) for p in audited.pairs)
+    pairs = tuple(replace(p, slices=(), notes=()) for p in audited.pairs)
     bare = replace(audited, pairs=pairs)
-    assert "lice" not in "".join(Page(models_html(bare)).text)
+    assert "lice" not in "".join(Page(html(bare)).text)
     assert "lice" not in printed(bare)
 
 
 def test_figure_draws_every_value_where_it_is(audited):
     slices = (*audited.worst.slices, replace(a_slice("inf", 0.5), kl=np.inf, kl_interval=None))
-    gap, kl = slices_figure(slices, 0.1).axes
+    gap, kl = plot_slices(replace(audited.worst, slices=slices)).axes
     points = {
         (float(x), int(y))
         for line in gap.lines
@@ -628,10 +627,13 @@ def test_figure_draws_every_value_where_it_is(audited):
     assert widest == pytest.approx(max((each.logit_gap_interval or (0, 0))[1] for each in slices))
 
 
-def test_chosen_keeps_numbers_and_order():
-    slices = [a_slice(f"{k}", gap) for k, gap in enumerate((0.5, 0.1, 0.4, 0.2, 0.3))]
-    assert [number for number, _ in chosen(slices, 2)] == [1, 2]
-    assert [number for number, _ in chosen(slices, 5)] == [1, 2, 3, 4, 5]
+def test_slices_of_many_keep_their_numbers(audited):
+    gaps = np.random.default_rng(0).permutation(60) + 0.5
+    slices = tuple(a_slice(f"part {k}", gap) for k, gap in enumerate(gaps, 1))
+    page = Page(html(replace(audited, pairs=(replace(audited.worst, slices=slices),))))
+    shown = [int(text.removeprefix("part ")) for text in page.text if text.startswith("part ")]
+    kept = [k for k, gap in enumerate(gaps, 1) if gap < 20 or gap > 40]
+    assert shown == kept
 
 
 def test_notebook_and_summary_say_the_sentence(audited):

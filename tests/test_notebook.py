@@ -1,7 +1,8 @@
-"""Results in a notebook: a short repr, and words, a table and a figure in HTML."""
+"""Every kind of result keeps one contract: words, a table, a document, a page, a notebook."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from html import unescape
@@ -10,12 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import identikit as ik
+from identikit._result import Result
 from identikit.auditing import audit_models
 from identikit.factors import disentangle
+from identikit.report import Shown, Table, print_result, shown, shows
 from identikit.report.style import PALETTE
+from identikit.worlds import score
 from study_units import toy
+from test_batches import plates
+from test_report import Page
 
 HERE = Path(__file__).parent
 HOSTILE = '<script>alert(1)</script>"\x1b[31m'
@@ -35,27 +42,44 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         [ik.SoftmaxModel(X, X[:9], name=HOSTILE), ik.SoftmaxModel(Y, X[:9], name="b")]
     )
     study = toy()
+    folder = tmp_path_factory.mktemp("study")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("identikit.studies._run.find", lambda _: study)
-        ran = run(study, folder=tmp_path_factory.mktemp("study") / "out", engine="single")
-        return {
-            "Audit": audit,
-            "Pair": audit.comparisons[0],
-            "ModelsAudit": models,
-            "ModelPair": models.pairs[0],
-            "Layers": ik.layers({HOSTILE: X, "high": Y}, [Y]),
-            "NearIdentifiability": ik.near_identifiability(views),
-            "Components": ik.match_components(views),
-            "Disentanglement": disentangle(X, Y, metrics=["mcc", "r2"]),
-            "Result": ran,
-            "of the study": ran._repr_html_(),
-        }
+        ran = run(study, folder=folder / "out", engine="single")
+        # What is shown of a study is drawn by the study itself, which only this test can find.
+        shown = ran._repr_html_()
+        ran.report(folder / "page.html")
+    return {
+        "Audit": audit,
+        "Pair": audit.comparisons[0],
+        "BatchAudit": ik.audit_batches(plates(), "plate", "control", ids="unit"),
+        "ModelsAudit": models,
+        "ModelPair": models.pairs[0],
+        "Layers": ik.layers({HOSTILE: X, "high": Y}, [Y]),
+        "NearIdentifiability": ik.near_identifiability(views),
+        "Components": ik.match_components(views),
+        "Disentanglement": disentangle(X, Y, metrics=["mcc", "r2"]),
+        "Score": score(X, Y, blocks={HOSTILE: [0, 1], "style": [2, 3]}),
+        "Result": ran,
+        "study": (shown, (folder / "page.html").read_text()),
+    }
 
 
 KINDS = (
-    *("Audit", "Pair", "ModelsAudit", "ModelPair", "Layers", "NearIdentifiability"),
-    *("Components", "Disentanglement", "Result"),
+    *("Audit", "Pair", "BatchAudit", "ModelsAudit", "ModelPair", "Layers"),
+    *("NearIdentifiability", "Components", "Disentanglement", "Score", "Result"),
 )
+
+
+def in_notebook(results: dict[str, Any], kind: str) -> str:
+    return results["study"][0] if kind == "Result" else results[kind]._repr_html_()
+
+
+def page_of(results: dict[str, Any], kind: str, folder: Path) -> str:
+    if kind == "Result":
+        return results["study"][1]
+    results[kind].report(folder / "page.html")
+    return (folder / "page.html").read_text()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,7 +92,7 @@ def test_a_result_has_a_short_repr(results: dict[str, Any], kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_result_has_words_a_table_and_colours_of_its_own(results: dict[str, Any], kind: str):
-    html = results["of the study"] if kind == "Result" else results[kind]._repr_html_()
+    html = in_notebook(results, kind)
     assert html.count("<table>") == 1
     assert html.count("<tr>") > 1
     assert len(html) < 60_000
@@ -131,13 +155,74 @@ def test_other_objects_that_end_a_cell_are_short(results: dict[str, Any]):
     assert len(repr(results["Disentanglement"]["mcc"])) < 100
 
 
-def test_results_without_a_page_of_their_own_get_one(results: dict[str, Any], tmp_path: Path):
-    for kind in ("NearIdentifiability", "Components", "Pair"):
-        results[kind].report(tmp_path / "page.html")
-        page = (tmp_path / "page.html").read_text()
-        assert page.lower().startswith("<!doctype html>")
-        assert page.count("<tr>") > 2
-        assert "<script>" not in page
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_result_has_a_page(results: dict[str, Any], kind: str, tmp_path: Path):
+    """With the answer first, a table, a figure, and how it was made; names are text."""
+    text = page_of(results, kind, tmp_path)
+    assert text.startswith("<!doctype html>")
+    page = Page(text)
+    assert page.tags["script"] == page.tags["link"] == page.tags["img"] == 0
+    assert page.tags["h1"] == 1
+    assert page.tags["table"] >= 1
+    # The figure of layers is a table with colours.
+    assert page.tags["svg"] >= (kind != "Layers")
+    assert "\x1b" not in text
+    assert "http" not in text
+    assert "None" not in text
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    assert "verdict" in ids
+    places = [text.index(mark) for mark in ('class="verdict', "<table", "<footer")]
+    assert places == sorted(places)
+    if kind not in ("ModelPair", "Layers"):
+        assert "What was done" in page.text
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "Result"])
+def test_a_result_is_printed(results: dict[str, Any], kind: str):
+    console = Console(width=100, file=io.StringIO(), force_terminal=True, color_system=None)
+    print_result(results[kind], console)
+    text = console.file.getvalue()
+    assert results[kind].summary().split()[0] in text
+    assert "─" in text
+
+
+def test_a_story_opens_any_page(results: dict[str, Any], tmp_path: Path):
+    for kind in ("Audit", "NearIdentifiability"):
+        results[kind].report(tmp_path / "page.html", ["A headline", "A <b>paragraph</b>."])
+        text = (tmp_path / "page.html").read_text()
+        assert "<strong>A headline</strong>\n<p>A &lt;b&gt;paragraph" in text
+
+
+def test_a_kind_that_nobody_shows_says_so():
+    class Odd:
+        pass
+
+    with pytest.raises(ik.InputError, match=r"register a function for it with .*shows\('Odd'\)"):
+        shown(Odd())
+
+
+def test_others_may_show_results_of_their_own(tmp_path: Path):
+    class Answer(Result):
+        def to_dict(self) -> dict[str, Any]:
+            return {"answer": 42}
+
+    @shows("Answer")
+    def answer(found: Answer) -> Shown:
+        table = Table(["name"], [("x",)], ["value"], [[str(found.to_dict()["answer"])]])
+        return Shown("ask", "What is it?", "It is 42.", [table])
+
+    assert Answer().summary() == "It is 42."
+    assert '<td class="n">42</td>' in Answer()._repr_html_()
+    Answer().report(tmp_path / "page.html")
+    assert "What is it?" in (tmp_path / "page.html").read_text()
+
+
+def test_every_plot_is_listed_and_documented():
+    listed = (HERE.parent / "docs" / "api.md").read_text(encoding="utf-8")
+    for name in ik.plots.__all__:
+        assert f"`{name}" in listed or f"`plots.{name}" in listed, name
+        assert getattr(ik.plots, name).__doc__, name
 
 
 @pytest.mark.extra("notebook")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
-import runpy
 import subprocess
 import sys
 import threading
 
 import pytest
-
-from identikit.cli import _progress
 
 #: Stands in the middle of its work until it is told to end.
 WORK = """
@@ -35,11 +32,6 @@ def start(pace: float, how: str = "", errors: int = subprocess.PIPE) -> subproce
         stderr=errors,
         text=True,
     )
-
-
-def test_waiting_is_two_seconds_and_ten():
-    fresh = runpy.run_path(_progress.__file__)  # the suite itself waits longer
-    assert (fresh["PATIENCE"], fresh["EVERY"]) == (2.0, 10.0)
 
 
 @pytest.mark.parametrize("how", ["", "fails"])

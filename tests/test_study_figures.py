@@ -11,7 +11,7 @@ import pytest
 
 from conftest import close
 from identikit.errors import InputError
-from identikit.report._svg import inline
+from identikit.report import inline
 from identikit.report.drawing import sheet
 from identikit.report.style import PALETTE
 from identikit.studies import curve, dots, heat_map, mean_interval, scatter_after_map

@@ -25,8 +25,8 @@ from identikit.moments import Folds, assign_folds, leading, reduction_bytes
 from identikit.moments._pca import exact_bytes
 from identikit.moments._randomised_pca import oversampled, randomised, sketch_bytes
 from identikit.moments.memory import audit_bytes, block_rows
-from identikit.report import html, print_audit
-from identikit.report._words import reductions
+from identikit.report import html, print_result
+from identikit.report.words.audit import reductions
 from identikit.similarity import MEASURES
 from identikit.sources import open_source, open_sources
 from identikit.sources.projected import Projected
@@ -655,7 +655,7 @@ def test_terminal_and_page_say_it_once_a_view(rng):
     X, Y = sloping(rng, n=300, d=60), sloping(rng, n=300, d=60)
     result = ik.audit([X, Y], names=["a<b", "c"], memory=budget_for(5, 300, 60))
     console = Console(file=StringIO(), width=400)
-    print_audit(result, console)
+    print_result(result, console)
     assert console.file.getvalue().count("is too wide for the memory: of its 60 columns 5 ") == 2
     page = html(result)
     assert page.count("is too wide for the memory") == 2

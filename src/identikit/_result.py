@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from identikit import _files
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 class Result:
     """The base of results. A subclass has a `table`, `to_dict`, a truth value, a short `__repr__`.
 
-    Words and pictures are not made here: `report` knows them by the type of a result.
+    What is said and drawn of it is registered in `identikit.report`, by its type.
     """
 
     @property
@@ -41,17 +43,27 @@ class Result:
 
     def summary(self) -> str:
         """What was found, in a sentence or two."""
-        from identikit.report import _notebook
+        return str(report_package().shown(self).says)
 
-        return _notebook.shown(self).says
+    def report(self, path: str | os.PathLike[str], story: Sequence[str] = ()) -> None:
+        """Write the one-page HTML report, atomically.
 
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the one-page HTML report, atomically."""
-        from identikit.report import _pages
-
-        _files.write_text(path, _pages.page(self))
+        Parameters
+        ----------
+        path : path
+        story : sequence of str
+            A headline and paragraphs to open the page with, before the result's own sentences.
+        """
+        _files.write_text(path, report_package().html(self, story))
 
     def _repr_html_(self) -> str:
-        from identikit.report import _notebook
+        return str(report_package().notebook(self))
 
-        return _notebook.notebook_html(_notebook.shown(self))
+
+def report_package() -> Any:
+    """`identikit.report`, where the words, tables and pages of all results are.
+
+    It is imported by name, and only when it is called: report knows every type of result, so it
+    stands above the packages that have results, and none of them may depend on it.
+    """
+    return import_module("identikit.report")

@@ -6,6 +6,7 @@ the text. None of these is left in what is shown; what is stored keeps every cha
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -103,3 +104,16 @@ def _without(text: str, room: int, head: int, tail: int) -> str:
     before, after = "…" if head else "", "…" if tail else ""
     rest = text[head : len(text) - tail]
     return before + shorten(rest, max(3, room - len(before) - len(after))) + after
+
+
+def brief(value: float) -> str:
+    """A number of two digits, for sentences; what is below a millionth is rounding.
+
+    >>> brief(0.0321), brief(1.04e-4), brief(35.2), brief(3e-15), brief(float("inf"))
+    ('0.032', '0.0001', '35', '<1e-06', 'infinite')
+    """
+    if math.isinf(value):
+        return "infinite"
+    if value < 1e-6:
+        return "<1e-06"
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"

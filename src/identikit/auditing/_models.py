@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from identikit._linalg import Array
 from identikit._progress import Progress
 from identikit._version import __version__
-from identikit.auditing import _models_words as words
 from identikit.auditing._compare import compare
 from identikit.auditing._evidence import Context
+from identikit.auditing._models_finding import find, notes
 from identikit.auditing._models_slices import by_slice, read_slices
 from identikit.auditing._windows import read_windows
 from identikit.auditing.models_result import TEMPERATURE, ModelPair, ModelReport, ModelsAudit
@@ -122,20 +122,20 @@ def audit_models(
         near = (
             up_to(pair, tolerance, seed) if related.logit_gap > tolerance and not partial else None
         )
-        finding = words.find(both, related, apart, embedding, near, tolerance, partial=partial)
+        finding = find(both, related, apart, embedding, near, tolerance, partial=partial)
         sliced = () if parts is None else by_slice(pair, parts, tolerance, groups)
-        says = words.sentence(finding, both, related, apart, embedding, near, tolerance)
         kept = near is not None and (finding == TEMPERATURE or near.order is not None)
         pairs.append(
             ModelPair(
                 moments.names[i],
                 moments.names[j],
+                both,
+                tolerance,
                 related,
                 apart,
                 embedding,
                 finding,
-                says + words.by_slice(sliced),
-                words.notes(finding, related, apart, embedding, near, sliced),
+                notes(finding, related, apart, embedding, near, sliced),
                 _log_odds(pair, seed),
                 near if kept else None,
                 sliced,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -114,18 +113,6 @@ class BatchAudit(Result):
         remains = [plain(each) | {"beyond_noise": each.beyond_noise} for each in self.remains]
         skipped = [asdict(each) for each in self.skipped]
         return self.audit.to_dict() | {"by": self.by, "remains": remains, "skipped": skipped}
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the one-page HTML report of the audit, which opens with what remains."""
-        from identikit.report._batches import story
-
-        self.audit.report(path, story(self))
-
-    def summary(self) -> str:
-        """One sentence per pair of batches."""
-        from identikit.report._batches import sentences
-
-        return "\n".join(sentences(self))
 
     def __repr__(self) -> str:
         v, pairs = self.verdict, len(self.remains)

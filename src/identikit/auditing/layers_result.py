@@ -110,21 +110,8 @@ class Layers(Result):
         return pd.DataFrame(rows)
 
     def __bool__(self) -> bool:
+        """Whether the best match is beyond chance."""
         return self.best.calibrated > 0
-
-    def summary(self) -> str:
-        """What was found, in two sentences."""
-        best, found = self.best, [m for m in self.best_of_a if m is not None]
-        beyond = sum(m.calibrated > 0 for m in found)
-        of = f"{len(self.a)} and {len(self.b)} layers on {self.rows:,} rows"
-        head = (
-            f"{beyond} of {len(self.a)} layers have a match beyond chance ({self.measure}, {of})."
-        )
-        return (
-            f"{head} The best is {best.a!r} with {best.b!r}: {best.value:.3f}, calibrated "
-            f"{best.calibrated:.3f} (95 % of independent models have no pair above "
-            f"{self.threshold:.3f})."
-        )
 
     def __repr__(self) -> str:
         best = self.best

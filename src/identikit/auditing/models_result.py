@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._result import Result
+from identikit._result import Result, report_package
 from identikit.auditing.result import Interval, Pair
 from identikit.family import Distances, Divergences, Diversity, Gauge, UpTo
 
@@ -131,11 +131,12 @@ class ModelPair(Result):
 
     a: str
     b: str
+    models: tuple[ModelReport, ModelReport]
+    tolerance: float
     gauge: Gauge
     distances: Distances | Divergences
     embedding: Pair
     finding: str
-    sentence: str
     notes: tuple[str, ...]
     log_odds: NDArray[np.float64]
     up_to: UpTo | None = None
@@ -145,6 +146,11 @@ class ModelPair(Result):
         found = self.gauge
         numbers = f"logit gap {found.logit_gap:.3g}, κ {found.kappa:.3g}"
         return f"ModelPair({self.a!r}, {self.b!r}: {self.finding}, {numbers})"
+
+    @property
+    def sentence(self) -> str:
+        """The finding in words, without the names of the models."""
+        return str(report_package().words.models.pair(self))
 
     @property
     def same(self) -> bool:

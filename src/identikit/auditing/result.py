@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit import _files
 from identikit._result import Result
 from identikit.alignment import RUNGS, HeldOut, counts_as
 from identikit.errors import InputError
@@ -418,16 +415,3 @@ class Audit(Result):
             "verdict": plain(self.verdict),
             "settings": plain(self.settings),
         }
-
-    def report(self, path: str | os.PathLike[str], story: Sequence[str] = ()) -> None:
-        """Write the one-page HTML report, atomically.
-
-        Parameters
-        ----------
-        path : path
-        story : sequence of str
-            A headline and paragraphs to open the page with, in place of the verdict's own.
-        """
-        from identikit.report import html
-
-        _files.write_text(path, html(self, story))

@@ -209,12 +209,6 @@ class Components(Result):
         columns["replicates"] = self.replicates[component]
         return pd.DataFrame(columns)
 
-    def summary(self) -> str:
-        """What comes back and how strongly, in a few sentences."""
-        from identikit.axes._components_words import summary
-
-        return summary(self)
-
     def to_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document."""
         names = [run.name for run in self.runs]

@@ -213,12 +213,6 @@ class NearIdentifiability(Result):
         listed = ", ".join(f"{name} {mean:.3g}" for name, mean in means.items())
         return f"NearIdentifiability({a.name!r}, {b.name!r}, {self.rows:,} rows; mean {listed})"
 
-    def summary(self) -> str:
-        """What was found, in two sentences."""
-        from identikit.axes._near_words import summary
-
-        return summary(self)
-
     def __bool__(self) -> bool:
         """Whether the best map, either way, comes nearer than to shuffled rows, for sure."""
         raw = [way.error("affine") for way in self.directions if way.coordinates == "raw"]

@@ -19,19 +19,26 @@ EXAMPLE = "identikit align old.npy new.npy --group rigid -o map.safetensors"
 
 def command(
     source: Annotated[str, typer.Argument(metavar="A", help="The view to map from.")],
-    target: Annotated[str, typer.Argument(metavar="B", help="The view to map to; same rows.")],
+    target: Annotated[
+        str, typer.Argument(metavar="B", help="The view to map to. It has the same rows.")
+    ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE.safetensors", help="Save the map here.")
+        Path,
+        typer.Option("--output", "-o", metavar="FILE.safetensors", help="Where to save the map."),
     ],
     group: Annotated[
         str,
-        typer.Option(help="identity, permutation, monomial, rigid, similarity, linear or affine."),
+        typer.Option(
+            metavar="RUNG",
+            help="The rung of the ladder that the map is of: identity, permutation, monomial, "
+            "rigid, similarity, linear or affine.",
+        ),
     ] = "affine",
     ridge: Annotated[
         str,
         typer.Option(
-            help="Of a linear or affine map: the strength of a ridge, as a share of the source's "
-            "mean eigenvalue; auto chooses it, none leaves it out."
+            help="The strength of the ridge of a linear or affine map, as a share of the source's "
+            "mean eigenvalue. auto chooses it from the data, and none leaves it out."
         ),
     ] = "auto",
     groups: options.Groups = None,

@@ -27,26 +27,29 @@ BLOCK_BYTES = 32 * 2**20
 
 def command(
     map_file: Annotated[
-        Path, typer.Argument(metavar="MAP", help="A map that `identikit align` wrote.")
+        Path, typer.Argument(metavar="MAP", help="A map that `identikit align` has written.")
     ],
-    view: Annotated[str, typer.Argument(metavar="A", help="The rows to map.")],
+    view: Annotated[str, typer.Argument(metavar="A", help="The view whose rows are mapped.")],
     output: Annotated[
         Path,
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where the result goes: .npy, .parquet, .csv or .tsv. A table that comes from a "
-            "table keeps its ids and other columns.",
+            help="Where to write the mapped rows: a file that ends in .npy, .parquet, .csv or "
+            ".tsv. If A is a table, its ids and other columns are kept beside them.",
         ),
     ],
     inverse: Annotated[
-        bool, typer.Option("--inverse", help="Map back, from the target's space to the source's.")
+        bool,
+        typer.Option(
+            "--inverse", help="Map back, from the space of the target to that of the source."
+        ),
     ] = False,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Map the rows of A with a fitted map; float32, or float64 if A is."""
+    """Map the rows of A with a fitted map. The result is float32, or float64 if A is."""
     from identikit.alignment import load_map
     from identikit.cli._tables import suffix_of
     from identikit.sources import open_source

@@ -22,10 +22,10 @@ def command(
         list[str],
         typer.Argument(
             metavar="VIEW",
-            help="Two or more files of the same rows: .npy, .npz::name, .safetensors::name, .pt, "
-            ".parquet::column, .csv, .tsv, .jsonl::field, .h5ad::obsm/X_pca, .arrow, .h5::dataset, "
-            ".zarr::array, or folders of such files as shards. Or one .moments file. With --by, "
-            "one table.",
+            help="Two or more files that have the same rows: .npy, .npz::name, .safetensors::name, "
+            ".pt, .parquet::column, .csv, .tsv, .jsonl::field, .h5ad::obsm/X_pca, .arrow, "
+            ".h5::dataset or .zarr::array. A folder of such files is read as one view in shards. "
+            "A single .moments file is also accepted, and with --by a single table.",
         ),
     ],
     groups: options.GroupsOrDuplicates = None,
@@ -36,35 +36,37 @@ def command(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Compare the batches that this column of one table names, on units that they "
-            "share; with --anchors, and --id for the column of the unit.",
+            help="Compare the batches that this column of one table names, on the units that they "
+            "share. It needs --anchors, and --id names the column of the unit.",
         ),
     ] = None,
     anchors: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="With --by: which rows maps are fitted on. A column that is true for controls, or "
-            "one that names the unit of every control and is empty elsewhere.",
+            help="The rows that maps between batches are fitted on (with --by). This is a column "
+            "that is true for controls, or one that names the unit of every control and is empty "
+            "elsewhere.",
         ),
     ] = None,
     batches: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,...", help="With --by: the batches to compare, not all."),
+        typer.Option(
+            metavar="A,B,...", help="The batches to compare (with --by). By default all are."
+        ),
     ] = None,
     folds: options.Folds = 5,
-    tolerance: Annotated[
-        float, typer.Option(help="The largest error that counts as the same.")
-    ] = 0.1,
+    tolerance: options.Tolerance = 0.1,
     fail_above: FailAbove = None,
     require: Require = None,
     strict: Strict = False,
     direction: Direction = None,
     ica: Annotated[
-        bool, typer.Option("--ica", help="Also match the axes that ICA finds in each view alone.")
+        bool,
+        typer.Option("--ica", help="Also match the axes that ICA finds in each view on its own."),
     ] = False,
     drop_nonfinite: options.DropNonfinite = False,
-    seed: Annotated[int, typer.Option(help="Of the row sample that a few measures use.")] = 0,
+    seed: options.Seed = 0,
     memory: options.Memory = None,
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
@@ -72,11 +74,13 @@ def command(
     save_moments: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.moments", help="Keep the statistics, and while reading what there is."
+            metavar="FILE.moments",
+            help="Where to keep the statistics, and what has been read so far while reading.",
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from what --save-moments has kept.")
+        bool,
+        typer.Option("--resume", help="Continue from what an earlier --save-moments has kept."),
     ] = False,
     report: options.Report = None,
     output: options.Output = None,
@@ -86,7 +90,6 @@ def command(
     """Compare every pair of views and say what they are the same up to."""
     from identikit.auditing import audit, audit_batches
     from identikit.moments import DUPLICATES
-    from identikit.report import print_audit
 
     inputs = [*views, None if groups == DUPLICATES else groups, *(ids or ())]
     gate = Gate(fail_above, require, strict, direction)
@@ -97,8 +100,6 @@ def command(
         check_suffix(save_moments)
         options.check_target(save_moments, inputs, overwrite=True)
     if by is not None or anchors is not None or batches:
-        from identikit.report._batches import print_batches
-
         alone: dict[str, object] = {"--ids": ids, "--names": names, "--ica": ica}
         alone |= {"--save-moments": save_moments}
         alone |= {"--resume": resume, "--engine": engine, "--scheduler": scheduler}
@@ -119,7 +120,7 @@ def command(
                 progress=progress,
             )
         judged = gate.pairs(found.audit)
-        deliver(found, print_batches, output=output, report=report, json=json, quiet=quiet)
+        deliver(found, output=output, report=report, json=json, quiet=quiet)
         gate.judge(*judged, quiet=quiet)
         return
     with (
@@ -144,7 +145,7 @@ def command(
             progress=progress,
         )
     judged = gate.pairs(result)
-    deliver(result, print_audit, output=output, report=report, json=json, quiet=quiet)
+    deliver(result, output=output, report=report, json=json, quiet=quiet)
     gate.judge(*judged, quiet=quiet)
 
 

@@ -37,9 +37,9 @@ NEXT = (
 def command(
     report: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.html", help=f"Where the page goes.  [default: {REPORT}]"),
+        typer.Option(metavar="FILE.html", help=f"Where to write the page.  [default: {REPORT}]"),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=2, max=20, help="How many networks to train.")] = 4,
+    seeds: Annotated[int, typer.Option(min=2, max=20, help="The number of networks to train.")] = 4,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,

@@ -29,51 +29,65 @@ def command(
     codes: Annotated[
         str,
         typer.Argument(
-            metavar="CODES", help="The codes, n × L: any file that audit reads, or path::name."
+            metavar="CODES",
+            help="The codes, a row for each sample: any file that identikit audit reads.",
         ),
     ],
     factors: Annotated[
         str,
         typer.Argument(
             metavar="FACTORS",
-            help="The factors, n × K, in the same order of rows: .npy, .npz (path::name), .csv, "
-            ".tsv or .parquet.",
+            help="The factors, in the same order of rows: .npy, .npz (path::name), .csv, .tsv or "
+            ".parquet.",
         ),
     ],
     factor_names: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="A,B,...", help="Names of the factors; of a table, the columns to use."
+            metavar="A,B,...",
+            help="The names of the factors. Of a table, these are the columns to use.",
         ),
     ] = None,
     discrete: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,...", help="Factors that are classes, whatever their values."),
+        typer.Option(
+            metavar="A,B,...", help="The factors that are classes, whatever their values are."
+        ),
     ] = None,
     continuous: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,...", help="Factors that are quantities, whatever their values."),
+        typer.Option(
+            metavar="A,B,...", help="The factors that are quantities, whatever their values are."
+        ),
     ] = None,
     metrics: Annotated[
         list[str] | None,
         typer.Option(
             metavar="A,B,...",
-            help="Metrics to compute, by their names in --list-metrics; by default all that are "
-            "not marked there.",
+            help="The metrics to compute, by their names in --list-metrics. By default these are "
+            "all that are not marked there.",
         ),
     ] = None,
     _listed: Annotated[
         bool,
-        typer.Option("--list-metrics", is_eager=True, callback=_list, help="Say what each asks."),
+        typer.Option(
+            "--list-metrics",
+            is_eager=True,
+            callback=_list,
+            help="List the metrics and what each of them asks, and stop.",
+        ),
     ] = False,
     preset: Annotated[
         str | None,
         typer.Option(
             metavar="reference",
-            help="As the field's own implementations score, mostly in sample; held out otherwise.",
+            help="Score as the field's own implementations do, mostly in sample. By default scores "
+            "are held out.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of folds, permutations and draws.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The seed of folds, permutations and draws.")
+    ] = 0,
     report: options.Report = None,
     output: options.Output = None,
     json: options.Json = False,
@@ -81,7 +95,6 @@ def command(
 ) -> None:
     """Score codes against known factors by every metric, each with its chance level."""
     from identikit.factors import disentangle
-    from identikit.report._disentangle_table import print_disentanglement
 
     options.check_targets(output, report, [codes, factors])
     kinds = dict.fromkeys(_names(discrete), "discrete")
@@ -100,14 +113,7 @@ def command(
             preset=preset,
             progress=progress,
         )
-    deliver(
-        result,
-        print_disentanglement,
-        output=output,
-        report=report,
-        json=json,
-        quiet=quiet,
-    )
+    deliver(result, output=output, report=report, json=json, quiet=quiet)
 
 
 def _names(given: list[str] | None) -> list[str]:

@@ -22,52 +22,69 @@ def command(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A folder with config.json and .safetensors weights, or a name on the hub.",
+            help="A folder with config.json and weights in .safetensors, or a name on the hub.",
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write to.")
     ],
     text: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="One sentence a line: .txt, .gz or .xz."),
+        typer.Option(metavar="FILE", help="A file with a sentence on each line: .txt, .gz or .xz."),
     ] = None,
-    images: Annotated[Path | None, typer.Option(metavar="DIR", help="A folder of images.")] = None,
+    images: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder of images, instead of --text.")
+    ] = None,
     layers: Annotated[
         str,
-        typer.Option(help="all, last, or numbers such as 0,4,8; 0 is what enters the first block."),
+        typer.Option(
+            help="The layers to keep: all, last, or numbers such as 0,4,8. Layer 0 is what enters "
+            "the first block."
+        ),
     ] = "all",
     pooling: Annotated[
         str | None,
         typer.Option(
-            help="none (a row a token), mean, first or last; by default none for a language model "
-            "and mean for the others, unless the model's folder says otherwise."
+            help="How the tokens of a sentence become rows: none (each token is a row), mean, "
+            "first or last. By default it is none for a language model and mean for others, unless "
+            "the model's folder says otherwise."
         ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="Sentences or images at a time, at most.")] = 32,
+    batch_size: Annotated[
+        int, typer.Option(help="How many sentences or images are read at a time, at most.")
+    ] = 32,
     max_length: Annotated[
-        int | None, typer.Option(help="Tokens of a line that are kept; by default all it takes.")
+        int | None,
+        typer.Option(
+            help="How many tokens of a line are kept. By default as many as the model takes."
+        ),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="Of the stored rows: float32 or float16.")] = "float32",
+    dtype: Annotated[
+        str, typer.Option(help="The type of the stored numbers: float32 or float16.")
+    ] = "float32",
     limit: Annotated[
-        int | None, typer.Option(help="Take the first so many lines or images only.")
+        int | None, typer.Option(help="Take only this many lines or images, the first ones.")
     ] = None,
     special_tokens: Annotated[
         bool,
         typer.Option(
             "--special-tokens/--no-special-tokens",
-            help="Whether the tokenizer adds its own, such as [CLS] and [SEP].",
+            help="Whether the tokenizer adds tokens of its own, such as [CLS] and [SEP].",
         ),
     ] = True,
     tokenizer: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The tokenizer's folder, if it is not the model's."),
+        typer.Option(
+            metavar="DIR", help="The folder of the tokenizer, if it is not that of the model."
+        ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, ...; by default a GPU if there is one.")
+        str | None,
+        typer.Option(help="Where to compute: cpu, cuda, ... By default on a GPU if there is one."),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a folder that an earlier extraction wrote.")
+        bool,
+        typer.Option("--force", help="Replace a folder that an earlier extraction has written."),
     ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json as json_format
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from identikit.cli import _options as options
+from identikit.cli._output import listing, print_json
 
 if TYPE_CHECKING:
     from identikit.family.members import Member, NonMember
@@ -22,7 +21,9 @@ EXAMPLE = "identikit family gpt2"
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Explain this model: gpt2, bert, clip, simclr ..."),
+        typer.Argument(
+            metavar="NAME", help="The model to explain: gpt2, bert, clip, simclr and others."
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -38,8 +39,7 @@ def command(
             document["non_members"] = [_fields(each) for each in NON_MEMBERS.values()]
         else:
             document |= {"member": entry.name in MEMBERS} | _fields(entry)
-        text = json_format.dumps(document, indent=2, ensure_ascii=False)
-        sys.stdout.write(text + "\n")
+        print_json(document)
     elif entry is None:
         _list(list(MEMBERS.values()), list(NON_MEMBERS.values()))
     else:
@@ -58,27 +58,16 @@ def _arguments(head: Callable[..., Any]) -> str:
 
 
 def _list(members: list[Member], others: list[NonMember]) -> None:
-    from rich import box
-    from rich.table import Table
-
     output = options.console()
-
-    def show(*titles: str, rows: list[tuple[str, ...]]) -> None:
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        for place, title in enumerate(titles):
-            table.add_column(title, no_wrap=place == 0)
-        for row in rows:
-            table.add_row(*row)
-        output.print(table)
-
-    output.print("Members: p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)), f and g identified up to a group")
+    output.print("Members: p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)), f and g identified up to a map")
     output.print()
-    rows: list[tuple[str, ...]] = [(m.name, m.title, m.group, m.layer) for m in members]
-    show("name", "model", "up to", "identified layer", rows=rows)
+    rows = [(m.name, m.title, m.group, m.layer) for m in members]
+    output.print(listing(("name", "model", "up to", "identified layer"), rows))
     output.print()
     output.print("Not members")
     output.print()
-    show("name", "model", "why", rows=[(o.name, o.title, o.reason) for o in others])
+    why = [(o.name, o.title, o.reason) for o in others]
+    output.print(listing(("name", "model", "why"), why))
     typer.echo("to have one explained: identikit family NAME", err=True)
 
 

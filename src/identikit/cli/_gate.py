@@ -19,29 +19,30 @@ FailAbove = Annotated[
     float | None,
     typer.Option(
         metavar="ERROR",
-        help="Exit with 1 if a pair's error is larger, with all rows or without a few that "
-        "decide, or if a pair is unrelated.",
+        help="Exit with 1 if the error of a pair is larger than this, with all rows or without a "
+        "few that decide it, or if a pair is unrelated.",
     ),
 ]
 Require = Annotated[
     str | None,
     typer.Option(
         metavar="RUNG",
-        help="Exit with 1 unless every pair is the same up to this rung or a stricter one, such as "
-        "rigid; of rungs that the rows do not tell apart, all must be.",
+        help="Exit with 1 unless every pair is the same up to this rung, such as rigid, or up to a "
+        "stricter one. Where the rows do not tell rungs apart, all of them must be.",
     ),
 ]
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict", help="--fail-above judges the upper end of the interval, not the error."
+        "--strict",
+        help="Let --fail-above judge the upper end of the interval instead of the error.",
     ),
 ]
 Direction = Annotated[
     str | None,
     typer.Option(
         metavar="A:B",
-        help="Judge one pair only, and there the error of mapping A to B.",
+        help="Judge only one pair, and of it only the error of mapping A to B.",
     ),
 ]
 

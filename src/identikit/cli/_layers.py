@@ -14,15 +14,17 @@ EXAMPLE = "identikit layers model_a/ model_b/ --measure cka --report layers.html
 
 
 def command(
-    a: Annotated[str, typer.Argument(metavar="A", help="A folder with a file a layer.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The same of another model, same rows.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="A folder with a file for each layer.")],
+    b: Annotated[
+        str, typer.Argument(metavar="B", help="Such a folder of another model, for the same rows.")
+    ],
     measure: Annotated[
-        str, typer.Option(help="Which measure, such as cka, cca or mutual_knn.")
+        str, typer.Option(help="The measure to compare by, such as cka, cca or mutual_knn.")
     ] = "cka",
     groups: options.Groups = None,
     folds: options.Folds = 5,
     drop_nonfinite: options.DropNonfinite = False,
-    seed: Annotated[int, typer.Option(help="Of the row sample that a few measures use.")] = 0,
+    seed: options.Seed = 0,
     memory: options.Memory = None,
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
@@ -34,7 +36,6 @@ def command(
 ) -> None:
     """Compare every layer of A with every layer of B, and say which matches are beyond chance."""
     from identikit.auditing import layers
-    from identikit.report._layers import print_layers
 
     options.check_targets(output, report, [groups])
     with (
@@ -53,4 +54,4 @@ def command(
             engine=ready,
             progress=progress,
         )
-    deliver(found, print_layers, output=output, report=report, json=json, quiet=quiet)
+    deliver(found, output=output, report=report, json=json, quiet=quiet)

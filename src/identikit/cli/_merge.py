@@ -17,10 +17,13 @@ EXAMPLE = "identikit merge part*.moments -o all.moments"
 def command(
     parts: Annotated[
         list[str],
-        typer.Argument(metavar="PART", help="Files that `identikit moments` or `merge` wrote."),
+        typer.Argument(
+            metavar="PART", help="Files that identikit moments or identikit merge has written."
+        ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE.moments", help="Save the whole here.")
+        Path,
+        typer.Option("--output", "-o", metavar="FILE.moments", help="Where to save the whole."),
     ],
     names: options.Names = None,
     force: options.Force = False,

@@ -23,9 +23,9 @@ def command(
         list[str],
         typer.Argument(
             metavar="MODEL",
-            help="Two or more .npz or .safetensors files with arrays f and g (maybe bias and "
-            "candidates), or log_prob, of the same inputs and labels; or folders that identikit "
-            "extract wrote.",
+            help="Two or more .npz or .safetensors files of the same inputs and labels. Each has "
+            "arrays f and g, and perhaps bias and candidates, or log_prob. Folders that identikit "
+            "extract has written are accepted too.",
         ),
     ],
     groups: options.Groups = None,
@@ -34,19 +34,24 @@ def command(
         typer.Option(
             "--slice",
             metavar="FILE",
-            help="A label an input (read as --groups is), such as in or out of the data: every "
-            "pair is also compared on each slice, and the sentence says where it is the same.",
+            help="A file with a label for each input, read as --groups is. Every pair is then also "
+            "compared on the inputs of each label, and the sentence says where it is the same.",
         ),
     ] = None,
     names: Annotated[list[str] | None, options.names_of("models")] = None,
     tolerance: Annotated[
-        float, typer.Option(help="The largest relative logit gap and κ that count as the same.")
+        float,
+        typer.Option(help="The largest relative logit gap, and κ, that count as the same."),
     ] = 0.1,
     fail_above: Annotated[
         float | None,
-        typer.Option(metavar="GAP", help="Exit with 1 if any relative logit gap is larger."),
+        typer.Option(
+            metavar="GAP", help="Exit with 1 if a relative logit gap is larger than this."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the inputs that d_LLV chooses from.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The seed of the inputs that d_LLV chooses from.")
+    ] = 0,
     memory: options.Memory = None,
     report: options.Report = None,
     output: options.Output = None,
@@ -54,9 +59,8 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Compare models f(x)ᵀg(y): the same distribution, the same embedding, or neither."""
-    from identikit.auditing._models import audit_models
+    from identikit.auditing import audit_models
     from identikit.family import SoftmaxModel
-    from identikit.report._models_table import print_models
     from identikit.sources import read_labels, tell_apart
 
     options.check_limit(fail_above, "a logit gap")
@@ -84,14 +88,7 @@ def command(
             groups=_shared_groups(models) if groups is None else options.read_groups(groups),
             slices=labels,
         )
-    deliver(
-        result,
-        print_models,
-        output=output,
-        report=report,
-        json=json,
-        quiet=quiet,
-    )
+    deliver(result, output=output, report=report, json=json, quiet=quiet)
     worst = result.worst
     between = f"between {worst.a!r} and {worst.b!r}"
     exit_above(fail_above, worst.gauge.logit_gap, "relative logit gap", between, quiet=quiet)

@@ -24,20 +24,23 @@ def command(
     views: Annotated[
         list[str],
         typer.Argument(
-            metavar="VIEW", help="Two or more files of the same rows, as `identikit audit` takes."
+            metavar="VIEW",
+            help="Two or more files that have the same rows, as identikit audit takes them.",
         ),
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE.moments", help="Save the statistics here."),
+        typer.Option(
+            "--output", "-o", metavar="FILE.moments", help="Where to save the statistics."
+        ),
     ],
     groups: options.GroupsOrDuplicates = None,
     names: options.Names = None,
     folds: options.Folds = 5,
     drop_nonfinite: options.DropNonfinite = False,
-    seed: Annotated[int, typer.Option(help="Of the row sample that a few measures use.")] = 0,
+    seed: options.Seed = 0,
     no_sample: Annotated[
-        bool, typer.Option("--no-sample", help="Keep no rows in the file, statistics only.")
+        bool, typer.Option("--no-sample", help="Keep only statistics in the file, and no rows.")
     ] = False,
     memory: options.Memory = None,
     engine: options.Engine = None,
@@ -45,7 +48,10 @@ def command(
     workers: options.Workers = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on from FILE.moments.partial, left by a killed reading."),
+        typer.Option(
+            "--resume",
+            help="Continue from FILE.moments.partial, which an interrupted reading has left.",
+        ),
     ] = False,
     force: options.Force = False,
     json: options.Json = False,

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 def names_of(what: str) -> Any:
     """The option --names of a verb that compares views, models or something else."""
     return typer.Option(
-        metavar="A,B,...", help=f"Names of the {what}; repeat it if a name has a comma."
+        metavar="A,B,...",
+        help=f"The names of the {what}. If a name has a comma, repeat the option for each name.",
     )
 
 
 _LABELS = (
-    "A label a row (.npy, .txt, or a column: table.parquet::donor, cells.csv::donor, "
-    "x.h5ad::obs/donor); rows that share one share a fold."
+    "A file with a label for each row: .npy, .txt, or a column of a table (table.parquet::donor, "
+    "cells.csv::donor, x.h5ad::obs/donor). Rows with the same label belong together and share a "
+    "fold."
 )
 
 Groups = Annotated[
@@ -44,38 +46,43 @@ GroupsOrDuplicates = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help=f"{_LABELS} Or the word duplicates: rows that are equal in all views share a fold.",
+        help=f"{_LABELS} With the word duplicates instead, rows that are equal in all views do.",
     ),
 ]
 Names = Annotated[list[str] | None, names_of("views")]
-Folds = Annotated[int, typer.Option(help="Folds for the held-out errors.")]
+Folds = Annotated[int, typer.Option(help="The number of folds for held-out errors.")]
 DropNonfinite = Annotated[
-    bool, typer.Option("--drop-nonfinite", help="Leave rows with NaN or infinity out of all views.")
+    bool,
+    typer.Option("--drop-nonfinite", help="Leave rows with NaN or infinity out of all views."),
 ]
 Engine = Annotated[
     str | None,
     typer.Option(
         metavar="single|pool|dask",
-        help="Who reads the rows: this process, processes of this machine, or Dask.",
+        help="What reads the rows: this process (single), several processes (pool), or Dask.",
     ),
 ]
 Scheduler = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="A Dask scheduler, such as tcp://host:8786; without it, Dask is started here.",
+        help="The address of a Dask scheduler, such as tcp://host:8786. Without it, Dask is "
+        "started on this machine.",
     ),
 ]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes of a pool, or of Dask if started here.")
+    int | None,
+    typer.Option(
+        min=1, help="The number of processes of a pool, or of Dask if it is started here."
+    ),
 ]
 Id = Annotated[
     str | None,
     typer.Option(
         "--id",
         metavar="COLUMN",
-        help="Pair rows by this column or array of each view's file, not by position. Several "
-        "columns with commas (plate,well); one name a view with colons (doc_id:docId).",
+        help="Pair rows by this column or array of each file, and not by position. Give several "
+        "columns with commas (plate,well), or a name for each view with colons (doc_id:docId).",
     ),
 ]
 Ids = Annotated[
@@ -83,25 +90,29 @@ Ids = Annotated[
     typer.Option(
         "--ids",
         metavar="FILE",
-        help="Pair rows by ids in files of their own; once a view, in their order.",
+        help="Pair rows by ids that are in files of their own. Give the option once for each view, "
+        "in the order of the views.",
     ),
 ]
 Memory = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="What the work may take, such as 4GB."),
+    typer.Option(metavar="SIZE", help="How much memory the work may take, such as 4GB."),
 ]
 Report = Annotated[
-    Path | None, typer.Option(metavar="FILE.html", help="Write a page with figures.")
+    Path | None,
+    typer.Option(metavar="FILE.html", help="Where to write a page with figures."),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE.json", help="Save the JSON document."),
+    typer.Option("--output", "-o", metavar="FILE.json", help="Where to save the JSON document."),
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document instead of words and a table.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no remarks.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists already.")]
+Seed = Annotated[int, typer.Option(help="The seed of the row sample that a few measures use.")]
+Tolerance = Annotated[float, typer.Option(help="The largest error that counts as the same.")]
 
 WIDTH = 100
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -182,12 +193,22 @@ def check_limit(limit: float | None, what: str) -> None:
         raise InputError(f"--fail-above is {limit}; expected {what}, 0 or larger")
 
 
-def check_targets(output: Path | None, report: Path | None, inputs: Sequence[str | None]) -> None:
-    """`check_target` for --report and --output, which may replace files but not each other."""
-    for target in (report, output):
+def check_targets(
+    output: Path | None,
+    report: Path | None,
+    inputs: Sequence[str | None],
+    *,
+    figure: Path | None = None,
+) -> None:
+    """`check_target` for files that may replace others, but neither inputs nor each other."""
+    taken: dict[Path, str] = {}
+    for option, target in (("--report", report), ("--figure", figure), ("--output", output)):
         check_target(target, inputs, overwrite=True)
-    if report is not None and output is not None and report.absolute() == output.absolute():
-        raise InputError(f"--report and --output are both {report}; give them different names")
+        if target is None:
+            continue
+        other = taken.setdefault(target.absolute(), option)
+        if other != option:
+            raise InputError(f"{other} and {option} are both {target}; give them different names")
 
 
 def check_target(path: Path | None, inputs: Sequence[str | None], *, overwrite: bool) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json as json_format
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,35 +16,22 @@ from identikit._text import plain
 from identikit.cli._options import console
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from identikit._result import Result
 
 EXCEEDED = 1
 
 
-class Result(Protocol):
-    """What a verb that compares has found."""
-
-    def to_json(self) -> str:
-        """One JSON document, with its last line break."""
-
-    def save(self, path: Path, /) -> None:
-        """Write that document, atomically."""
-
-    def report(self, path: Path, /) -> None:
-        """Write the page, atomically."""
-
-
-R = TypeVar("R", bound=Result)
-
-
 def deliver(
-    result: R,
-    show: Callable[[R, Console], None],
+    result: Result,
     *,
     output: Path | None,
     report: Path | None,
     json: bool,
     quiet: bool,
+    drawings: Mapping[Path, Callable[[Path], None]] | None = None,
 ) -> None:
     """Print a result, write the files that were asked for, and say which.
 
@@ -52,28 +39,32 @@ def deliver(
     ----------
     result : Result
         What was found.
-    show : callable
-        Prints the words and the table, from the result and a console.
     output, report : Path or None
         Where the JSON document and the page go; `check_targets` has passed them.
     json : bool
         Print the document instead of words and a table.
     quiet : bool
         Say nothing of the files.
+    drawings : mapping of Path to callable, optional
+        Other files, each with the function that writes it.
     """
-    targets = [target for target in (output, report) if target is not None]
-    there = {target for target in targets if target.exists()}
+    from identikit.report import print_result
+
+    writers: dict[Path, Callable[[Path], None]] = {}
+    if output is not None:
+        writers[output] = result.save
+    if report is not None:
+        writers[report] = result.report
+    writers |= drawings or {}
+    there = {target for target in writers if target.exists()}
     # Printed before anything is written: a full disk shall not cost the result.
     if json:
         sys.stdout.write(result.to_json())
     else:
-        show(result, console())
-    if output is not None:
-        result.save(output)
-    if report is not None:
-        result.report(report)
-    if not quiet:
-        for target in targets:
+        print_result(result, console())
+    for target, write in writers.items():
+        write(target)
+        if not quiet:
             typer.echo(f"{'replaced' if target in there else 'wrote'} {plain(target)}", err=True)
 
 
@@ -105,6 +96,19 @@ def exit_failed(words: str, *, quiet: bool) -> None:
 def print_json(document: Mapping[str, Any]) -> None:
     """Print one strict JSON document: absent values are null, never NaN."""
     sys.stdout.write(json_format.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def listing(titles: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    """A table of words, whose first column is never broken."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for place, title in enumerate(titles):
+        table.add_column(title, no_wrap=place == 0)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 @contextmanager

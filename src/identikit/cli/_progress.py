@@ -10,16 +10,16 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread, Timer, current_thread, main_thread
 from typing import Any
 
+from identikit._progress import Progress as Tell
+
 #: Seconds before a terminal shows a bar.
 PATIENCE = 2.0
 #: Seconds between the lines that are written where there is no terminal.
 EVERY = 10.0
 
-Show = Callable[[str, int, int], None]
-
 
 @contextmanager
-def progress_bar(quiet: bool) -> Iterator[Show]:
+def progress_bar(quiet: bool) -> Iterator[Tell]:
     """Give a function to be called with (what is being done, done, of how many).
 
     It raises KeyboardInterrupt if Ctrl-C was pressed before and nobody has noticed.
@@ -71,7 +71,7 @@ def _interrupts() -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def _bar() -> Iterator[Show]:
+def _bar() -> Iterator[Tell]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -103,7 +103,7 @@ def _bar() -> Iterator[Show]:
 
 
 @contextmanager
-def _lines() -> Iterator[Show]:
+def _lines() -> Iterator[Tell]:
     """For logs: `progress: reading, 40 % after 20 s`."""
     begin, over, stream = time.monotonic(), Event(), sys.stderr
     now = ("starting", 0, 0)

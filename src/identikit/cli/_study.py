@@ -11,7 +11,7 @@ import typer
 from identikit._text import plain
 from identikit._version import __version__
 from identikit.cli import _options as options
-from identikit.cli._output import calm_warnings, print_json
+from identikit.cli._output import calm_warnings, listing, print_json
 from identikit.cli._progress import progress_bar
 from identikit.errors import InputError
 
@@ -35,21 +35,17 @@ def list_(json: options.Json = False) -> None:
     if json:
         print_json({"identikit": __version__, "studies": [_fields(study) for study in known]})
         return
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("name", "what", "data"):
-        table.add_column(title, no_wrap=title == "name")
+    rows = []
     for study in known:
         files = [f"{need.file}{' (or without)' if need.optional else ''}" for need in study.needs]
         needs = "\n".join(files) or "none"
         instead = {need.stand_in for need in study.needs if need.stand_in and not need.optional}
         needs += "".join(f"\nor --data {name}" for name in sorted(instead))
-        table.add_row(study.name, Text(study.title).append(f"\n{study.paper}", "dim"), needs)
+        rows.append((study.name, Text(study.title).append(f"\n{study.paper}", "dim"), needs))
     output = options.console()
-    output.print(table)
+    output.print(listing(("name", "what", "data"), rows))
     if any(study.needs for study in known):
         output.print()
         for name, what in STAND_INS.items():
@@ -71,43 +67,48 @@ def run(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="As in identikit study list, or a file of your own: ./my_study.py."
+            metavar="NAME",
+            help="A study as identikit study list names it, or a file of your own: ./my_study.py.",
         ),
     ],
     preset: Annotated[
         str,
         typer.Option(
             metavar="smoke|laptop|paper",
-            help="Under a minute, under 20 minutes, or the paper's own settings.",
+            help="How large the run is: smoke takes under a minute, laptop under 20 minutes, and "
+            "paper has the paper's own settings.",
         ),
     ] = "smoke",
     data: Annotated[
         str | None,
         typer.Option(
             metavar="DIR|FILE|NAME",
-            help="A data folder, a text file, or a stand-in by name: digits, grammar.",
+            help="Where the data are: a folder, a text file, or the name of a stand-in, which is "
+            "digits or grammar.",
         ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="How many seeds, in place of the preset's.")
+        int | None,
+        typer.Option(min=1, help="The number of seeds, if it is not to be that of the preset."),
     ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Another setting of the preset; repeatable."
+            "--set", metavar="KEY=VALUE", help="Another value of a setting. It can be repeated."
         ),
     ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="DIR", help="Where results go.  [default: NAME-PRESET]"
+            "--output", "-o", metavar="DIR", help="Where to write results.  [default: NAME-PRESET]"
         ),
     ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
             metavar="single|pool|dask",
-            help="Who computes independent units: this process, a pool (as by default), or Dask.",
+            help="What computes the independent units: this process (single), a pool of processes, "
+            "which is the default, or Dask.",
         ),
     ] = None,
     scheduler: options.Scheduler = None,
@@ -115,7 +116,7 @@ def run(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Run a study; stopped and run again, it goes on where it was."""
+    """Run a study. If it is stopped and run again, it continues where it was."""
     from identikit import studies
 
     with (

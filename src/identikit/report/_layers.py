@@ -1,100 +1,95 @@
-"""Layers of two models: a table in the terminal, and one page with the matrix of pairs."""
+"""What is shown of layers of two models: the best match of each, and the matrix of all pairs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from identikit.auditing.layers_result import Layers
-from identikit.report._page import render
-from identikit.report.numbers import number
-from identikit.report.terminal import named_table, print_result
+from identikit.report._shown import BAD, GOOD, Shown, Table, shows
+from identikit.report.numbers import number, shortened
+from identikit.report.plots import plot_layers
+from identikit.report.words import layers as words
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from identikit.auditing import Layers
 
 
-TITLES = ("value (95 %)", "chance", "calibrated", "corrected", "p")
-
-
-def print_layers(found: Layers, console: Console) -> None:
-    """Print the summary, and of every layer its best match.
-
-    Parameters
-    ----------
-    found : Layers
-        The result to show.
-    console : rich.console.Console
-        Where to print.
-    """
-    from rich.text import Text
-
-    table = named_table(
-        ("a", "best in b"),
-        [line["names"] for line in lines(found)],
-        TITLES,
-        [(" ".join(line["value"]), *line["cells"]) for line in lines(found)],
-        right=range(5),
-        width=console.width,
-        spare=[(1,)],
-    )
-    print_result(console, found.summary(), table, [], "")
-    console.print()
-    console.print(
-        Text(
+@shows("Layers")
+def layers(found: Layers) -> Shown:
+    """How many layers have a match beyond chance, and the best match of each."""
+    return Shown(
+        "layers",
+        "Which layer of one model is most like which of the other?",
+        words.summary(found),
+        [_best(found)],
+        partial(plot_layers, found),
+        words.headline(found),
+        GOOD if found else BAD,
+        facts=[
+            f"{found.rows:,} rows",
+            f"{len(found.a)} layers of a, {len(found.b)} of b",
+            f"threshold of the best {number(found.threshold)}",
+        ],
+        further=[_every(found)],
+        reading="Every layer of a from top to bottom and of b from left to right, numbered from 0: "
+        "the stronger the colour, the larger the calibrated value.",
+        notes=[
             "Calibrated is how far a value is from the upper end of chance to 1; corrected, and p, "
             "are for having looked at all pairs."
-        )
-    )
-
-
-def layers_html(found: Layers) -> str:
-    """Render layers of two models as one HTML page.
-
-    Parameters
-    ----------
-    found : Layers
-        The result to show.
-    """
-    cells = [
-        [
-            None
-            if scored is None
-            else {
-                "value": number(scored.value),
-                "calibrated": number(scored.calibrated),
-                "shade": scored.calibrated,
-                "best": best is not None and best.b == name,
-            }
-            for scored, name in zip(row, found.b)
-        ]
-        for row, best in zip(found.scores, found.best_of_a)
-    ]
-    beyond = "A match beyond chance" if found else "No match beyond chance"
-    return render(
-        "layers.html.j2",
+        ],
+        methods=[
+            (
+                "Chance",
+                "The mean for independent layers with the same rows, widths and spectra.",
+            ),
+            (
+                "Corrected, p",
+                "By the largest value of the whole table for independent models, since all pairs "
+                "were looked at.",
+            ),
+            (
+                "Intervals",
+                f"95 %, by the delete-one-fold jackknife over {found.folds} folds. All of it takes "
+                "rows to be independent.",
+            ),
+        ],
         names=(*found.a, *found.b),
         version=found.version,
-        found=found,
-        headline=f"{beyond}, by {found.measure.replace('_', ' ')}",
-        summary=found.summary(),
-        rows=list(zip(found.a, cells)),
-        lines=lines(found),
     )
 
 
-def lines(found: Layers) -> list[dict[str, Any]]:
+def _best(found: Layers) -> Table:
     """Of every layer of a: its best match in numbers; dashes if it has none."""
-    listed: list[dict[str, Any]] = []
-    for i, match in enumerate(found.best_of_a):
-        if match is None:
-            listed.append(
-                {"names": (found.a[i], ""), "value": (number(None), ""), "cells": [""] * 4}
-            )
+    names, rows = [], []
+    for layer, match, line in zip(found.a, found.best_of_a, found.scores):
+        scored = None if match is None else line[found.b.index(match.b)]
+        if match is None or scored is None:
+            names.append((layer, ""))
+            rows.append([number(None), *[""] * 4])
             continue
-        scored = found.scores[i][found.b.index(match.b)]
-        assert scored is not None
-        ends = "" if scored.interval is None else "({}–{})".format(*map(number, scored.interval))
-        cells = [number(x) for x in (scored.chance, scored.calibrated, match.calibrated, match.p)]
-        names, value = (found.a[i], match.b), (number(scored.value), ends)
-        listed.append({"names": names, "value": value, "cells": cells})
-    return listed
+        ends = "" if scored.interval is None else " ({}–{})".format(*map(number, scored.interval))
+        cells = (scored.chance, scored.calibrated, match.calibrated, match.p)
+        names.append((layer, match.b))
+        rows.append([number(scored.value) + ends, *map(number, cells)])
+    titles = ("value (95 %)", "chance", "calibrated", "corrected", "p")
+    return Table(("a", "best in b"), names, titles, rows, spare=[(1,)])
+
+
+def _every(found: Layers) -> Table:
+    """The value of every pair of layers, and behind it the calibrated one."""
+    short = shortened(found.b, 16)
+    rows = [
+        [
+            number(None) if each is None else f"{number(each.value)} ({number(each.calibrated)})"
+            for each in line
+        ]
+        for line in found.scores
+    ]
+    return Table(
+        ("a",),
+        [(layer,) for layer in found.a],
+        [short[layer] for layer in found.b],
+        rows,
+        above="Every pair of layers: the value, and the calibrated value of the pair on its own",
+        below="Of calibrated values, 0 is what independent layers reach in 95 of 100, 1 the same.",
+    )

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 # Others look for them here, where all text of reports comes from.
 from identikit._text import shorten as shorten
 from identikit._text import shortened as shortened
-from identikit.auditing.result import Interval
+
+Interval = tuple[float, float]
 
 ABSENT = "–"
 # Below this an error is rounding, and its digits are noise whatever the interval says.
@@ -63,6 +64,16 @@ def with_interval(value: float, interval: Interval) -> tuple[str, str, str]:
     """
     places = decimals(interval)
     return number(value, places), number(interval[0], places), number(interval[1], places)
+
+
+def spread(value: float, interval: Interval) -> str:
+    """A value with its interval, unless that is rounding.
+
+    >>> spread(0.0823, (0.0761, 0.0894)), spread(1e-9, (0.0, 2e-9))
+    ('0.082 (0.076–0.089)', '<0.0001')
+    """
+    text, low, high = with_interval(value, interval)
+    return text if text == high else f"{text} ({low}–{high})"
 
 
 def isolated(names: Iterable[str]) -> Callable[[str], str]:

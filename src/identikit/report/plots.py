@@ -9,24 +9,52 @@ Pyplot is never touched, so that a figure can be made anywhere: ``figure.savefig
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from identikit.auditing.result import Pair
-from identikit.report._disentangle_figures import heat, matrices_figure
-from identikit.report._near_panel import distances
+from identikit.auditing.models_result import SMALL_KL
+from identikit.factors import METRICS
+from identikit.report._axes_panels import distances, stability
+from identikit.report._heat import heat
+from identikit.report._models_panels import (
+    ON_PAGE,
+    bounds,
+    chosen,
+    label_spectra,
+    log_odds,
+    slice_dots,
+    two_maps,
+)
 from identikit.report._panels import ladder, scatter, spectrum
-from identikit.report._stability import stability
 from identikit.report.drawing import sheet
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from identikit.auditing import Layers
+    from identikit.auditing import Layers, ModelPair, Pair
     from identikit.axes import Components, NearIdentifiability
     from identikit.factors import Disentanglement
+
+__all__ = [
+    "plot_factors",
+    "plot_ladder",
+    "plot_layers",
+    "plot_models",
+    "plot_near",
+    "plot_pair",
+    "plot_scatter",
+    "plot_slices",
+    "plot_spectrum",
+    "plot_stability",
+    "stability_figure",
+]
+
+#: Panels in a row of `plot_factors`.
+ACROSS = 3
 
 
 def plot_pair(pair: Pair, *, tolerance: float | None = None) -> Figure:
@@ -83,6 +111,61 @@ def plot_scatter(pair: Pair) -> Figure:
     return sheet([partial(scatter, pair=pair)])
 
 
+def plot_models(pair: ModelPair) -> Figure:
+    """Two softmax models in six panels: labels, log-odds, maps; ladder, spectrum and bounds.
+
+    Parameters
+    ----------
+    pair : ModelPair
+        One of `ModelsAudit.pairs`.
+    """
+    return sheet(
+        [
+            partial(label_spectra, models=pair.models),
+            partial(log_odds, pair=pair),
+            partial(two_maps, pair=pair),
+        ],
+        [
+            partial(ladder, pair=pair.embedding, tolerance=pair.tolerance),
+            partial(spectrum, pair=pair.embedding),
+            partial(bounds, pair=pair),
+        ],
+    )
+
+
+def plot_slices(pair: ModelPair) -> Figure | None:
+    """Relative logit gap and KL of slices with their 95 % intervals; None if there are no slices.
+
+    Of many slices, those with the smallest and those with the largest gaps are drawn.
+
+    Parameters
+    ----------
+    pair : ModelPair
+        One of `ModelsAudit.pairs`.
+    """
+    if not pair.slices:
+        return None
+    drawn = chosen(pair.slices, ON_PAGE)
+    gap = partial(
+        slice_dots,
+        shown=drawn,
+        values=[(each.logit_gap, each.logit_gap_interval) for _, each in drawn],
+        limit=pair.tolerance,
+        title="How far apart are the logits?",
+        x="relative logit gap",
+    )
+    kl = partial(
+        slice_dots,
+        shown=drawn,
+        values=[(each.kl, each.kl_interval) for _, each in drawn],
+        limit=SMALL_KL,
+        title="How far apart are predictions?",
+        x="KL, a to b, in nats",
+        legend=True,
+    )
+    return sheet([gap, kl])
+
+
 def plot_layers(found: Layers) -> Figure:
     """Calibrated values of every pair of layers: those of a down, those of b across.
 
@@ -128,7 +211,16 @@ def plot_factors(found: Disentanglement) -> Figure | None:
     found : Disentanglement
         What `identikit.disentangle` returns.
     """
-    return matrices_figure(found)
+    panels: list[Callable[[Axes], None]] = [
+        partial(heat, title=METRICS[name].title, matrix=score.matrix, what=score.matrix_of or "")
+        for name, score in found.scores.items()
+        if score.matrix is not None
+    ]
+    if not panels:
+        return None
+    across = min(ACROSS, len(panels))
+    panels += [lambda ax: ax.set_axis_off()] * (-len(panels) % across)
+    return sheet(*(panels[start : start + across] for start in range(0, len(panels), across)))
 
 
 stability_figure = plot_stability

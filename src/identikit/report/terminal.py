@@ -1,67 +1,81 @@
-"""What results look like in a terminal: a sentence, a table that fits, the messages."""
+"""What is shown of a result in a terminal: sentences, tables that fit, notes and warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from identikit._text import plain
+from identikit.report._shown import Table, shown
 from identikit.report.numbers import shortened
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
 MAX_MESSAGES = 8
 #: Columns of the terminal that a name gets if it needs them, before other columns are left out.
 NAME = 12
 
 
-def named_table(
-    heads: Sequence[str],
-    names: Sequence[Sequence[str]],
-    titles: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    right: Container[int],
-    width: int,
-    styles: Sequence[str] | None = None,
-    spare: Sequence[Sequence[int]] = (),
-) -> Table:
-    """Names, and cells that are never cut: names are shortened while they differ.
+def print_result(result: object, console: Console) -> None:
+    """Print the sentences, the tables, the notes, and each distinct warning once.
 
     Parameters
     ----------
-    heads : sequence of str
-        Titles of the columns of names.
-    names : sequence of sequence of str
-        The names that each row begins with.
-    titles : sequence of str
-        Of the columns after the names.
-    rows : sequence of sequence of str
-        The cells after the names.
-    right : container of int
-        Which of these columns are flush right.
+    result : Result
+        What to show.
+    console : rich.console.Console
+        Where to print.
+    """
+    from rich.text import Text
+
+    found = shown(result)
+
+    console.print(Text(found.in_terminal or found.says, style="bold"))
+    for table in found.tables:
+        console.print()
+        if table.above:
+            console.print(Text(table.above))
+        # Lines may be longer than the terminal; none is cut.
+        console.print(rich_table(table, console.width), crop=False, no_wrap=True, overflow="ignore")
+        if table.below:
+            console.print(Text(table.below))
+    if found.notes or found.warnings:
+        console.print()
+    for note in found.notes:
+        console.print(Text(plain(note)))
+    for message, count in found.warnings[:MAX_MESSAGES]:
+        where = f" ({count} pairs)" if count > 1 else ""
+        console.print(Text(f"! {plain(message)}{where}"))
+    if len(found.warnings) > MAX_MESSAGES:
+        more = len(found.warnings) - MAX_MESSAGES
+        console.print(f"… and {more} more distinct {found.warnings_are} in the report")
+
+
+def rich_table(table: Table, width: int = 100) -> RichTable:
+    """A table whose numbers are never cut: names are shortened while they differ.
+
+    Parameters
+    ----------
+    table : Table
+        What it holds.
     width : int
         Columns of the terminal.
-    styles : sequence of str, optional
-        Of the first cell of each row.
-    spare : sequence of sequence of int
-        Columns that may be left out together, the first first, where names need the room; the
-        table says so.
     """
     from rich import box
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
+    heads, names, titles, rows = table.heads, table.names, table.titles, table.rows
     longest = max((len(plain(name)) for line in names for name in line), default=0)
     columns, left_out = list(range(len(titles))), list[str]()
-    for group in spare:
+    for together in table.spare:
         if _room(columns, titles, rows, heads, width) >= min(longest, NAME):
             break
-        columns = [place for place in columns if place not in group]
-        left_out += [titles[place] for place in group]
+        columns = [place for place in columns if place not in together]
+        left_out += [titles[place] for place in together]
     room = max(5, _room(columns, titles, rows, heads, width))
     shown = shortened((name for line in names for name in line), room)
     out = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
@@ -73,10 +87,10 @@ def named_table(
         out.add_column(title, max_width=most, no_wrap=True, overflow="ellipsis")
         needed += 2 + min(most, max(map(cell_len, texts)))
     for place in columns:
-        side = "right" if place in right else "left"
+        side = "right" if place >= table.words else "left"
         out.add_column(titles[place], justify=side, no_wrap=True)  # type: ignore[arg-type]
     for number, (line, row) in enumerate(zip(names, rows)):
-        style = "" if styles is None else styles[number]
+        style = table.styles[number] if table.styles else ""
         # Text, not str: a name is never markup.
         cells = [Text(row[place], style=style if place == 0 else "") for place in columns]
         out.add_row(*(Text(shown[name]) for name in line), *cells)
@@ -104,53 +118,3 @@ def _room(
     """What a column of names may take: the other columns come with a gap of two before each."""
     taken = sum(2 + _widest(place, titles, rows) for place in columns)
     return (width - taken - 2 * (len(heads) - 1)) // len(heads)
-
-
-def print_table(console: Console, table: Table) -> None:
-    """Print a table whose lines may be longer than the terminal; none is cut."""
-    console.print(table, crop=False, no_wrap=True, overflow="ignore")
-
-
-def print_result(
-    console: Console,
-    says: str,
-    table: Table,
-    messages: Sequence[tuple[str, int]],
-    kind: str,
-    tables: Sequence[tuple[str, Table]] = (),
-) -> None:
-    """Print the sentence, the table, and each distinct message once.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-        Where to print.
-    says : str
-        The sentence that matters.
-    table : rich.table.Table
-        The pairs.
-    messages : sequence of (str, int)
-        Each distinct message with the number of pairs that have it.
-    kind : str
-        What the messages are, as in "3 more distinct warnings".
-    tables : sequence of (str, rich.table.Table)
-        Further tables, each below the words that name it.
-    """
-    from rich.text import Text
-
-    console.print(Text(says, style="bold"))
-    console.print()
-    print_table(console, table)
-    for words, further in tables:
-        console.print()
-        console.print(Text(words))
-        print_table(console, further)
-    if not messages:
-        return
-    console.print()
-    for message, count in messages[:MAX_MESSAGES]:
-        where = f" ({count} pairs)" if count > 1 else ""
-        console.print(Text(f"! {plain(message)}{where}"))
-    if len(messages) > MAX_MESSAGES:
-        more = len(messages) - MAX_MESSAGES
-        console.print(f"… and {more} more distinct {kind} in the report")

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from identikit._files import replacing, write_text
 from identikit._text import plain
-from identikit.report._notebook import Shown
-from identikit.report._page import render
-from identikit.report._svg import sized
+from identikit.report import BAD, DOUBTFUL, GOOD, Shown, Table, page, sized
 from identikit.report.numbers import ABSENT
 from identikit.report.style import STYLE
 from identikit.studies._study import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED
@@ -35,13 +33,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 12
 FIGURE_LABEL = "The figure of this study; its numbers are in the tables of this page."
 STYLES = {REPRODUCED: "green", NOT: "red", INCONCLUSIVE: "yellow", UNMEASURED: "dim"}
-# The page names a tone after each of the audit's three standings; a verdict borrows one.
-TONES = {
-    REPRODUCED: "within-tolerance",
-    NOT: "unrelated",
-    INCONCLUSIVE: "above-tolerance",
-    UNMEASURED: "above-tolerance",
-}
+TONES = {REPRODUCED: GOOD, NOT: BAD, INCONCLUSIVE: DOUBTFUL, UNMEASURED: DOUBTFUL}
 
 
 def write_report(result: Result, figure: Figure) -> None:
@@ -62,38 +54,11 @@ def write_report(result: Result, figure: Figure) -> None:
             figure.savefig(temporary, format="svg", metadata=metadata)
         with replacing(result.folder / "figure.png") as temporary:
             figure.savefig(temporary, format="png", dpi=160)
-    write_text(result.folder / "report.html", html(result, figure))
+    write_text(result.folder / "report.html", page(shown(result, figure)))
 
 
-def html(result: Result, figure: Figure) -> str:
-    """The page of a study.
-
-    Parameters
-    ----------
-    result : Result
-        What was found.
-    figure : Figure
-        What the study drew.
-    """
-    document = result.document
-    verdicts = {claim["verdict"] for claim in document["claims"]}
-    worst = next((each for each in REST if each in verdicts), REPRODUCED)
-    return render(
-        "study.html.j2",
-        version=result.version,
-        study=document,
-        headline=headline(document),
-        counts=counts(document),
-        tone=TONES[worst],
-        groups=[(title, [_row(claim) for claim in claims]) for title, claims in grouped(document)],
-        svg=sized(figure, FIGURE_LABEL, "identikit"),
-        tables=[_table(name, table) for name, table in result.tables.items()],
-        duration=duration(document["units"]["seconds"]),
-    )
-
-
-def shown(result: Result) -> Shown:
-    """What a notebook shows: how it went, every claim, and the figure."""
+def shown(result: Result, figure: Figure | None = None) -> Shown:
+    """How it went, every claim with what was found of it, and the figure, drawn anew if need be."""
     document = result.document
     claims = [claim for _, group in grouped(document) for claim in group]
     titles = ["claim", "published", "measured", "95 %", "verdict"]
@@ -102,8 +67,28 @@ def shown(result: Result) -> Shown:
     ]
     if len(grouped(document)) > 1:
         titles, rows = ["kind", *titles], [[c["kind"], *row] for c, row in zip(claims, rows)]
-    says = f"{document['title']}: {headline(document)}. {document['paper']}"
-    return Shown(document["title"], says, titles, rows, len(titles), result.figure)
+    verdicts = {claim["verdict"] for claim in claims}
+    worst = next((each for each in REST if each in verdicts), REPRODUCED)
+    return Shown(
+        "study",
+        document["title"],
+        headline(document),
+        [Table((), [()] * len(rows), titles, rows, words=len(titles))],
+        result.figure,
+        headline(document),
+        TONES[worst],
+        remark=document["paper"],
+        template="study.html.j2",
+        values=lambda: {
+            "study": document,
+            "counts": counts(document),
+            "groups": [(title, [_row(c) for c in some]) for title, some in grouped(document)],
+            "drawn": sized(figure or result.figure(), FIGURE_LABEL, "identikit"),
+            "tables": [_table(name, table) for name, table in result.tables.items()],
+            "duration": duration(document["units"]["seconds"]),
+        },
+        version=result.version,
+    )
 
 
 def _row(claim: Row) -> dict[str, Any]:

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from identikit import _result
-from identikit._files import write_text
 from identikit._progress import Progress
 from identikit._version import __version__
 from identikit.errors import InputError, naming_extras
 from identikit.moments.engines import engine_for
-from identikit.report._notebook import notebook_html
+from identikit.report import shows
 from identikit.studies import _store as store
 from identikit.studies._data import Data
 from identikit.studies._find import code_digest, find
-from identikit.studies._report import html, shown, write_report
+from identikit.studies._report import shown, write_report
 from identikit.studies._settings import settings_of
 from identikit.studies._study import KINDS, NOT, Finding, Settings, Study, Tables
 from identikit.studies._words import headline
@@ -56,15 +55,12 @@ class Result(_result.Result):
     resumed: int = 0
 
     def __repr__(self) -> str:
-        return f"Result({self.document['study']}, {self.document['preset']}: {self.summary()})"
+        document = self.document
+        return f"Result({document['study']}, {document['preset']}: {headline(document)})"
 
     def to_dict(self) -> dict[str, Any]:
         """What was asked and every claim with its finding."""
         return self.document
-
-    def summary(self) -> str:
-        """How many claims were reproduced, and what became of the others."""
-        return headline(self.document)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -82,13 +78,6 @@ class Result(_result.Result):
         study = find(self.document.get("from", self.document["study"]))
         return study.figure(self.tables, Settings(self.document["settings"]))
 
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the page once more, atomically."""
-        write_text(path, html(self, self.figure()))
-
-    def _repr_html_(self) -> str:
-        return notebook_html(shown(self))
-
     @property
     def findings(self) -> dict[str, Finding]:
         """What was found of each claim, by its key."""
@@ -98,6 +87,9 @@ class Result(_result.Result):
     def version(self) -> str:
         """Of the identikit that ran it."""
         return str(self.document["identikit"])
+
+
+shows(Result.__name__)(shown)
 
 
 def finding_of(claim: Mapping[str, Any]) -> Finding:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from identikit._result import Result
+from identikit._text import plain
 from identikit.auditing import Pair, audit
 from identikit.errors import InputError
 from identikit.factors import RotationLevel, mcc, r2, rotation_level
@@ -84,30 +85,11 @@ class Score(Result):
         return self.pair.table
 
     def __repr__(self) -> str:
-        blocks = ", ".join(f"{name} {value:.3f}" for name, value in self.r2.items())
+        blocks = ", ".join(f"{plain(name)} {value:.3f}" for name, value in self.r2.items())
         level = "" if self.rotation is None else f" (a random rotation {self.rotation:.3f})"
         return (
             f"Score({self.group}, error {self.error:.3f}; R² {blocks}; MCC {self.mcc:.3f}{level})"
         )
-
-    def summary(self) -> str:
-        """What was found, in two sentences."""
-        blocks = ", ".join(f"{value:.0%} of {name}" for name, value in self.r2.items())
-        if self.rotation_range is None or self.rotation is None:
-            axes = f"MCC is {self.mcc:.3f}."
-        else:
-            found = "found" if self.mcc > self.rotation_range[1] else "not found"
-            axes = (
-                f"MCC is {self.mcc:.3f}, where a random rotation of the latents has "
-                f"{self.rotation:.3f}: the axes were {found}."
-            )
-        named = (
-            "No map between codes and latents explains more than chance"
-            if self.group == "unrelated"
-            else f"The codes are the latents up to the rung {self.group}, with a held-out error of "
-            f"{self.error:.3f}"
-        )
-        return f"{named}; a linear map explains {blocks}. {axes}"
 
     def to_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document."""

@@ -1,4 +1,4 @@
-"""The verdict in one sentence, and the words for the groups."""
+"""What is said of an audit and of a pair, and the words for the rungs."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import NamedTuple
 
 from identikit.alignment import RUNGS
 from identikit.auditing.result import Interval, Pair, Verdict, View
-from identikit.report.numbers import SMALLEST, shortened, with_interval
+from identikit.report.numbers import SMALLEST, shortened, spread, with_interval
 
 UNRELATED = "unrelated"
 RELATED = "related"
 
 
 class Words(NamedTuple):
-    """A group in words: what the views are the same *up to*, and what that means."""
+    """A rung in words: what the views are the same *up to*, and what that means."""
 
     up_to: str
     meaning: str
 
 
-GROUPS = {name: Words(rung.up_to, rung.meaning) for name, rung in RUNGS.items()} | {
+#: What each verdict says the views are the same up to.
+UP_TO = {name: Words(rung.up_to, rung.meaning) for name, rung in RUNGS.items()} | {
     RELATED: Words(
         "by their neighbours or kernels alone",
         "The views have something in common, but no map that these rows can fit shows it.",
@@ -46,11 +47,11 @@ def headline(verdict: Verdict, views: int) -> str:
     if verdict.group == RELATED:
         return "Related, but not by a map that these rows can fit"
     if verdict.within_tolerance:
-        return f"The same, {GROUPS[verdict.loosest].up_to}"
+        return f"The same, {UP_TO[verdict.loosest].up_to}"
     return "Not the same within the tolerance"
 
 
-def sentence(verdict: Verdict, rows: int, views: int, tolerance: float) -> str:
+def summary(verdict: Verdict, rows: int, views: int, tolerance: float) -> str:
     """Say the verdict in one sentence.
 
     Parameters
@@ -71,7 +72,7 @@ def compose(
 ) -> str:
     """Build the sentence; `show` decides how a name appears in it."""
     a, b = show(verdict.a), show(verdict.b)
-    up_to = GROUPS[verdict.group].up_to
+    up_to = UP_TO[verdict.group].up_to
     error = _error(verdict.error, verdict.interval)
     over = f"over {rows:,} rows"
     worst = f"the worst pair ({a}, {b})"
@@ -106,7 +107,7 @@ def compose(
         if views == 2:
             start, who = f"The views {a} and {b} are the same {up_to}", "one predicts the other"
         else:
-            start = f"All {views} views are the same {GROUPS[verdict.loosest].up_to}"
+            start = f"All {views} views are the same {UP_TO[verdict.loosest].up_to}"
             who = f"even {worst} is predicted"
         return (
             f"{start}: {over}, {who} with {error}, within the tolerance of {tolerance:g}{doubt}."
@@ -123,6 +124,15 @@ def compose(
     return (
         f"{start} within the tolerance of {tolerance:g}: {over}, {who} {up_to}, with {error}, "
         f"{stands}.{untold(verdict.candidates)}"
+    )
+
+
+def pair(found: Pair, show: Callable[[str], str]) -> str:
+    """What was found of two views; `show` decides how a name appears in it."""
+    error = spread(found.error, found.interval)
+    return (
+        f"{show(found.a)} and {show(found.b)} agree best {UP_TO[found.group].up_to}, with an error "
+        f"of {error}.{untold(found.candidates)}"
     )
 
 

@@ -1,11 +1,11 @@
-"""What was found, in whole sentences: every share with the strength of what it counts."""
+"""What is said of components across runs: every share with the strength of what it counts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from identikit.axes._components_result import Components
+    from identikit.axes import Components
 
 #: A similarity that hardly anybody would call another component.
 STRONG = 0.9
@@ -16,7 +16,14 @@ def summary(found: Components) -> str:
     return " ".join([_share(found), _pairs(found), *_span(found)])
 
 
-def measure(found: Components) -> str:
+def headline(found: Components) -> str:
+    """The same in a few words, for the top of a page."""
+    count, of = found.replicates.sum(), min(run.atoms - len(run.excluded) for run in found.runs)
+    some, verb = (f"{count:,}", "come") if count > 1 else ("One" if count else "Not one", "comes")
+    return f"{some} of {of:,} components {verb} back in all {len(found.runs)} runs"
+
+
+def similarity(found: Components) -> str:
     """What similarity is here."""
     return "correlation" if found.settings.kind == "activations" else "cosine"
 
@@ -24,7 +31,7 @@ def measure(found: Components) -> str:
 def _share(found: Components) -> str:
     interval, settings, good = found.fraction_interval, found.settings, found.replicates
     sure = "" if interval is None else f", 95 % interval {interval[0]:.1%} to {interval[1]:.1%}"
-    runs, what, low_bar = len(found.runs), measure(found), ""
+    runs, what, low_bar = len(found.runs), similarity(found), ""
     if settings.threshold is None:
         # Above chance is not "the same": two rotated views have units that correlate by 0.6.
         says = f"{good.sum():,} components have a match above chance in all {runs} runs"
@@ -47,7 +54,7 @@ def _share(found: Components) -> str:
 
 def _pairs(found: Components) -> str:
     return (
-        f"Matched two runs at a time, all components have a mean {measure(found)} (PW-MCC) of "
+        f"Matched two runs at a time, all components have a mean {similarity(found)} (PW-MCC) of "
         f"{found.pw_mcc:.2f}, by chance at most {found.pw_mcc_chance:.2f}; {found.unique:.0%} have "
         f"a best match that is no other's, by chance {found.unique_chance:.0%}."
     )

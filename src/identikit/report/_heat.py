@@ -1,50 +1,25 @@
-"""Matrices of codes against factors as pictures.
+"""A matrix as a picture: codes against factors, layers against layers.
 
 No panel holds a name: a name may be long or hostile, and belongs into the text around it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.factors import METRICS, Disentanglement
-from identikit.report.drawing import beside, sheet
+from identikit.report.drawing import beside
 from identikit.report.numbers import number
 from identikit.report.style import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-ACROSS = 3
 #: Codes and factors drawn: more would be lines, not cells.
 MOST_CODES, MOST_FACTORS = 64, 32
 LEVELS = 12
-
-
-def matrices_figure(found: Disentanglement) -> Figure | None:
-    """One panel a matrix, three in a row; None if no metric has one.
-
-    Parameters
-    ----------
-    found : Disentanglement
-        The result to draw.
-    """
-    panels: list[Callable[[Axes], None]] = [
-        partial(heat, title=METRICS[name].title, matrix=score.matrix, what=score.matrix_of or "")
-        for name, score in found.scores.items()
-        if score.matrix is not None
-    ]
-    if not panels:
-        return None
-    across = min(ACROSS, len(panels))
-    panels += [_blank] * (-len(panels) % across)
-    return sheet(*(panels[start : start + across] for start in range(0, len(panels), across)))
 
 
 def shown_codes(matrix: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -106,7 +81,3 @@ def _ticks(ax: Axes, which: str, numbers: NDArray[np.intp], most: int) -> None:
     places = np.arange(0, len(numbers), every)
     set_ticks = ax.set_xticks if which == "x" else ax.set_yticks
     set_ticks(places, [str(numbers[place]) for place in places])
-
-
-def _blank(ax: Axes) -> None:
-    ax.set_axis_off()

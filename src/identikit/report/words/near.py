@@ -1,11 +1,13 @@
-"""What near-identifiability has found, in words."""
+"""What is said of near-identifiability."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from identikit._text import shortened
+
 if TYPE_CHECKING:
-    from identikit.axes._near_result import Direction, NearIdentifiability
+    from identikit.axes import Direction, NearIdentifiability
 
 #: The share of the gap between a permutation and a rotation that ICA must close.
 MOST = 0.5
@@ -16,9 +18,31 @@ def summary(found: NearIdentifiability) -> str:
 
     In raw coordinates, and in the direction in which the best linear map leaves more.
     """
+    way = _worse(found)
+    return f"{_apart(way)} {_axes(way)}"
+
+
+def headline(found: NearIdentifiability) -> str:
+    """The same in a few words, for the top of a page."""
+    if not found:
+        return "No nearer than shuffled rows"
+    leaves = f"{_worse(found).error('affine').mean:.1%} of the diameter apart after an affine map"
+    axes = {True: ", on shared axes", False: ", on axes that ICA does not share", None: ""}
+    return f"{leaves[0].upper()}{leaves[1:]}{axes[shares_axes(_worse(found))]}"
+
+
+def shares_axes(way: Direction) -> bool | None:
+    """Whether ICA of each view alone finds the same axes; None if nothing could tell."""
+    gained = way.efficiency
+    if gained is None or gained.value is None or gained.interval is None:
+        return None
+    beyond = gained.interval[0] > max(0.0, gained.random_rotation or 0.0)
+    return beyond and (gained.different_rows or 0.0) >= MOST
+
+
+def _worse(found: NearIdentifiability) -> Direction:
     raw = [way for way in found.directions if way.coordinates == "raw"]
-    worse = max(raw, key=lambda way: way.error("affine").mean)
-    return f"{_apart(worse)} {_axes(worse)}"
+    return max(raw, key=lambda way: way.error("affine").mean)
 
 
 def _apart(way: Direction) -> str:
@@ -31,9 +55,10 @@ def _apart(way: Direction) -> str:
     chance = f"where shuffled rows leave {best.chance:.1%}" + ("" if beyond else ", no less")
     listed = ", ".join(after[:-1]) + f" and {after[-1]}"
     first, _, rest = listed.partition(" ")
+    shown = shortened((way.source, way.target), 40)
     return (
-        f"From {way.source!r} to {way.target!r}, the mean distance between rows is {first} of the "
-        f"diameter {rest}, {chance}."
+        f"From {shown[way.source]!r} to {shown[way.target]!r}, the mean distance between rows is "
+        f"{first} of the diameter {rest}, {chance}."
     )
 
 

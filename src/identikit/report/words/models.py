@@ -1,86 +1,75 @@
-"""What a pair of softmax models is found to be, and the sentence that says it."""
+"""What is said of softmax models: of a pair, of its slices, and of several."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from identikit._text import shortened
-from identikit.auditing._verdict import UNRELATED
+from identikit._text import brief, shortened
 from identikit.auditing.models_result import (
     BLOCKS,
     CLOSE,
     DIFFERENT,
     ORDER,
     SAME,
-    SMALL_KL,
     TEMPERATURE,
     TWO_MAPS,
     ModelReport,
     Slice,
 )
-from identikit.auditing.result import Pair
-from identikit.family import Divergences, Gauge, UpTo
-from identikit.moments import LEAST_GROUPS
+from identikit.report.words.audit import UNRELATED
 
-#: Above this held-out error one embedding says little of the other.
-LARGE_ERROR = 0.5
-#: Checks whose complaint a projection on the identified subspace brings about by design.
-OF_PROJECTION = ("rank", "widths")
+if TYPE_CHECKING:
+    from identikit.auditing.models_result import ModelPair, ModelsAudit
+    from identikit.family import UpTo
+
 #: Up to so many slices are told one by one; of more, the nearest and the farthest.
 FEW_SLICES = 4
 #: Characters of a slice's name.
 NAME = 40
 
 
-def find(
-    models: tuple[ModelReport, ModelReport],
-    related: Gauge,
-    apart: Divergences,
-    embedding: Pair,
-    nearest: UpTo | None,
-    tolerance: float,
-    *,
-    partial: bool,
-) -> str:
-    """Which of the findings a pair is."""
-    # A label that is impossible somewhere has no logits; its probabilities are all there is of it.
-    agree = apart.tv <= tolerance or not partial
-    if agree and max(related.logit_gap, related.kappa) <= tolerance:
-        return SAME
-    if related.logit_gap <= tolerance and all(model.diversity.components > 1 for model in models):
-        return BLOCKS
-    if nearest is not None and nearest.logit_gap <= tolerance:
-        return TEMPERATURE if nearest.order is None else ORDER
-    poor = embedding.group == UNRELATED or embedding.error > LARGE_ERROR
-    if poor and max(apart.kl, apart.kl_reverse) < SMALL_KL:
-        return CLOSE
-    labels = related.label_error
-    sides = labels is not None and max(labels, embedding.error) <= tolerance
-    if sides and related.kappa > tolerance:
-        return TWO_MAPS
-    return DIFFERENT
+def summary(audit: ModelsAudit, show: Callable[[str], str]) -> str:
+    """What was found of several models; `show` decides how a name appears in it."""
+    worst = audit.worst
+    a, b = show(worst.a), show(worst.b)
+    if len(audit.pairs) == 1:
+        return f"{a} and {b}: {worst.sentence}"
+    same = sum(pair.same for pair in audit.pairs)
+    return (
+        f"{same} of {len(audit.pairs)} pairs are the same within {audit.tolerance:g}; the worst, "
+        f"{a} and {b}: {worst.sentence}"
+    )
 
 
-def sentence(
-    finding: str,
-    models: tuple[ModelReport, ModelReport],
-    related: Gauge,
-    apart: Divergences,
-    embedding: Pair,
-    nearest: UpTo | None,
-    tolerance: float,
-) -> str:
-    """What matters of a pair, in words and without names, which may be anything."""
-    gap, kl, error = map(_short, (related.logit_gap, apart.kl, embedding.error))
-    kappa = f"κ = {_short(related.kappa)}".replace("= <", "< ")
+def headline(audit: ModelsAudit) -> str:
+    """The same in a few words, for the top of a page."""
+    if audit.same:
+        kind = "an affine" if any(model.bias for model in audit.models) else "a linear"
+        free = any(left for pair in audit.pairs for left in pair.gauge.free)
+        return f"The same models, up to {kind} map{' of what is identified' if free else ''}"
+    return {
+        BLOCKS: "The same models, but by a map for each block of candidates",
+        TEMPERATURE: "The same models, but for a temperature",
+        ORDER: "The same models, but for the order of their labels",
+        CLOSE: "Close predictions, other embeddings",
+        TWO_MAPS: "Related on each side, but not the same models",
+    }.get(audit.worst.finding, "Not the same models within the tolerance")
+
+
+def pair(pair: ModelPair) -> str:
+    """What matters of a pair, in words and without the models' names, which may be anything."""
+    finding, models, related, apart = pair.finding, pair.models, pair.gauge, pair.distances
+    embedding, nearest, tolerance = pair.embedding, pair.up_to, pair.tolerance
+    gap, kl, error = map(brief, (related.logit_gap, apart.kl, embedding.error))
+    kappa = f"κ = {brief(related.kappa)}".replace("= <", "< ")
     kind = "an affine" if any(model.bias for model in models) else "a linear"
     if finding == SAME:
         where = f" on the {related.identified} identified dimensions" if any(related.free) else ""
         says = (
             f"the same distribution up to relative logit gap {gap} (total variation "
-            f"{_short(apart.tv)}), so the same embedding up to {kind} map{where}: {kappa}"
+            f"{brief(apart.tv)}), so the same embedding up to {kind} map{where}: {kappa}"
         )
         if embedding.error > tolerance:
             says += (
@@ -90,10 +79,10 @@ def sentence(
     elif finding == BLOCKS:
         says = (
             f"the same distribution over every candidate set, up to relative logit gap {gap} "
-            f"(total variation {_short(apart.tv)}), but no one map between the embeddings ({kappa})"
+            f"(total variation {brief(apart.tv)}), but no one map between the embeddings ({kappa})"
         )
     elif nearest is not None and finding in (TEMPERATURE, ORDER):
-        left = _short(nearest.logit_gap)
+        left = brief(nearest.logit_gap)
         order = nearest.order is not None
         says = (
             f"the same up to {' and '.join(_up_to(nearest, tolerance))} (relative logit gap {left} "
@@ -112,7 +101,7 @@ def sentence(
         )
     elif finding == TWO_MAPS:
         assert related.label_error is not None
-        of_g = _short(related.label_error)
+        of_g = brief(related.label_error)
         says = (
             f"each side is related (held-out error {error} for f, {of_g} for g), but not "
             f"by one map ({kappa}): the distributions differ, as after a counter-rotation of f "
@@ -122,15 +111,15 @@ def sentence(
         agree = (
             "the embeddings are unrelated"
             if embedding.group == UNRELATED
-            else f"the embeddings agree best up to the group {embedding.group}, with a held-out "
+            else f"the embeddings agree best up to the rung {embedding.group}, with a held-out "
             f"error of {error}"
         )
         says = (
             f"not the same within {tolerance:g}: relative logit gap {gap}, {kappa}, KL {kl}, "
-            f"total variation {_short(apart.tv)}; {agree}"
+            f"total variation {brief(apart.tv)}; {agree}"
         )
     free = _what_is_free(models)
-    says = says[0].upper() + says[1:] + "."
+    says = says[0].upper() + says[1:] + "." + by_slice(pair.slices)
     return f"{free} {says}" if free else says
 
 
@@ -184,7 +173,7 @@ def by_slice(slices: Sequence[Slice]) -> str:
 
 
 def _fares(each: Slice) -> str:
-    gap, kl, tv = map(_short, (each.logit_gap, each.kl, each.tv))
+    gap, kl, tv = map(brief, (each.logit_gap, each.kl, each.tv))
     if each.finding == SAME:
         return f"are the same distribution (relative logit gap {gap})"
     if each.finding == CLOSE:
@@ -210,43 +199,3 @@ def _counted(counts: Counter[str]) -> str:
 
 def _inputs(count: int) -> str:
     return f"{count:,} input{'' if count == 1 else 's'}"
-
-
-def notes(
-    finding: str,
-    related: Gauge,
-    apart: Divergences,
-    embedding: Pair,
-    nearest: UpTo | None,
-    slices: Sequence[Slice],
-) -> tuple[str, ...]:
-    """What else a reader must know of a pair."""
-    found = [*related.notes, *apart.notes]
-    if finding != ORDER and nearest is not None and nearest.order is not None:
-        found.append(
-            f"in another order of the labels the relative logit gap would be "
-            f"{_short(nearest.logit_gap)} and not {_short(related.logit_gap)}: check that both "
-            "models list their labels in one order"
-        )
-    short = sum(each.logit_gap_interval is None for each in slices)
-    if short:
-        found.append(
-            f"{short} of {len(slices)} slices {'has' if short == 1 else 'have'} fewer than "
-            f"{LEAST_GROUPS} inputs, or groups of them, and so no intervals"
-        )
-    expected = OF_PROJECTION if any(related.free) else ()
-    found += [c.message for c in embedding.checks if not c.ok and c.name not in expected]
-    return tuple(found)
-
-
-def _short(value: float) -> str:
-    """Two digits; what is below a millionth is rounding.
-
-    >>> _short(0.0321), _short(1.04e-4), _short(35.2), _short(3e-15), _short(float("inf"))
-    ('0.032', '0.0001', '35', '<1e-06', 'infinite')
-    """
-    if math.isinf(value):
-        return "infinite"
-    if value < 1e-6:
-        return "<1e-06"
-    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"

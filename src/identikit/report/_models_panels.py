@@ -1,19 +1,28 @@
-"""Figures of a pair of softmax models: what is identified, the two maps, the odds, the bounds.
+"""The panels of a pair of softmax models: what is identified, the two maps, the odds, the bounds.
 
-No panel holds a model's name: a name may be long or hostile, and belongs into the text around it.
+No panel holds the name of a model or of a slice: a name may be long or hostile, and belongs into
+the text and the tables around it, in which slices are numbered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit.auditing.models_result import ModelPair, ModelReport
+from identikit.auditing.models_result import (
+    CLOSE,
+    DIFFERENT,
+    SAME,
+    ModelPair,
+    ModelReport,
+    Slice,
+)
+from identikit.auditing.result import Interval
 from identikit.family import Distances
-from identikit.report._panels import ladder, spectrum
 from identikit.report.drawing import (
     MAX_POINTS,
     MAX_SPECTRUM,
@@ -21,47 +30,25 @@ from identikit.report.drawing import (
     beside,
     diagonal,
     dots,
-    sheet,
     thinned,
 )
 from identikit.report.style import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Distances below this are rounding.
 LEAST = 1e-6
+#: Slices of a pair that a page shows.
+ON_PAGE = 40
+#: Shape as well as colour: findings must be told apart in grey too.
+MARKS = {
+    SAME: ("o", "accent", "● same"),
+    CLOSE: ("D", "muted", "◆ close in KL"),
+    DIFFERENT: ("s", "second", "■ different"),
+}
 # These words name no value of an axis, so their heights are parts of the panel.
 _named = partial(beside, in_panel_parts=True)
-
-
-def models_figure(
-    pair: ModelPair, models: tuple[ModelReport, ModelReport], tolerance: float
-) -> Figure:
-    """Six panels: labels, log-odds and maps above; ladder, canonical spectrum and bounds below.
-
-    Parameters
-    ----------
-    pair : ModelPair
-        The pair to draw.
-    models : tuple of ModelReport
-        Its two models, a and b.
-    tolerance : float
-        The largest error that counts as the same; a line in the ladder.
-    """
-    return sheet(
-        [
-            partial(label_spectra, models=models),
-            partial(log_odds, pair=pair),
-            partial(two_maps, pair=pair),
-        ],
-        [
-            partial(ladder, pair=pair.embedding, tolerance=tolerance),
-            partial(spectrum, pair=pair.embedding),
-            partial(bounds, pair=pair),
-        ],
-    )
 
 
 def label_spectra(ax: Axes, models: tuple[ModelReport, ModelReport]) -> None:
@@ -156,3 +143,74 @@ def plain_ticks(ax: Axes, which: str) -> None:
     axis.set_major_locator(LogLocator(numticks=5))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
+
+
+def chosen(slices: Sequence[Slice], most: int) -> list[tuple[int, Slice]]:
+    """Slices with their numbers from 1; of too many, half the nearest and half the farthest.
+
+    Parameters
+    ----------
+    slices : sequence of Slice
+        All slices of a pair.
+    most : int
+        How many may be shown.
+    """
+    numbered = list(enumerate(slices, 1))
+    if len(numbered) <= most:
+        return numbered
+    ranked = sorted(numbered, key=lambda each: each[1].logit_gap)
+    return sorted(ranked[: most // 2] + ranked[-(most // 2) :], key=lambda each: each[0])
+
+
+def left_out(slices: Sequence[Slice], most: int) -> str:
+    """What is said where not all slices are shown."""
+    if len(slices) <= most:
+        return ""
+    half = most // 2
+    return (
+        f"The {half} nearest and the {half} farthest of {len(slices):,} slices; all are in the "
+        "JSON document."
+    )
+
+
+def slice_dots(
+    ax: Axes,
+    shown: Sequence[tuple[int, Slice]],
+    values: Sequence[tuple[float, Interval | None]],
+    limit: float,
+    title: str,
+    x: str,
+    *,
+    legend: bool = False,
+) -> None:
+    """A row a slice; what is rounding stands at the left edge, what is infinite at the right."""
+    at = np.array([value for value, _ in values])
+    bars = np.array([interval or (value, value) for value, interval in values])
+    finite = np.isfinite(at)
+    drawn = np.concatenate([bars[finite].ravel(), at[finite], [limit]])
+    drawn = drawn[drawn > LEAST]
+    low = LEAST if (at < LEAST).any() else max(LEAST, min(drawn.min(initial=1), 1e-2) / 2)
+    high = 3 * max(drawn.max(initial=1e-2), 10 * low)
+    places = np.arange(len(at))
+    ax.set_title(title)
+    ax.set_xscale("log")
+    if limit > low:
+        ax.axvline(limit, color=PALETTE["muted"], lw=0.8, ls=(0, (4, 2)))
+    findings = np.array([each.finding for _, each in shown])
+    for line, finding in enumerate(each for each in MARKS if each in findings):
+        mark, colour, words = MARKS[finding]
+        here = findings == finding
+        if legend:
+            beside(ax, 0.94 - 0.1 * line, words, colour, in_panel_parts=True)
+        for edge, some in ((mark, here & finite), (">", here & ~finite)):
+            if some.any():  # what is empty has no extent, and the layout no room for it
+                rows, ink = places[some], PALETTE[colour]
+                ax.hlines(rows, *bars[some].clip(low, high).T, color=ink, lw=1.4)
+                ax.plot(at[some].clip(low, high), rows, edge, ms=4, color=ink, clip_on=False)
+    ax.set_xlim(low, high)
+    ax.set_ylim(len(at) - 0.4, -0.6)
+    every = max(1, -(-len(at) // 12))
+    ax.set_yticks(places[::every], [str(number) for number, _ in shown[::every]])
+    ax.set_xlabel(x)
+    ax.set_ylabel("slice")
+    plain_ticks(ax, "x")

@@ -1,22 +1,20 @@
-"""What a comparison with known factors says, in words."""
+"""What is said of codes against known factors, and against the latents of a world."""
 
 from __future__ import annotations
 
-from identikit.factors import Chance, Disentanglement, Part
-from identikit.factors._result import Interval
-from identikit.report.numbers import decimals, number
+from typing import TYPE_CHECKING
 
-#: What the axes may be found to be, and the page's tone for it.
+from identikit.factors import Chance, Disentanglement, Part
+from identikit.report.numbers import Interval, decimals, number, shorten
+
+if TYPE_CHECKING:
+    from identikit.worlds import Score
+
+#: What the axes may be found to be.
 ALIGNED = "The axes of the codes go with factors more than arbitrary axes would"
 ARBITRARY = "The axes of the codes say no more than arbitrary ones would"
 CHANCE = "No axis of the codes goes with a factor beyond chance"
 OTHER = "Codes against known factors"
-TONES = {
-    ALIGNED: "within-tolerance",
-    ARBITRARY: "above-tolerance",
-    CHANCE: "unrelated",
-    OTHER: "above-tolerance",
-}
 
 
 def headline(found: Disentanglement) -> str:
@@ -29,13 +27,13 @@ def headline(found: Disentanglement) -> str:
     return ALIGNED if score.interval[0] > found.rotation.of_codes.interval[1] else ARBITRARY
 
 
-def lead(found: Disentanglement) -> str:
+def summary(found: Disentanglement) -> str:
     """The sentence that matters: MCC, and what it has to be read against."""
     many = f"{len(found.codes)} codes against {len(found.factors)} factors in {found.rows:,} rows"
     score, level = found.scores.get("mcc"), found.rotation
     if score is None:
         return f"{many}."
-    says = f"{many}: MCC {spread(score.parts[0])}"
+    says = f"{many}: MCC {part_value(score.parts[0])}"
     if score.chance is not None:
         says += f"; chance scores {number(score.chance.mean, 2)}"
     if level is not None:
@@ -47,12 +45,12 @@ def lead(found: Disentanglement) -> str:
     return f"{says}."
 
 
-def spread(part: Part) -> str:
+def part_value(part: Part) -> str:
     """A value with its interval."""
     return number(part.value) if part.interval is None else _with(part.value, part.interval)
 
 
-def chance(level: Chance | None) -> str:
+def chance_level(level: Chance | None) -> str:
     """A chance level with its range."""
     return number(None) if level is None else _with(level.mean, level.interval)
 
@@ -64,9 +62,29 @@ def _with(value: float, interval: Interval) -> str:
     return f"{number(value, places)} ({low}–{high})"
 
 
-def messages(found: Disentanglement) -> list[str]:
+def left_out(found: Disentanglement) -> list[str]:
     """What was left out and why, and what makes a hard case."""
     said = [f"{each.what} {each.name!r}: {each.reason}" for each in found.excluded]
     for name, score in found.scores.items():
         said += [f"{name}: {warning}" for warning in score.warnings]
     return said + [f"{name} was not computed: {reason}" for name, reason in found.absent.items()]
+
+
+def of_world(found: Score) -> str:
+    """Which of a world's latents a code has found, in two sentences."""
+    blocks = ", ".join(f"{value:.0%} of {shorten(name, 40)}" for name, value in found.r2.items())
+    if found.rotation_range is None or found.rotation is None:
+        axes = f"MCC is {found.mcc:.3f}."
+    else:
+        whether = "found" if found.mcc > found.rotation_range[1] else "not found"
+        axes = (
+            f"MCC is {found.mcc:.3f}, where a random rotation of the latents has "
+            f"{found.rotation:.3f}: the axes were {whether}."
+        )
+    named = (
+        "No map between codes and latents explains more than chance"
+        if found.group == "unrelated"
+        else f"The codes are the latents up to the rung {found.group}, with a held-out error of "
+        f"{found.error:.3f}"
+    )
+    return f"{named}; a linear map explains {blocks}. {axes}"

@@ -1,0 +1,307 @@
+"""What is shown of an audit, of one of its pairs, and of an audit of batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from identikit.auditing.result import Audit, Pair
+from identikit.report._shown import BAD, DOUBTFUL, GOOD, Shown, Table, shared, shows
+from identikit.report._svg import inline
+from identikit.report.drawing import MAX_POINTS
+from identikit.report.numbers import isolated, number, shortened, spread, with_interval
+from identikit.report.plots import plot_ladder, plot_pair
+from identikit.report.words import audit as words
+from identikit.report.words import batches as batch_words
+from identikit.similarity import Scored
+from identikit.sources import BY_POSITION
+
+if TYPE_CHECKING:
+    from identikit.auditing import BatchAudit
+
+QUESTION = "Are these views the same, and up to what?"
+STYLES = {"within tolerance": "green", "above tolerance": "yellow", words.UNRELATED: "red"}
+#: Pairs that get a figure; with 20 views there are 190 pairs, and a page must stay a page.
+MAX_FIGURES = 30
+FIGURE_LABEL = (
+    "Three panels: the held-out error of every rung of maps, the canonical correlations beside "
+    "their chance level, and the aligned rows. The numbers are in the tables of this page."
+)
+
+
+@shows("Audit")
+def audit(result: Audit) -> Shown:
+    """The verdict, a row a pair, the ladder of the worst; the page has all pairs one by one."""
+    pairs, tolerance = _worst_first(result), result.settings.tolerance
+    worst, short = pairs[0], shortened((view.name for view in result.views), 40).__getitem__
+    alone = sum(len(pair.warnings) for pair in pairs)
+    remark = f"The ladder is that of {short(worst.a)} and {short(worst.b)}. " if pairs[1:] else ""
+    if alone:
+        remark += f"{alone} warnings are in comparisons[i].warnings and in the report."
+    reduced = [(text, 1) for text in words.reductions(result.views, short)]
+    pairing = result.settings.pairing
+    return Shown(
+        "audit",
+        f"Are these {len(result.views)} views the same, and up to what?",
+        words.summary(result.verdict, result.rows, len(result.views), tolerance),
+        [_pairs_table(pairs, tolerance)],
+        lambda: plot_ladder(worst, tolerance=tolerance),
+        words.headline(result.verdict, len(result.views)),
+        words.standing(result.verdict).replace(" ", "-"),
+        facts=[
+            f"{result.rows:,} rows",
+            f"{len(result.views)} views",
+            f"{len(pairs)} {'pair' if len(pairs) == 1 else 'pairs'}",
+            f"tolerance {tolerance}",
+        ],
+        notes=[] if pairing == BY_POSITION else [f"Rows: {pairing}."],
+        warnings=[*reduced, *shared(pair.warnings for pair in result.comparisons)],
+        remark=remark.strip(),
+        names=[view.name for view in result.views],
+        template="audit.html.j2",
+        values=partial(_page, result, pairs),
+        version=result.version,
+    )
+
+
+@shows("Pair")
+def pair(found: Pair) -> Shown:
+    """The rung that two views agree up to, and the ladder."""
+    standing = words.standing(found)
+    rungs = [
+        [
+            spread(rung.error, rung.interval),
+            spread(rung.forward, rung.forward_interval),
+            spread(rung.backward, rung.backward_interval),
+        ]
+        for rung in found.ladder
+    ]
+    names = [
+        (rung.group + (" (chosen)" if rung.group == found.group else ""),) for rung in found.ladder
+    ]
+    return Shown(
+        "pair",
+        QUESTION,
+        words.pair(found, shortened((found.a, found.b), 40).__getitem__),
+        [Table(["rung"], names, ["error (95 %)", "a predicts b", "b predicts a"], rungs)],
+        # A pair does not know which error counts as the same.
+        partial(plot_ladder, found),
+        f"They agree best {words.UP_TO[found.group].up_to}",
+        standing.replace(" ", "-"),
+        reading="The held-out error of the best map of each rung, from strict to loose.",
+        warnings=[(text, 1) for text in found.warnings],
+        methods=[("Error", ERROR)],
+    )
+
+
+@shows("BatchAudit")
+def batches(result: BatchAudit) -> Shown:
+    """What a map leaves between batches, pair by pair; the page is that of the audit."""
+    rows = batch_words.most_left_first(result)
+    sentences, skipped = batch_words.sentences(result), batch_words.skipped(result)
+    base = audit(result.audit)
+    warnings = [(text, 1) for text in skipped]
+    warnings += [(batch_words.few_controls(each), 1) for each in rows if each.few]
+    cells = [
+        [
+            str(each.controls),
+            each.verdict,
+            number(each.before, 2),
+            spread(each.held_out, each.held_out_interval),
+            str(each.others),
+            number(each.others_before, 2),
+            number(None)
+            if each.error is None or each.interval is None
+            else spread(each.error, each.interval),
+            number(each.noise, 2),
+        ]
+        for each in rows
+    ]
+    titles = ["controls", "rung", "as is", "left (95 %)", "others", "as is", "left (95 %)", "noise"]
+    beyond = [each.beyond_noise for each in rows]
+    colours = {None: "yellow", False: "green", True: "red"}
+    styles = [colours[each] for each in beyond]
+    return replace(
+        base,
+        title=f"Does {result.by} differ by a map, or really?",
+        says="\n".join(sentences),
+        in_terminal=sentences[0],
+        tables=[Table(["a", "b"], [(r.a, r.b) for r in rows], titles, cells, styles=styles)],
+        headline=batch_words.headline(result),
+        tone=BAD if True in beyond else DOUBTFUL if None in beyond else GOOD,
+        warnings=[*warnings, *shared(pair.warnings for pair in result.comparisons)],
+        remark="The ladder is that of the worst pair of batches, on their controls.",
+        opening=[*sentences[:5], *skipped],
+    )
+
+
+ERROR = (
+    "The root of the squared error of predicting one view from the other, divided by that of "
+    "predicting its mean: √(E‖y − h(x)‖² / E‖y − E y‖²), held out, the worse of the two "
+    "directions. 0 is the same; 1 is no better than the mean. Intervals are 95 %, by the "
+    "delete-one-fold jackknife."
+)
+
+
+def _worst_first(audit: Audit) -> list[Pair]:
+    """The verdict's pair, then the unrelated ones, then by falling error."""
+    worst = {audit.verdict.a, audit.verdict.b}
+    return sorted(
+        audit.comparisons,
+        key=lambda pair: ({pair.a, pair.b} != worst, pair.group != words.UNRELATED, -pair.error),
+    )
+
+
+def _pairs_table(pairs: list[Pair], tolerance: float) -> Table:
+    """One row a pair; with a column for the error after ICA if any pair has one."""
+    ica = any(pair.ica is not None for pair in pairs)
+    rows = [
+        [
+            pair.group,
+            spread(pair.error, pair.interval),
+            "yes" if pair.within_tolerance else "no",
+            *[number(None if pair.ica is None else pair.ica.rung.error)] * ica,
+            number(pair.cca.mean),
+            number(pair.cca.held_out),
+            number(pair.cca.chance),
+            "!" if pair.warnings else "",
+        ]
+        for pair in pairs
+    ]
+    titles = ["rung", "error (95 %)", f"≤ {tolerance:g}", *["after\nICA"] * ica]
+    return Table(
+        ("a", "b"),
+        [(pair.a, pair.b) for pair in pairs],
+        [*titles, "CCA", "held\nout", "chance", ""],
+        rows,
+        words=3,
+        styles=[STYLES[words.standing(pair)] for pair in pairs],
+        spare=[range(3 + ica, 6 + ica)],
+    )
+
+
+def _page(audit: Audit, pairs: list[Pair]) -> dict[str, Any]:
+    """What the page of an audit needs besides: every pair at a glance, one by one, in numbers."""
+    # Over the range of the errors: from 1 on all are as bad, and below the tolerance as good.
+    top = min(1.0, max(audit.settings.tolerance, *(pair.error for pair in pairs)))
+    show = isolated(view.name for view in audit.views)
+    return {
+        "audit": audit,
+        "settings": audit.settings,
+        "sentence": words.compose(
+            audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, show
+        ),
+        "reductions": words.reductions(audit.views, show),
+        "matrix": _matrix(audit, pairs, top),
+        "top": number(top, 2),
+        "cards": [_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
+        "pairs": pairs,
+        "numbers": _numbers(pairs),
+        "warnings": shared(pair.warnings for pair in pairs),
+        "rungs": words.UP_TO,
+        "ica": any(pair.ica for pair in pairs),
+        "max_points": MAX_POINTS,
+    }
+
+
+def _matrix(audit: Audit, pairs: list[Pair], top: float) -> list[list[dict[str, Any] | None]]:
+    cells = {}
+    for index, pair in enumerate(pairs):
+        cell = {
+            "error": with_interval(pair.error, pair.interval)[0],
+            "group": pair.group,
+            "shade": min(1.0, pair.error / top),
+            "target": f"pair-{index}" if index < MAX_FIGURES else f"row-{index}",
+        }
+        cells[pair.a, pair.b] = cells[pair.b, pair.a] = cell
+    names = [view.name for view in audit.views]
+    return [[cells.get((row, column)) for column in names] for row in names]
+
+
+def _card(audit: Audit, pair: Pair, index: int) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    figure = plot_pair(pair, tolerance=audit.settings.tolerance)
+    held_out = pair.cca.held_out_interval
+    return {
+        "pair": pair,
+        "standing": words.standing(pair),
+        "error": with_interval(pair.error, pair.interval),
+        "blocked": pair.blocked and with_interval(pair.blocked.error, pair.blocked.interval),
+        "held_out_interval": None if held_out is None else [number(end) for end in held_out],
+        "ladder": [
+            (
+                rung,
+                [
+                    with_interval(rung.error, rung.interval),
+                    with_interval(rung.forward, rung.forward_interval),
+                    with_interval(rung.backward, rung.backward_interval),
+                ],
+                rung.group == pair.group,
+            )
+            for rung in (*pair.ladder, *([pair.ica.rung] if pair.ica else []))
+        ],
+        "measures": _measures(pair),
+        "ica": pair.ica and with_interval(pair.ica.rung.error, pair.ica.rung.interval),
+        "svg": Markup(inline(figure, FIGURE_LABEL, f"identikit-{index}")),
+    }
+
+
+def _measures(pair: Pair) -> list[tuple[str, tuple[str, ...] | None]]:
+    """Every measure of a pair: value with interval, chance with its band, calibrated value, p."""
+    return [
+        (_title(key), None if scored is None else _cells(scored))
+        for key, scored in pair.measures.items()
+    ]
+
+
+def _cells(scored: Scored) -> tuple[str, ...]:
+    sure = "" if scored.interval is None else "({} to {})".format(*map(number, scored.interval))
+    band = "({} to {})".format(*map(number, scored.band))
+    return (
+        *(number(scored.value), sure, number(scored.chance), band),
+        *(number(scored.calibrated), number(scored.p)),
+    )
+
+
+def _title(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _numbers(pairs: list[Pair]) -> dict[str, Any]:
+    """The table of all numbers: titled columns, and a row of values for every pair."""
+    present = {rung.group for pair in pairs for rung in pair.ladder}
+    rungs = [group for group in words.UP_TO if group in present]
+    ica = any(pair.ica for pair in pairs)
+    measures = list(dict.fromkeys(key for pair in pairs for key in pair.measures))
+    others = [key for key in measures if key not in ("cca", "cka")]
+    columns = [
+        ("verdict", ["error", "low", "high"]),
+        ("error by rung", rungs),
+        ("after ICA", ["error", "random rotation"] if ica else []),
+        ("CCA", ["mean", "held out", "chance", "adjusted R²", "rank"]),
+        ("CKA", ["biased", "debiased", "chance"]),
+        ("other measures", [_title(key) for key in others]),
+        ("calibrated", [_title(key) for key in measures]),
+    ]
+    rows = []
+    for pair in pairs:
+        errors = {rung.group: rung.error for rung in pair.ladder}
+        cca, cka = pair.cca, pair.cka
+        after = (pair.ica.rung.error, pair.ica.random_rotation) if pair.ica else (None, None)
+        rows.append(
+            (
+                pair,
+                [
+                    *(pair.error, *pair.interval),
+                    *map(errors.get, rungs),
+                    *(after if ica else ()),
+                    *(cca.mean, cca.held_out, cca.chance, cca.adjusted_r2, cca.rank),
+                    *(cka.value, cka.debiased, cka.chance),
+                    *(scored and scored.value for scored in map(pair.measures.get, others)),
+                    *(scored and scored.calibrated for scored in map(pair.measures.get, measures)),
+                ],
+            )
+        )
+    return {"columns": [column for column in columns if column[1]], "rows": rows}
