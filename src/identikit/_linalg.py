@@ -163,6 +163,13 @@ def rounding_shares(mean: Array, scale: Array, rows: int, eps: float) -> Array:
     return shares
 
 
+def random_rotation(width: int, rng: np.random.Generator) -> Array:
+    """A rotation or reflection, uniform over all of them (Haar; Stewart 1980)."""
+    turn, upper = np.linalg.qr(rng.normal(size=(width, width)))
+    uniform: Array = turn * np.sign(np.diagonal(upper))
+    return uniform
+
+
 def inverse_or_zero(values: Array) -> Array:
     """1/x, and 0 where x is 0."""
     return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)

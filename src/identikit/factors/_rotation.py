@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import inverse_or_zero
+from identikit._linalg import inverse_or_zero, random_rotation
 from identikit.factors import _linear as linear
 from identikit.factors._data import prepare
 from identikit.factors._factor import Kinds
 from identikit.factors._linear import Sums, fold_sums, standardised, whitened
 from identikit.factors._mcc import signed
-from identikit.factors._permute import check_held_out, is_reference
+from identikit.factors._metric import check_held_out, is_reference
 from identikit.factors._result import Interval
 from identikit.moments import FOLDS
 
@@ -120,8 +120,7 @@ def _fits(train: Sums, test: Sums, eps: float) -> tuple[Sums, Sums]:
 def _level(train: Sums, test: Sums, rotations: int, rng: np.random.Generator) -> Level:
     width, values = train.z.shape[1], []
     for _ in range(rotations):
-        turn, upper = np.linalg.qr(rng.normal(size=(width, width)))
-        turn *= np.sign(np.diagonal(upper))  # uniform over all rotations and reflections
+        turn = random_rotation(width, rng)
         pairs = [linear.correlations(each.mapped(turn))[:, :, None] for each in (train, test)]
         values.append(signed(*pairs).sum(-1).mean() / min(train.s.shape[1], width))
     low, high = np.quantile(values, (0.025, 0.975))

@@ -13,8 +13,7 @@ from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.factors._data import Data, prepare
 from identikit.factors._factor import Kinds
-from identikit.factors._permute import is_reference
-from identikit.factors._registry import METRICS, listed
+from identikit.factors._metric import METRICS, is_reference, listed
 from identikit.factors._result import Excluded, Score
 from identikit.factors._rotation import Level, RotationLevel, rotation_level
 
