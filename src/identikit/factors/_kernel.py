@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from identikit._linalg import Array, eigh
+from identikit._linalg import GRAM_EXACT, Array, eigh
 from identikit.factors._linear import Blocks, Sums, column_sums, explained, standardised, whitened
 from identikit.factors._metric import Trial
 from identikit.moments import FOLDS
@@ -40,7 +40,7 @@ def _features(z: Array, eps: float) -> Array:
     between = _square_distances(marks, marks)
     scale = max(float(np.median(between[np.triu_indices(len(marks), 1)])), 1e-12)
     values, vectors = eigh(np.exp(-between / scale))
-    kept = values > 1e-8 * values[0]
+    kept = values > GRAM_EXACT * values[0]
     smooth = np.exp(-_square_distances(white, marks) / scale)
     smooth = smooth @ (vectors[:, kept] / np.sqrt(values[kept]))
     return np.column_stack([white, smooth - smooth.mean(0)])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from identikit._linalg import Array, rank_tolerance, whitening
+from identikit._linalg import GRAM_FLOOR, Array, rank_tolerance, whitening
 from identikit.factors._bins import ranks
 from identikit.factors._metric import Trial
 from identikit.factors._resample import folds, permuted_columns, ratio
@@ -96,13 +96,17 @@ class Sums:
     @property
     def var_s(self) -> Array:
         """Variances of the columns (F, Q); rounding of a constant is 0."""
-        variance: Array = self.ss / self.n[:, None] - self.mean_s**2
-        return np.where(variance > 1e-13, variance, 0.0)
+        return _beyond_rounding(self.ss / self.n[:, None] - self.mean_s**2)
 
     @property
     def cov_zs(self) -> Array:
         """Covariances of codes with columns (F, L, Q)."""
         return self.zs / self.n[:, None, None] - self.mean_z[:, :, None] * self.mean_s[:, None, :]
+
+
+def _beyond_rounding(variances: Array) -> Array:
+    """Variances of standardised columns in some rows; 0 where they are rounding."""
+    return np.where(variances > GRAM_FLOOR, variances, 0.0)
 
 
 def whitened(z: Array, eps: float) -> Array:
@@ -196,8 +200,7 @@ def column_sums(z: Array, s: Array, count: int, permutations: int, seed: int) ->
 
 def correlations(sums: Sums) -> Array:
     """Pearson's correlations (F, L, Q); 0 with what does not vary."""
-    variance = np.einsum("fll->fl", sums.cov_zz)
-    variance = np.where(variance > 1e-13, variance, 0.0)
+    variance = _beyond_rounding(np.einsum("fll->fl", sums.cov_zz))
     scale = np.sqrt(variance[:, :, None] * sums.var_s[:, None, :])
     cov = sums.cov_zs
     return np.clip(ratio(cov, scale), -1.0, 1.0)
@@ -207,9 +210,9 @@ def coefficients(train: Sums, eps: float) -> Array:
     """Least squares with intercept (F, L, Q); of least norm where codes depend on each other."""
     found = np.empty_like(train.zs)
     for place, (n, scatter, cross) in enumerate(zip(train.n, train.cov_zz, train.cov_zs)):
-        scale = np.sqrt(np.maximum(np.diagonal(scatter), 0.0))
+        scale = np.sqrt(_beyond_rounding(np.diagonal(scatter)))
         tolerance = rank_tolerance(int(n), len(scatter), eps)
-        white = whitening(scatter, None, np.where(scale > 1e-6, scale, 0.0), tolerance).map
+        white = whitening(scatter, None, scale, tolerance).map
         found[place] = white @ (white.T @ cross)
     return found
 

@@ -42,26 +42,11 @@ Scorer = Callable[..., Score]
 class Metric:
     """A metric under one of its names.
 
-    Parameters
-    ----------
-    name : str
-    function : callable
-        ``function(codes, factors, *, names, kinds, seed, preset, permutations, **options)``
-        returns a Score.
-    title : str
-        What tables call it.
-    question : str
-        What it asks, in one sentence.
-    invariant_to : str
-        What may act on the codes without changing it.
-    reference : str
-        Where it comes from.
-    options : mapping
-        What tells this name from the function's others.
-    place : int
-        Where it stands in tables; the same place is shared in the order of names.
-    by_name : bool
-        Left out unless asked for by name.
+    `function` takes ``(codes, factors, *, names, kinds, seed, preset, permutations, **options)``
+    and returns a Score; `options` are what tells this name from the function's others. Tables call
+    it by its `title`, at its `place` (the same place is shared in the order of names); `question`
+    is what it asks, `invariant_to` what may act on the codes without changing it, and `reference`
+    where it comes from. If `by_name`, it is left out unless asked for.
     """
 
     name: str

@@ -14,14 +14,18 @@ from identikit.moments import FOLDS
 
 #: icebeem's: projections a variable, and their scale.
 PROJECTIONS, SCALE = 20, 0.5
+#: Directions with smaller singular values, as a share of the largest, do not count. This is a part
+#: of the method and no rank rule: such sines are exact, and yet fit any noise.
+FLAT = 1e-10
 
 
 def dependence(trial: Trial) -> tuple[Array, Array, int]:
     """The largest canonical correlation of sin(projections of ranks) (Lopez-Paz et al. 2013).
 
     (1, L, 1 + P, K) for all orders of rows, (F, L, 1, K) without each fold, and the most rows. With
-    few rows every pair has one of 1: the sines fill the space of rows. Directions of the sines that
-    are rounding do not count, so that independent data score less than in icebeem, where they do.
+    few rows every pair has one of 1: the sines fill the space of rows. Directions in which the
+    sines hardly differ do not count, so that independent data score less than in icebeem, where
+    they do.
     """
     data, shape = trial.data, (trial.width, len(trial.factors))
     whole = np.empty((1, shape[0], 1 + trial.permutations, shape[1]))
@@ -47,7 +51,7 @@ def _features(values: Array, seed: int) -> list[Array]:
         slope, shift = SCALE / 2 * rng.normal(size=(2, PROJECTIONS))
         sines = np.sin(column[:, None] * slope + shift)
         left, size, _ = svd(sines - sines.mean(0))
-        found.append(left[:, size > 1e-10 * max(size[0], 1e-300)])
+        found.append(left[:, size > FLAT * max(size[0], 1e-300)])
     return found
 
 

@@ -66,18 +66,14 @@ class Part:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        chance = self.chance
+        chance = None
+        if self.chance is not None:
+            chance = vars(self.chance) | {"interval": list(self.chance.interval)}
         return {
             "name": self.name,
             "value": self.value,
             "interval": None if self.interval is None else list(self.interval),
-            "chance": None
-            if chance is None
-            else {
-                "mean": chance.mean,
-                "interval": list(chance.interval),
-                "permutations": chance.permutations,
-            },
+            "chance": chance,
             "adjusted": self.adjusted,
             "per_factor": dict(self.per_factor),
             "per_code": dict(self.per_code),

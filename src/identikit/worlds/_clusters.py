@@ -114,20 +114,17 @@ class SphereClusters(World):
             )
 
     def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
-        instances = None if self.instances is None else rng.integers(self.instances, size=rows)
-        labels = rng.integers(self.classes, size=rows) if instances is None else None
-        true = labels if instances is None else instances % self.classes
-        assert true is not None
+        count = self.classes if self.instances is None else self.instances
+        drawn = rng.integers(count, size=rows)
+        true = drawn % self.classes
         z = self._latents(self.vectors[true], rng)
-        if self.label_noise and instances is None:
-            labels = _replaced(true, self.classes, self.label_noise, rng)
-        elif self.label_noise:
-            assert instances is not None
-            assert self.instances is not None
-            instances = _replaced(instances, self.instances, self.label_noise, rng)
-        return Sample(
-            z, self._seen(z), labels=true if labels is None else labels, instances=instances
-        )
+        told = drawn
+        if self.label_noise:
+            random = rng.integers(count, size=rows)
+            told = np.where(rng.random(rows) < self.label_noise, random, drawn)
+        if self.instances is None:
+            return Sample(z, self._seen(z), labels=told)
+        return Sample(z, self._seen(z), labels=true, instances=told)
 
     def _latents(self, v: Array, rng: np.random.Generator) -> Array:
         if self.law == "vmf":
@@ -172,8 +169,3 @@ class SphereClusters(World):
                 else f"{self.label_noise:.0%} of the labels are random, and theory has none",
             ),
         ]
-
-
-def _replaced(labels: np.ndarray, count: int, share: float, rng: np.random.Generator) -> np.ndarray:
-    random = rng.integers(count, size=len(labels))
-    return np.where(rng.random(len(labels)) < share, random, labels)
