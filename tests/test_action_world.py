@@ -131,7 +131,7 @@ def test_promises_follow_from_the_actions():
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"controllable": 0}, "d is 0"),
+        ({"controllable": 0}, "controllable is 0; give a whole number, 1 or more"),
         ({"exogenous": -1}, "exogenous is -1; give a whole number, 0 or more"),
         ({"actions": 1}, "actions is 1; give a whole number, 2 or more"),
         ({"actions": True}, "actions is True"),

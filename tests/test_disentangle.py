@@ -13,7 +13,7 @@ import pytest
 
 from identikit.errors import InputError, MissingExtraError
 from identikit.factors import METRICS, disentangle, infomec, listed, mcc, mig, prepare, r2
-from identikit.factors._permute import folds, orders
+from identikit.factors._resample import folds, orders
 from identikit.factors._result import chance_of
 
 ROWS, SUMMARY = 300, 150

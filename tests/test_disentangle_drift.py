@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from identikit.errors import InputError
-from identikit.factors import infomec, mig, modularity, prepare
+from identikit.factors import Trial, infomec, mig, modularity, prepare
 from identikit.factors._tables import information
 
 CLASSES, BINS = 5, 20
@@ -104,7 +104,8 @@ def test_pseudo_values_take_off_the_bias_of_any_table(rng):
     plain, corrected = [], []
     for seed in range(60):
         z, s = drawn("weak", 300, seed)
-        found = information(prepare(z, s), 10, 0, even=False)
+        data = prepare(z, s)
+        found = information(Trial("mig", "MIG", data, data.factors, (), False, 0), 10)
         plain.append(found.whole[0, 0, 0])
         weights = found.n[:, 0] / found.n[:, 0].sum()
         corrected.append(weights @ found.held_out[:, 0, 0, 0])

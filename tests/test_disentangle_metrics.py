@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import mutual_info_score
 
 import identikit.factors as package
 from conftest import close
 from identikit.errors import InputError
 from identikit.factors import (
+    Trial,
     beta_vae,
     dci,
     explicitness,
@@ -32,11 +34,9 @@ from identikit.factors import (
 from identikit.factors._dci import completeness, disentanglement
 from identikit.factors._kernel import _features
 from identikit.factors._lasso import lasso
-from identikit.factors._linear import labelled_sums
-from identikit.factors._mcc import signed
 from identikit.factors._nmi import gate
-from identikit.factors._permute import folds, orders
-from identikit.factors._tables import information, tables
+from identikit.factors._resample import folds, orders
+from identikit.factors._tables import information
 
 CLASSES = (4, 3, 5)
 
@@ -274,16 +274,18 @@ def test_unmatched_factors_count_as_nothing_and_not_as_zero_in_the_mean(rng):
     assert list(score.per_factor.values()) == pytest.approx([1, 0, 1, 0])
 
 
-def test_the_permuted_columns_are_those_of_permuted_rows(rng):
+def test_the_chance_level_is_that_of_permuted_rows(rng):
     s, z = rng.normal(size=(60, 2)), rng.normal(size=(60, 3))
     data = prepare(z, s)
-    blocks, _ = labelled_sums(data, data.factors, 4)
     columns = np.column_stack([factor.values for factor in data.factors])
-    for order, rows in enumerate(orders(60, 4, 0)):
-        r = np.corrcoef(data.codes.T, columns[rows].T)[:3, 3:]
-        sums = blocks[0][1].total()
-        cov = sums.cov_zs[0, :, 2 * order : 2 * order + 2]
-        close(cov, r, 1e-12)  # columns are standardised, so that covariances are correlations
+    best = []
+    for rows in list(orders(60, 4, 0))[1:]:
+        r = np.abs(np.corrcoef(data.codes.T, columns[rows].T)[:3, 3:])
+        best.append(max((r[a, 0] + r[b, 1]) / 2 for a, b in permutations(range(3), 2)))
+    chance = mcc(data, preset="reference", permutations=4).chance
+    close(chance.mean, np.mean(best), 1e-12)
+    close(chance.interval, (min(best), max(best)), 1e-12)
+    assert chance.permutations == 4
 
 
 def test_a_factor_that_is_constant_in_a_fold_is_no_loss(rng):
@@ -293,11 +295,6 @@ def test_a_factor_that_is_constant_in_a_fold_is_no_loss(rng):
         np.column_stack([rare, rng.normal(size=200)]), rare, kinds=["discrete"], permutations=0
     )
     assert score.value == pytest.approx(1.0)
-
-
-def test_signs_come_from_the_train_rows():
-    train, test = np.array([[[-0.9]]])[..., None], np.array([[[0.5]]])[..., None]
-    assert signed(train, test).item() == -0.5
 
 
 def test_mcc_calls(rng):
@@ -451,21 +448,30 @@ def test_dci_of_words(rng):
 # Information
 
 
-def test_counts_add_up_to_those_of_a_loop(rng):
-    data = prepare(rng.normal(size=(97, 2)), lattice(rng, 97))
-    every = list(tables(data, data.factors, 5, 2))
-    shuffles = list(orders(97, 2, 0))
-    for order, rows in enumerate(shuffles):
-        for factor, counts in zip(data.factors, every[order]):
-            assert counts.sum() == 2 * 97
-            labels = factor.labels[rows]
-            rank = 1 + np.argsort(np.argsort(data.codes[:, 1]))
-            code = ((rank - 0.5) * 5 / 97).astype(int)
-            fold = folds(97)[3]
-            for b in range(5):
-                for c in range(factor.classes):
-                    expected = np.sum((code[fold] == b) & (labels[fold] == c))
-                    assert counts[3, 1, b, c] == expected
+def test_held_out_mig_step_by_step(rng):
+    """Information by scikit-learn, its bias removed fold by fold; the two codes from other rows."""
+    s = lattice(rng, 97)
+    data = prepare(s[:, :2] + rng.normal(size=(97, 2)), s)
+    ranks = 1 + np.argsort(np.argsort(data.codes, axis=0), axis=0)
+    codes = ((ranks - 0.5) * 5 / 97).astype(int)
+
+    def information(labels, rows):
+        return np.array([mutual_info_score(code[rows], labels[rows]) for code in codes.T])
+
+    score = mig(data, bins=5, permutations=0)
+    for place, factor in enumerate(data.factors):
+        labels, every = factor.labels, np.arange(97)
+        whole, entropy = information(labels, every), mutual_info_score(labels, labels)
+        gap = under = 0.0
+        for fold in folds(97):
+            rest = np.delete(every, fold)
+            train = information(labels, rest)
+            own = 97 * whole - len(rest) * train
+            best, second = np.argsort(-train)
+            gap += own[best] - own[second]
+            under += 97 * entropy - len(rest) * mutual_info_score(labels[rest], labels[rest])
+        close(score.per_factor[factor.name], gap / under, 1e-10)
+        close(score.matrix[:, place], whole / entropy, 1e-10)
 
 
 def test_what_binning_finds_in_independent_rows_is_taken_off(rng):
@@ -473,7 +479,8 @@ def test_what_binning_finds_in_independent_rows_is_taken_off(rng):
     s = rng.normal(size=(200, 5))
     assert mig(s, s, permutations=20).value == pytest.approx(1.0, abs=0.05)
     assert mig(s, s, preset="reference", permutations=0).value < 0.8
-    found = information(prepare(s, s), 8, 20, even=False)
+    data = prepare(s, s)
+    found = information(Trial("mig", "MIG", data, data.factors, (), False, 20), 8)
     assert found.whole[1:].mean() > 0.1
     # Three rows a cell: terms beyond 1/n are left.
     assert found.held_out[:, 1:].mean() == pytest.approx(0.0, abs=0.03)

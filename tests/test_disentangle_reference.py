@@ -18,6 +18,7 @@ from sklearn.svm import LinearSVC
 
 from conftest import close
 from identikit.factors import (
+    Trial,
     beta_vae,
     dci,
     explicitness,
@@ -333,7 +334,8 @@ def infom(z, s, **options) -> np.ndarray:
 
 def infomec_matrices(data, noise=0.0, weighted=False) -> np.ndarray:
     """InfoM and InfoC in sample from the matrix alone, without the probes of InfoE."""
-    nmi = normalised_information(data, 0, None, 10, noise, discrete=False, whole=True).mean[0]
+    trial = Trial("infomec", "InfoMEC", data, data.factors, (), True, 0)
+    nmi = normalised_information(trial, None, 10, noise, discrete=False).mean[0]
     nmi = nmi[:, nmi.sum(0) > 0]
     K, L = nmi.shape
     share = nmi.max(0).sum() / nmi.sum() if weighted else (nmi.max(0) / nmi.sum(0)).mean()

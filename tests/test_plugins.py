@@ -45,22 +45,32 @@ def check(evidence: Evidence, threshold: float = 1e6) -> Answer:
     message = "the mean of a view is far from the origin; centre it."
     return Answer(largest, threshold, largest <= threshold, message)
 '''
-METRIC = '''"""R² under another name."""
+METRIC = '''"""What the nearest row says of a factor."""
 
-from dataclasses import replace
-from typing import Any
+from __future__ import annotations
 
-from identikit.factors._r2 import r2
-from identikit.factors._registry import metric
-from identikit.factors._result import Score
+from typing import TYPE_CHECKING, Any
+
+from identikit.factors import Score, Trial, held_out, metric
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Values = NDArray[Any]
 
 
-@metric("explained", "How much is explained?", invariant_to="affine maps", reference="Nobody 2026")
-def explained(codes: object, factors: object = None, **options: Any) -> Score:
-    """What a linear map explains."""
-    found = r2(codes, factors, **options)
-    parts = [replace(part, name=part.name.replace("r2", "explained")) for part in found.parts]
-    return replace(found, metric="explained", parts=tuple(parts))
+@metric("neighbour", "Have near codes near factors?", invariant_to="rotations", reference="N 2026")
+def neighbour(trial: Trial, *, count: int = 5) -> Score:
+    """Mean over factors of R² by the nearest rows of other folds."""
+    from sklearn.neighbors import KNeighborsRegressor
+
+    def fit(z: Values, values: Values, train: Values, test: Values) -> float:
+        model = KNeighborsRegressor(count).fit(z[train], values[train])
+        return float(model.score(z[test], values[test]))
+
+    trial = trial.numeric()
+    part = trial.mean_part("R²", *trial.refit(fit, held_out).means())
+    return trial.score(part, f"The {count} nearest rows.")
 '''
 FORMAT = '''"""Tables with semicolons."""
 
@@ -180,8 +190,9 @@ with open("view.ssv", "w") as file:
 from identikit.sources import read_labels
 kinds = read_labels("view.ssv::kind")
 assert ik.audit(["view.ssv", X[:, :2]], groups=kinds).verdict.group == "identity"
-found = ik.disentangle(X[:, :2], "view.ssv", names=["a", "b"], metrics=["mcc", "explained"])
-assert found["explained"].value > 0.99 and found["mcc"].value > 0.99
+found = ik.disentangle(X[:, :2], "view.ssv", names=["a", "b"], metrics=["mcc", "neighbour"])
+assert found["neighbour"].value > 0.7 and found["mcc"].value > 0.99
+assert abs(found["neighbour"].chance.mean) < 0.5 and found["neighbour"].interval
 result = studies.run("nobody-mean", folder="out")
 assert result.findings["mean"].verdict == "reproduced"
 """
@@ -206,7 +217,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path, source in {
         "similarity/_rv.py": measure[1],
         "auditing/checks/far_mean.py": CHECK,
-        "factors/_explained.py": METRIC,
+        "factors/_neighbour.py": METRIC,
         "sources/_ssv.py": FORMAT,
         "studies/nobody_mean.py": STUDY,
     }.items():
@@ -247,7 +258,7 @@ def test_each_is_found_by_itself(copy: Path, tmp_path: Path) -> None:
 def test_the_docs_have_them(copy: Path, tmp_path: Path) -> None:
     in_copy(copy, "docs/reference.py", "--to", str(tmp_path / "page.md"))
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
-    for name in ("rv", "flips", "far_mean", "explained", ".ssv", "nobody-mean"):
+    for name in ("rv", "flips", "far_mean", "neighbour", ".ssv", "nobody-mean"):
         assert f"| `{name}` |" in page, name
 
 

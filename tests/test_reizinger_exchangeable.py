@@ -157,7 +157,7 @@ def test_pairs_are_drawn_by_their_seed_and_worlds_do_not_change():
         (lambda: ExchangeablePairs("y<-x"), "the structure is 'y<-x'; choose one of x->y"),
         (lambda: ExchangeablePairs(theta=-1.0), "theta is -1.0; give a spread"),
         (lambda: ExchangeablePairs(psi=np.nan), "psi is nan"),
-        (lambda: ExchangeablePairs(samples=1), "a pair needs 2 samples"),
+        (lambda: ExchangeablePairs(samples=1), "samples is 1; give a whole number, 2 or more"),
         (lambda: ExchangeablePairs().sample(7), "rows is 7, .* give a multiple of 2"),
         (lambda: ExchangeablePairs().sample(0), "rows is 0"),
     ],

@@ -235,7 +235,7 @@ def test_what_a_language_promises_and_assumes() -> None:
     ("call", "message"),
     [
         (lambda: Language("anbncn", 3), "language is 'anbncn'; choose one of anbn, brackets, copy"),
-        (lambda: Language("anbn", 0), "longest is 0.*from 1 on"),
+        (lambda: Language("anbn", 0), "longest is 0; give a whole number, 1 or more"),
         (lambda: Language("anbn", 2.5), "longest is 2.5"),
         (lambda: Language("copy", 40), "more than 1,000,000 tokens.*longest below 15"),
         (lambda: ANBN.rules("abc"), "'abc' has 'c' in it.*use only a and b"),

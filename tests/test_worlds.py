@@ -434,7 +434,7 @@ def test_a_score_of_noise_is_unrelated():
     ("make", "says"),
     [
         (lambda: worlds.SphereClusters(5, 100, 0.0), "kappa is 0.0; a concentration"),
-        (lambda: worlds.SphereClusters(1, 100, 1.0), "d is 1; the latents need"),
+        (lambda: worlds.SphereClusters(1, 100, 1.0), "d is 1; give a whole number, 2 or more"),
         (lambda: worlds.SphereClusters(5, 1, 1.0), "classes is 1"),
         (lambda: worlds.SphereClusters(5, 10, 1.0, law="cauchy"), "choose one of vmf, laplace"),
         (lambda: worlds.SphereClusters(5, 10, 1.0, centres="line"), "law of the class vectors"),

@@ -65,7 +65,7 @@ def blas_threads() -> int:
 
 
 def random_rotation(width: int, rng: np.random.Generator) -> Array:
-    """A rotation or reflection, uniform over all of them (Haar)."""
+    """A rotation or reflection, uniform over all of them (Haar; Stewart 1980)."""
     turn, upper = np.linalg.qr(rng.normal(size=(width, width)))
     uniform: Array = turn * np.sign(np.diagonal(upper))
     return uniform

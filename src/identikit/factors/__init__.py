@@ -1,7 +1,7 @@
 """Codes against known factors: each metric with its chance level and its interval.
 
-A file dropped into this folder with a function under ``@metric`` is found by itself: it is then
-``identikit.factors.<name>`` and part of every `disentangle`.
+A file dropped into this folder with a function of a `Trial` under ``@metric`` is found by itself:
+it is then ``identikit.factors.<name>(codes, factors)`` and part of every `disentangle`.
 """
 
 from typing import Any
@@ -14,10 +14,11 @@ from identikit.factors._explicitness import explicitness
 from identikit.factors._factor_vae import factor_vae
 from identikit.factors._infomec import infomec
 from identikit.factors._mcc import mcc
+from identikit.factors._metric import METRICS, Metric, Trial, also, listed, metric
 from identikit.factors._mig import mig
 from identikit.factors._modularity import modularity
 from identikit.factors._r2 import r2
-from identikit.factors._registry import METRICS, Metric, listed, metric
+from identikit.factors._resample import held_out, in_sample, one_split
 from identikit.factors._result import Chance, Excluded, Part, Score
 from identikit.factors._rotation import RotationLevel, rotation_level
 from identikit.factors._sap import sap
@@ -33,17 +34,22 @@ __all__ = [
     "Part",
     "RotationLevel",
     "Score",
+    "Trial",
+    "also",
     "beta_vae",
     "dci",
     "disentangle",
     "explicitness",
     "factor_vae",
+    "held_out",
+    "in_sample",
     "infomec",
     "listed",
     "mcc",
     "metric",
     "mig",
     "modularity",
+    "one_split",
     "prepare",
     "r2",
     "rotation_level",

@@ -7,38 +7,27 @@ from collections.abc import Sequence
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.factors._batches import BATCH, Pool, eligible, in_chunks, pools, share
+from identikit.factors._batches import BATCH, Pool, in_chunks, sharing, told
 from identikit.factors._bins import Labels
-from identikit.factors._data import prepare
-from identikit.factors._factor import Kinds
-from identikit.factors._permute import check_held_out, is_reference
+from identikit.factors._metric import Trial, metric
 from identikit.factors._probe import logistic
-from identikit.factors._registry import metric
-from identikit.factors._result import HELD_OUT, IN_SAMPLE, Score, mean_part, method
-from identikit.moments import FOLDS
+from identikit.factors._result import Score
 
 BATCHES = 4_000
-TRAIN, TEST = 10_000, 5_000
-PERMUTATIONS, REFERENCE_PERMUTATIONS = 20, 10
+#: Mean |z − z'| of batches, and which factor each of them shares.
+Differences = tuple[Array, Labels]
 
 
 @metric(
     "β-VAE score",
     "Do the codes show which factor two rows share?",
     invariant_to="signed permutation and scale per code",
-    place=60,
     reference="Higgins et al. 2017",
+    permutations=(20, 10),
+    called="the β-VAE score",
+    place=60,
 )
-def beta_vae(
-    codes: object,
-    factors: object = None,
-    *,
-    names: Sequence[str] | None = None,
-    kinds: Kinds = None,
-    seed: int = 0,
-    preset: str | None = None,
-    permutations: int | None = None,
-) -> Score:
+def beta_vae(trial: Trial) -> Score:
     """Accuracy of telling, from mean |z − z'| over 64 pairs of rows that share a factor, which one.
 
     Logistic regression from differences in units of their standard deviations. 4,000 batches, as
@@ -56,70 +45,28 @@ def beta_vae(
     permutations : int, optional
         For the chance level; by default 20, and 10 for the reference.
     """
-    reference = is_reference(preset)
-    count = permutations
-    if count is None:
-        count = REFERENCE_PERMUTATIONS if reference else PERMUTATIONS
-    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
-    check_held_out(data.rows, "the β-VAE score")
-    scored, excluded = eligible(data, "the β-VAE score")
-    K = len(scored)
-    rng = np.random.default_rng(data.seed)
-    right, without = [], np.empty((FOLDS, K))
-    for order, parts in enumerate(pools(data, scored, count, whole=reference)):
-        if reference:
-            for place, every in enumerate(parts if order == 0 else parts[:1]):
-                drawn = [_differences(data.codes, every, n // K, rng) for n in (TRAIN, TEST)]
-                hits = _recalls(drawn[0], drawn[1], K, scaled=False)
-                if place == 0:
-                    right.append(hits)
-                else:
-                    without[place - 1] = hits
-            continue
-        drawn = [_differences(data.codes, every, share(BATCHES, K), rng) for every in parts]
-        hits = np.array([_held_out(drawn, fold, K) for fold in range(FOLDS)])
-        right.append(hits.mean(0))
-        if order == 0:
-            without = (hits.sum(0) - hits) / (FOLDS - 1)
-    titles = tuple(factor.name for factor in scored)
-    number = TRAIN + TEST if reference else share(BATCHES, K) * K * FOLDS
-    words = f"Logistic regression from {number:,} batches of {BATCH} pairs."
-    scores = (mean_part("accuracy", np.array(right), without, titles, 0.0),)
-    return Score(
-        "beta_vae",
-        scores,
-        data.known_rows(scored),
-        data.code_names,
-        titles,
-        excluded,
-        method(words, scores, IN_SAMPLE if reference else HELD_OUT),
+    trial.needs_folds()
+    trial = sharing(trial)
+    codes, K = trial.data.codes, len(trial.factors)
+
+    def draw(pools: Sequence[Pool], batches: int, rng: np.random.Generator) -> Differences:
+        found = []
+        for pool in pools:
+            for a, b in zip(*map(in_chunks, pool.pairs(rng, batches))):
+                found.append(np.abs(codes[a] - codes[b]).mean(axis=1))
+        return np.concatenate(found), np.repeat(np.arange(K), batches)
+
+    def judge(learned: list[Differences], judged: Differences) -> Array:
+        z, shared = (np.concatenate(each) for each in zip(*learned))
+        scale = np.ones(z.shape[1]) if trial.reference else z.std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        model = logistic(z / scale, shared)
+        right = model.predict(judged[0] / scale) == judged[1]
+        counts = np.bincount(judged[1], minlength=K)
+        return np.bincount(judged[1], weights=right, minlength=K) / counts
+
+    found = told(trial, draw, judge, BATCHES)
+    part = trial.mean_part("accuracy", found.right, found.without, 0.0)
+    return trial.score(
+        part, f"Logistic regression from {found.batches:,} batches of {BATCH} pairs."
     )
-
-
-def _differences(
-    codes: Array, every: Sequence[Pool], batches: int, rng: np.random.Generator
-) -> tuple[Array, Labels]:
-    """Mean |z − z'| of batches (K·batches, L), and which factor each shares."""
-    found = []
-    for pool in every:
-        pairs = pool.pairs(rng, batches)
-        for a, b in zip(*map(in_chunks, pairs)):
-            found.append(np.abs(codes[a] - codes[b]).mean(axis=1))
-    return np.concatenate(found), np.repeat(np.arange(len(every)), batches)
-
-
-def _held_out(drawn: Sequence[tuple[Array, Labels]], fold: int, K: int) -> Array:
-    others = [each for place, each in enumerate(drawn) if place != fold]
-    train = np.concatenate([z for z, _ in others]), np.concatenate([k for _, k in others])
-    return _recalls(train, drawn[fold], K, scaled=True)
-
-
-def _recalls(
-    train: tuple[Array, Labels], test: tuple[Array, Labels], K: int, *, scaled: bool
-) -> Array:
-    """The share of each factor's batches that are told right."""
-    scale = train[0].std(axis=0) if scaled else np.ones(train[0].shape[1])
-    scale = np.where(scale > 0, scale, 1.0)
-    model = logistic(train[0] / scale, train[1])
-    right = model.predict(test[0] / scale) == test[1]
-    return np.bincount(test[1], weights=right, minlength=K) / np.bincount(test[1], minlength=K)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,13 +25,15 @@ from identikit.factors._result import Excluded
 from identikit.sources import open_source
 from identikit.sources.whole import read_whole
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Data:
     """Codes that vary, factors with at least two values, rows in random order.
 
-    `eps` is the spacing of the type that the codes were stored in; `shared` keeps what several
-    metrics need.
+    `eps` is the machine epsilon of the type that the codes were stored in; `shared` keeps what
+    several metrics need.
     """
 
     codes: Array
@@ -46,6 +48,13 @@ class Data:
     def rows(self) -> int:
         """Number of rows."""
         return len(self.codes)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What several metrics need, made when the first of them asks for it."""
+        if key not in self.shared:
+            self.shared[key] = make()
+        found: T = self.shared[key]
+        return found
 
     def known_rows(self, factors: Sequence[Factor]) -> int:
         """The most rows in which one of these factors is known."""

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.factors._data import prepare
-from identikit.factors._factor import Kinds
 from identikit.factors._importance import SETTINGS, Importances
 from identikit.factors._lasso import importances_of_lasso
-from identikit.factors._permute import check_held_out, is_reference, ratio
-from identikit.factors._registry import metric
-from identikit.factors._result import (
-    Part,
-    Score,
-    chance_of,
-    interval_of,
-    mean_part,
-    method,
-    named,
-)
+from identikit.factors._metric import Trial, also, metric
+from identikit.factors._resample import ratio
+from identikit.factors._result import Part, Score, named, part_of
 from identikit.factors._trees import importances_of_trees
 
 QUESTION = "Does each code serve one factor, each factor have one code, and is it predictable?"
@@ -30,43 +22,32 @@ PAPER = "Eastwood and Williams 2018"
 PROBES = ("forest", "lasso", "boosted")
 
 
-@metric(
-    "DCI, random forest",
+@also(
+    "dci_boosted",
+    "DCI, boosted trees",
     QUESTION,
-    invariant_to="permutation and monotone function per code, nearly",
-    place=30,
-    reference=PAPER,
+    reference=f"{PAPER}; Locatello et al. 2019",
+    by_name=True,
+    place=32,
+    probe="boosted",
 )
-@metric(
+@also(
+    "dci_lasso",
     "DCI, lasso",
     QUESTION,
     invariant_to="signed permutation and scale per code",
     place=31,
-    reference=PAPER,
-    name="dci_lasso",
     probe="lasso",
 )
 @metric(
-    "DCI, boosted trees",
+    "DCI, random forest",
     QUESTION,
     invariant_to="permutation and monotone function per code, nearly",
-    place=32,
-    reference=f"{PAPER}; Locatello et al. 2019",
-    name="dci_boosted",
-    by_name=True,
-    probe="boosted",
+    reference=PAPER,
+    called="DCI",
+    place=30,
 )
-def dci(
-    codes: object,
-    factors: object = None,
-    *,
-    names: Sequence[str] | None = None,
-    kinds: Kinds = None,
-    seed: int = 0,
-    preset: str | None = None,
-    probe: str = "forest",
-    permutations: int | None = None,
-) -> Score:
+def dci(trial: Trial, *, probe: str = "forest") -> Score:
     """D, C and I of a matrix R of importances, codes × factors.
 
     D = Σ_i ρ_i (1 − H_K(R_i·/ΣR_i·)), ρ_i = ΣR_i·/ΣR: entropies of base K, codes weighted by their
@@ -93,36 +74,30 @@ def dci(
     >>> round(dci(s, s, probe="lasso").value, 2)
     1.0
     """
-    reference = is_reference(preset)
     if probe not in PROBES:
         raise InputError(f"probe is {probe!r}; expected one of {PROBES}")
-    settings = SETTINGS[probe, reference]
-    count = settings.permutations if permutations is None else permutations
-    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
-    scored, excluded = list(data.factors), data.excluded
+    settings = SETTINGS[probe, trial.reference]
+    if trial.asked is None:
+        trial = replace(trial, permutations=settings.permutations)
     if probe == "lasso":
-        scored, excluded = data.numeric("the lasso")
-    if len(scored) < 2:
-        raise InputError("DCI compares factors, and needs at least two of them")
-    check_held_out(data.rows, "DCI")
+        trial = trial.numeric("the lasso")
+    trial.needs_several()
+    trial.needs_folds()
     find = importances_of_lasso if probe == "lasso" else importances_of_trees
-    found = find(data, scored, settings, count)
-    titles = tuple(factor.name for factor in scored)
+    found = find(trial, settings)
     parts = (
-        _part("disentanglement", found, disentanglement, per_code=data.code_names),
-        _part("completeness", found, completeness, per_factor=titles, even=settings.even),
-        mean_part("informativeness", found.scores, found.scores_without, titles),
+        _part("disentanglement", found, disentanglement, per_code=trial.data.code_names),
+        _part("completeness", found, completeness, per_factor=trial.titles, even=settings.even),
+        trial.mean_part("informativeness", found.scores, found.scores_without),
     )
-    return Score(
-        "dci",
+    matrix = found.fits.mean(0)
+    return trial.score(
         parts,
-        found.rows,
-        data.code_names,
-        titles,
-        excluded,
-        method(settings.words, parts, settings.where),
-        found.fits.mean(0),
-        "importance",
+        settings.words,
+        settings.where,
+        rows=found.rows,
+        matrix=matrix,
+        matrix_of="importance",
     )
 
 
@@ -130,20 +105,21 @@ def _part(
     name: str,
     found: Importances,
     function: Callable[..., tuple[Array, Array]],
-    per_code: Sequence[str] = (),
-    per_factor: Sequence[str] = (),
-    **options: bool,
+    *,
+    per_code: tuple[str, ...] = (),
+    per_factor: tuple[str, ...] = (),
+    **options: Any,
 ) -> Part:
     """A part from the fits, those without each fold, and those of permuted rows."""
     values, each = function(found.fits, **options)
-    value = float(values.mean())
-    return Part(
+    null = function(found.null, **options)[0].mean(-1)
+    return part_of(
         name,
-        value,
-        interval_of(value, function(found.without, **options)[0], 0.0),
-        chance_of(function(found.null, **options)[0].mean(-1)),
-        named(per_factor, each.mean(0)) if per_factor else {},
-        named(per_code, each.mean(0)) if per_code else {},
+        np.append(values.mean(), null),
+        function(found.without, **options)[0],
+        0.0,
+        per_factor=named(per_factor, each.mean(0)) if per_factor else None,
+        per_code=named(per_code, each.mean(0)) if per_code else None,
     )
 
 

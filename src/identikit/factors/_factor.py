@@ -53,6 +53,11 @@ class Factor:
         return equal_width(self.values, bins) if even else to_bins(ranks(self.values), bins)
 
     @property
+    def target(self) -> NDArray[Any]:
+        """Its classes (whole numbers), or its numbers if it is continuous."""
+        return self.values if self.labels is None else self.labels
+
+    @property
     def values(self) -> Array:
         """Its numbers, of a factor that has them."""
         assert self.numbers is not None

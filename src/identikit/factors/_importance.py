@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from identikit._linalg import Array
+from identikit.factors._metric import Refits
 from identikit.factors._result import HELD_OUT, IN_SAMPLE, ONE_SPLIT
+from identikit.moments import FOLDS
 
 
 @dataclass(frozen=True)
@@ -66,3 +70,16 @@ class Importances:
     scores: Array
     scores_without: Array
     rows: int
+
+    @classmethod
+    def of(cls, found: Refits) -> Importances:
+        """From fits that give the importances of all codes, and then the score of the probe."""
+        true, null, without = (
+            each[..., :-1].swapaxes(-1, -2) for each in (found.true, found.null, found.without)
+        )
+        scores, apart = found.true[..., -1].mean(0), found.without[..., -1]
+        if not len(without):  # each fit is without a fold, and each score is that of a fold
+            each = found.true[..., -1]
+            without, apart = true, (each.sum(0) - each) / (FOLDS - 1)
+        every = np.concatenate([scores[None], found.null[:, 0, :, -1]])
+        return cls(true, without, null, every, apart, found.rows)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.factors._data import Data, prepare
-from identikit.factors._factor import Kinds
+from identikit.factors._data import Data
+from identikit.factors._metric import Trial, also, check_noise, metric
 from identikit.factors._nmi import (
     CLASSES,
     Mask,
@@ -18,23 +18,8 @@ from identikit.factors._nmi import (
     modularity_of,
     normalised_information,
 )
-from identikit.factors._permute import (
-    check_held_out,
-    check_noise,
-    check_permuted,
-    is_reference,
-)
 from identikit.factors._probe import held_out_explicitness, in_sample_explicitness
-from identikit.factors._registry import metric
-from identikit.factors._result import (
-    HELD_OUT,
-    IN_SAMPLE,
-    Excluded,
-    Part,
-    Score,
-    mean_part,
-    method,
-)
+from identikit.factors._result import Excluded, Part, Score
 
 QUESTION = "Does a code know of one factor, is a factor in one code, and can it be read off?"
 ROWS = 10_000
@@ -42,42 +27,34 @@ ROWS = 10_000
 WHITE = 0.1
 #: Noise that should not matter, in standard deviations, and how much it may.
 FINE, MATTERS = 0.05, 0.1
-PERMUTATIONS, REFERENCE_PERMUTATIONS = 15, 10
 
 
+@also(
+    "infomec_weighted",
+    "InfoMEC, weighted",
+    QUESTION,
+    by_name=True,
+    place=51,
+    weighted=True,
+    gated=False,
+)
 @metric(
     "InfoMEC",
     QUESTION,
     invariant_to="signed permutation and scale per code",
+    reference="Hsu et al. 2023",
+    permutations=(15, 10),
     place=50,
-    reference="Hsu et al. 2023",
-)
-@metric(
-    "InfoMEC, weighted",
-    QUESTION,
-    invariant_to="signed permutation and scale per code",
-    place=51,
-    reference="Hsu et al. 2023",
-    name="infomec_weighted",
-    by_name=True,
-    weighted=True,
-    gated=False,
 )
 def infomec(
-    codes: object,
-    factors: object = None,
+    trial: Trial,
     *,
-    names: Sequence[str] | None = None,
-    kinds: Kinds = None,
-    seed: int = 0,
-    preset: str | None = None,
     weighted: bool | None = None,
     gated: bool | None = None,
     noise: float = 0.0,
     neighbours: int = 10,
     discrete_codes: bool = False,
     rows: int | None = ROWS,
-    permutations: int | None = None,
 ) -> Score:
     """InfoM, InfoC and InfoE of NMI_ij = I(s_i; z_j)/H(s_i).
 
@@ -113,69 +90,54 @@ def infomec(
     permutations : int, optional
         For the gate and the chance level; by default 15, and 10 for the reference.
     """
-    reference = is_reference(preset)
     check_noise(noise)
-    weighted = not reference if weighted is None else weighted
-    gated = not reference if gated is None else gated
-    count = permutations
-    if count is None:
-        count = REFERENCE_PERMUTATIONS if reference else PERMUTATIONS
-    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
-    if len(data.factors) < 2:
-        raise InputError("InfoMEC compares factors, and needs at least two of them")
+    weighted = not trial.reference if weighted is None else weighted
+    gated = not trial.reference if gated is None else gated
+    trial.needs_several()
     if neighbours < 1:
         raise InputError(f"neighbours is {neighbours}; expected at least one")
-    check_held_out(data.rows, "InfoMEC")
-    if gated:
-        check_permuted(count, "InfoMEC with its gate")
-    nmi = normalised_information(
-        data, count, rows, neighbours, noise, discrete=discrete_codes, whole=reference
-    )
+    trial.needs_folds()
+    if gated and trial.permutations < 1:
+        raise InputError(
+            "InfoMEC with its gate leaves out what permuted rows share, so it needs at least one "
+            f"permutation; permutations is {trial.permutations}. preset='reference' leaves nothing "
+            "out"
+        )
+    data = trial.data
+    nmi = normalised_information(trial, rows, neighbours, noise, discrete=discrete_codes)
     passes = gate(nmi.mean) if gated else np.ones(nmi.mean.shape, dtype=bool)
-    wide = _wide(data.codes[:rows], threshold=reference and not discrete_codes)
+    wide = _wide(data.codes[:rows], threshold=trial.reference and not discrete_codes)
     active = (np.where(passes, nmi.mean, 0.0).sum(1) > 0) & wide
     kept = passes & active[:, None]
-    titles = tuple(factor.name for factor in data.factors)
-    if reference:
-        explicit = in_sample_explicitness(data, count, rows, CLASSES, discrete=discrete_codes)
+    if trial.reference:
+        explicit = in_sample_explicitness(trial, rows, CLASSES, discrete=discrete_codes)
     else:
-        explicit = held_out_explicitness(data, count)
+        explicit = held_out_explicitness(trial)
     how = "plug-in" if discrete_codes else f"{neighbours} nearest neighbours"
     words = f"Information by {how}" + (f", noise of {noise:g} added" if noise else "")
     words += ", codes weighted by it" if weighted else ""
     words += ", entries at chance gated;" if gated else ";"
     warnings = _whitened(data) if not weighted else ()
     if nmi.mean[0].max() > MATTERS and not (noise or discrete_codes):
-        blurred = normalised_information(
-            data, 0, rows, neighbours, FINE, discrete=False, whole=reference
+        alone = replace(trial, permutations=0)
+        blurred = normalised_information(alone, rows, neighbours, FINE, discrete=False)
+        sharp, soft = (
+            modularity_of(each, kept[:1], active[:1], data.code_names, weighted=weighted)
+            for each in (nmi.first, blurred)
         )
-        masks = kept[:1], active[:1]
-        warnings += _deterministic(
-            *(
-                modularity_of(each, *masks, data.code_names, weighted=weighted)
-                for each in (nmi.first, blurred)
-            )
-        )
-    parts = (
-        modularity_of(nmi, kept, active, data.code_names, weighted=weighted),
-        compactness_of(nmi, kept, active, titles),
-        mean_part("InfoE", *explicit, titles),
-    )
-    return Score(
-        "infomec",
-        parts,
-        nmi.rows,
-        data.code_names,
-        titles,
-        data.excluded + _inactive(data, wide, active[0]),
-        method(
-            f"{words} at most {rows or data.rows:,} rows.",
-            parts,
-            IN_SAMPLE if reference else HELD_OUT,
+        warnings += _deterministic(sharp, soft)
+    return trial.score(
+        (
+            modularity_of(nmi, kept, active, data.code_names, weighted=weighted),
+            trial.mean_part("InfoC", *compactness_of(nmi, kept, active)),
+            trial.mean_part("InfoE", *explicit),
         ),
-        (nmi.mean[0] * kept[0]).T,
-        "mutual information / entropy",
-        warnings,
+        f"{words} at most {rows or data.rows:,} rows.",
+        rows=nmi.rows,
+        matrix=(nmi.mean[0] * kept[0]).T,
+        matrix_of="mutual information / entropy",
+        excluded=_inactive(data, wide, active[0]),
+        warnings=warnings,
     )
 
 

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from identikit._linalg import Array, eigh
-from identikit.factors._data import Data
-from identikit.factors._factor import Factor
-from identikit.factors._linear import (
-    Sums,
-    column_sums,
-    explained,
-    gathered_each,
-    standardised,
-    whitened,
-)
+from identikit._linalg import GRAM_EXACT, Array, eigh
+from identikit.factors._linear import Blocks, Sums, column_sums, explained, standardised, whitened
+from identikit.factors._metric import Trial
 from identikit.moments import FOLDS
 
 LANDMARKS = 300
@@ -26,25 +16,22 @@ ROWS = 20_000
 RIDGES = 10.0 ** np.arange(-6, 2)
 
 
-def held_out_kernel(
-    data: Data, scored: Sequence[Factor], permutations: int
-) -> tuple[Array, Array, int, str]:
-    """Explained and total squared deviations of held-out rows (F, 1 + P, K), rows, and words.
+def held_out_kernel(trial: Trial) -> tuple[Array, Array, int]:
+    """Explained and total squared deviations of held-out rows (F, 1 + P, K), and rows.
 
     Features are the whitened codes z and κ(z, landmarks) κ(landmarks, landmarks)^(−1/2) with
     κ = exp(−‖z − z'‖²/m), m the median squared distance. For fold f the ridge of each factor is the
     one that does best on fold f + 1 when fitted on the other three; then all four are fitted.
     """
-    parts, most = [], 0
-    count = min(permutations, PERMUTATIONS)
-    for z, rows, places in data.blocks(scored, ROWS):
-        s = standardised(np.column_stack([scored[place].values for place in places])[rows])
+    data, parts, most = trial.data, [], 0
+    count = min(trial.permutations, PERMUTATIONS)
+    for z, rows, places in data.blocks(trial.factors, ROWS):
+        s = standardised(np.column_stack([trial.factors[k].values for k in places])[rows])
         sums = column_sums(_features(z, data.eps), s, FOLDS, count, data.seed)
-        parts.append((places, _held_out(sums)))
+        parts.append((places, sums))
         most = max(most, len(z))
-    over, under = gathered_each(parts, len(scored))
-    words = f"Kernel ridge, {LANDMARKS} landmarks, on at most {ROWS:,} rows."
-    return over, under, most, words
+    over, under = Blocks(parts, most).each(_held_out)
+    return over, under, most
 
 
 def _features(z: Array, eps: float) -> Array:
@@ -53,7 +40,7 @@ def _features(z: Array, eps: float) -> Array:
     between = _square_distances(marks, marks)
     scale = max(float(np.median(between[np.triu_indices(len(marks), 1)])), 1e-12)
     values, vectors = eigh(np.exp(-between / scale))
-    kept = values > 1e-8 * values[0]
+    kept = values > GRAM_EXACT * values[0]
     smooth = np.exp(-_square_distances(white, marks) / scale)
     smooth = smooth @ (vectors[:, kept] / np.sqrt(values[kept]))
     return np.column_stack([white, smooth - smooth.mean(0)])
@@ -66,13 +53,9 @@ def _square_distances(a: Array, b: Array) -> Array:
 
 def _held_out(sums: Sums) -> tuple[Array, Array]:
     over, under = [], []
-    for fold in range(FOLDS):
-        between = (fold + 1) % FOLDS
-        inner = sums.some([f for f in range(FOLDS) if f not in (fold, between)])
-        check, test = sums.some([between]), sums.some([fold])
+    for inner, check, train, test in sums.nested():
         scores = [explained(inner, check, _ridge(inner, ridge))[0][0] for ridge in RIDGES]
         best = np.argmax(scores, axis=0)
-        train = sums.some([f for f in range(FOLDS) if f != fold])
         slopes = np.empty_like(train.zs)
         for place in np.unique(best):
             chosen = best == place

@@ -5,16 +5,15 @@ Sums add up, so folds can be left out or joined.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from identikit._linalg import Array, rank_tolerance, whitening
+from identikit._linalg import GRAM_FLOOR, Array, rank_tolerance, whitening
 from identikit.factors._bins import ranks
-from identikit.factors._data import Data
-from identikit.factors._factor import Factor
-from identikit.factors._permute import folds, permuted_columns, ratio
+from identikit.factors._metric import Trial
+from identikit.factors._resample import folds, permuted_columns, ratio
 from identikit.moments import FOLDS
 
 
@@ -48,6 +47,19 @@ class Sums:
             *(getattr(self, k.name)[list(chosen)].sum(0, keepdims=True) for k in fields(self))
         )
 
+    def nested(self) -> Iterator[tuple[Sums, Sums, Sums, Sums]]:
+        """For each fold, rows to choose a penalty by, and then rows to fit on and to score.
+
+        Fitted on all folds but it and the next one, chosen by the next one; fitted on all folds but
+        it, and scored by it.
+        """
+        every = range(len(self.n))
+        for fold in every:
+            between = (fold + 1) % len(every)
+            others = [f for f in every if f != fold]
+            inner = [f for f in others if f != between]
+            yield self.some(inner), self.some([between]), self.some(others), self.some([fold])
+
     def mapped(self, by: Array) -> Sums:
         """The codes z @ by instead of z, for a matrix (L, M) or one a fold (F, L, M)."""
         turned = np.swapaxes(by, -1, -2)
@@ -61,7 +73,7 @@ class Sums:
         )
 
     def first(self, columns: int) -> Sums:
-        """The same codes against the first columns only."""
+        """The same codes against the first columns only, those of the true order of rows."""
         some = (values[..., :columns] for values in (self.s, self.ss, self.zs))
         return Sums(self.n, self.z, self.zz, *some)
 
@@ -84,13 +96,17 @@ class Sums:
     @property
     def var_s(self) -> Array:
         """Variances of the columns (F, Q); rounding of a constant is 0."""
-        variance: Array = self.ss / self.n[:, None] - self.mean_s**2
-        return np.where(variance > 1e-13, variance, 0.0)
+        return _beyond_rounding(self.ss / self.n[:, None] - self.mean_s**2)
 
     @property
     def cov_zs(self) -> Array:
         """Covariances of codes with columns (F, L, Q)."""
         return self.zs / self.n[:, None, None] - self.mean_z[:, :, None] * self.mean_s[:, None, :]
+
+
+def _beyond_rounding(variances: Array) -> Array:
+    """Variances of standardised columns in some rows; 0 where they are rounding."""
+    return np.where(variances > GRAM_FLOOR, variances, 0.0)
 
 
 def whitened(z: Array, eps: float) -> Array:
@@ -119,44 +135,60 @@ def fold_sums(codes: Array, columns: Array, count: int) -> Sums:
     return Sums(*(np.array(values) for values in zip(*parts)))
 
 
-def labelled_sums(
-    data: Data, scored: Sequence[Factor], permutations: int, *, ranked: bool = False
-) -> tuple[list[tuple[list[int], Sums]], int]:
-    """Sums of every block of factors, for the true order of rows and then for permuted ones.
+@dataclass(frozen=True)
+class Blocks:
+    """Sums of every block of factors that are known in the same rows, and the most rows of one.
 
-    A block has (1 + P)·k columns: its k factors, then the same k of every permutation, by one
-    matrix product for many permutations. Also given is the most rows that a block has.
+    A block has the places of its k factors and sums of (1 + P)·k columns: its factors in the true
+    order of rows, then the same in every permutation.
+    """
+
+    parts: list[tuple[list[int], Sums]]
+    rows: int
+
+    @property
+    def true(self) -> Blocks:
+        """The true order of rows alone."""
+        return Blocks([(places, sums.first(len(places))) for places, sums in self.parts], self.rows)
+
+    def each(self, function: Callable[[Sums], tuple[Array, ...]]) -> list[Array]:
+        """Arrays (…, (1 + P)·k) of every block, put together as (…, 1 + P, K)."""
+        places = [place for place, _ in self.parts]
+        order = np.argsort(np.concatenate(places))
+        found = []
+        for arrays in zip(*(function(sums) for _, sums in self.parts)):
+            several = [
+                a.reshape(*a.shape[:-1], a.shape[-1] // len(p), len(p))
+                for a, p in zip(arrays, places)
+            ]
+            found.append(np.concatenate(several, axis=-1)[..., order])
+        return found
+
+
+def labelled_sums(trial: Trial, *, ranked: bool = False) -> Blocks:
+    """Sums for the true order of rows and for permuted ones, made once for all metrics.
 
     Parameters
     ----------
-    data : Data
-    scored : sequence of Factor
-        With numbers.
-    permutations : int
-        P.
+    trial : Trial
+        Its factors have numbers.
     ranked : bool
         Take ranks of codes and factors first.
     """
-    key = ("sums", tuple(factor.name for factor in scored), permutations, ranked)
-    if key not in data.shared:
-        data.shared[key] = _labelled_sums(data, scored, permutations, ranked=ranked)
-    found: tuple[list[tuple[list[int], Sums]], int] = data.shared[key]
-    return found
 
+    def make() -> Blocks:
+        each = list(trial.data.blocks(trial.factors))
+        least, most = (some(len(z) for z, _, _ in each) for some in (min, max))
+        parts = []
+        for z, _, places in each:
+            s = np.column_stack([trial.factors[place].values for place in places])
+            z, s = (standardised(ranks(x) if ranked else x) for x in (z, s))
+            count = max(1, min(FOLDS, least // 2))
+            sums = column_sums(z, s, count, trial.permutations, trial.data.seed)
+            parts.append((places, sums))
+        return Blocks(parts, most)
 
-def _labelled_sums(
-    data: Data, scored: Sequence[Factor], permutations: int, *, ranked: bool
-) -> tuple[list[tuple[list[int], Sums]], int]:
-    each = list(data.blocks(scored))
-    count = max(1, min(FOLDS, min(len(z) for z, _, _ in each) // 2))
-    blocks = []
-    for z, _, places in each:
-        s = np.column_stack([scored[place].values for place in places])
-        if ranked:
-            z, s = ranks(z), ranks(s)
-        z, s = standardised(z), standardised(s)
-        blocks.append((places, column_sums(z, s, count, permutations, data.seed)))
-    return blocks, max(len(z) for z, _, _ in each)
+    return trial.data.once(("sums", trial.titles, trial.permutations, ranked), make)
 
 
 def column_sums(z: Array, s: Array, count: int, permutations: int, seed: int) -> Sums:
@@ -166,28 +198,9 @@ def column_sums(z: Array, s: Array, count: int, permutations: int, seed: int) ->
     return Sums(parts[0].n, parts[0].z, parts[0].zz, *all_of)
 
 
-def gathered(parts: Sequence[tuple[list[int], Array]], width: int) -> Array:
-    """Columns of all blocks (…, (1 + P)·k) in the factors' order, as (…, 1 + P, width)."""
-    places, values = parts[0]
-    lead = (*values.shape[:-1], values.shape[-1] // len(places))
-    whole = np.empty((*lead, width))
-    for places, values in parts:
-        whole[..., places] = values.reshape(*lead, len(places))
-    return whole
-
-
-def gathered_each(
-    parts: Sequence[tuple[list[int], tuple[Array, ...]]], width: int
-) -> tuple[Array, ...]:
-    """`gathered` for several arrays a block."""
-    several = range(len(parts[0][1]))
-    return tuple(gathered([(p, arrays[which]) for p, arrays in parts], width) for which in several)
-
-
 def correlations(sums: Sums) -> Array:
     """Pearson's correlations (F, L, Q); 0 with what does not vary."""
-    variance = np.einsum("fll->fl", sums.cov_zz)
-    variance = np.where(variance > 1e-13, variance, 0.0)
+    variance = _beyond_rounding(np.einsum("fll->fl", sums.cov_zz))
     scale = np.sqrt(variance[:, :, None] * sums.var_s[:, None, :])
     cov = sums.cov_zs
     return np.clip(ratio(cov, scale), -1.0, 1.0)
@@ -197,9 +210,9 @@ def coefficients(train: Sums, eps: float) -> Array:
     """Least squares with intercept (F, L, Q); of least norm where codes depend on each other."""
     found = np.empty_like(train.zs)
     for place, (n, scatter, cross) in enumerate(zip(train.n, train.cov_zz, train.cov_zs)):
-        scale = np.sqrt(np.maximum(np.diagonal(scatter), 0.0))
+        scale = np.sqrt(_beyond_rounding(np.diagonal(scatter)))
         tolerance = rank_tolerance(int(n), len(scatter), eps)
-        white = whitening(scatter, None, np.where(scale > 1e-6, scale, 0.0), tolerance).map
+        white = whitening(scatter, None, scale, tolerance).map
         found[place] = white @ (white.T @ cross)
     return found
 
@@ -215,3 +228,9 @@ def explained(train: Sums, test: Sums, slopes: Array) -> tuple[Array, Array]:
     shift = ds - np.einsum("flq,fl->fq", slopes, dz)
     n = test.n[:, None]
     return n * (2 * inside - outside - shift**2), n * test.var_s
+
+
+def held_out_fit(sums: Sums, eps: float) -> tuple[Array, Array]:
+    """`explained` by least squares on the other folds."""
+    train = sums.without_each()
+    return explained(train, sums, coefficients(train, eps))

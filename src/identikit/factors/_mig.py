@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.factors._data import prepare
-from identikit.factors._factor import Kinds
-from identikit.factors._permute import (
-    check_held_out,
-    check_noise,
-    is_reference,
-    pooled,
-)
-from identikit.factors._registry import metric
-from identikit.factors._result import HELD_OUT, IN_SAMPLE, Score, mean_part, method
-from identikit.factors._tables import default_bins, information
+from identikit.factors._metric import Trial, metric
+from identikit.factors._resample import pooled
+from identikit.factors._result import Score
+from identikit.factors._tables import information
 
-PERMUTATIONS = 50
-BINS = 20
 NO_INTERVAL = (
     "MIG has no interval here: without some of the rows a factor has one value only; it takes more "
     "rows of each value"
@@ -31,21 +20,11 @@ NO_INTERVAL = (
     "MIG",
     "Does one code know more of a factor than any other code?",
     invariant_to="permutation and monotone function per code",
-    place=40,
     reference="Chen et al. 2018",
+    permutations=50,
+    place=40,
 )
-def mig(
-    codes: object,
-    factors: object = None,
-    *,
-    names: Sequence[str] | None = None,
-    kinds: Kinds = None,
-    seed: int = 0,
-    preset: str | None = None,
-    bins: int | None = None,
-    noise: float = 0.0,
-    permutations: int = PERMUTATIONS,
-) -> Score:
+def mig(trial: Trial, *, bins: int | None = None, noise: float = 0.0) -> Score:
     """Mean over factors of (I(z_a; s) − I(z_b; s)) / H(s), a and b the two codes that know most.
 
     The two codes are chosen on other rows, so that chance scores 0. Codes (and continuous factors)
@@ -66,7 +45,7 @@ def mig(
         Standard deviation of noise added to codes of variance 1: the resolution of interest.
         Without it, codes on a lattice tell what they hold however little it moves them.
     permutations : int
-        For the chance level.
+        For the chance level; 50 by default.
 
     Examples
     --------
@@ -74,41 +53,25 @@ def mig(
     >>> round(mig(s, s).value, 2)
     1.0
     """
-    reference = is_reference(preset)
-    check_noise(noise)
-    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
-    if not reference:
-        check_held_out(data.rows, "MIG")
-    bins = bins or (BINS if reference else default_bins(data.rows))
-    found = information(data, bins, permutations, noise, even=reference)
-    if reference:
+    found = information(trial, bins, noise)
+    if trial.reference:
         values = _gap(found.whole, found.whole) / found.whole_entropy
         # Without a fold a factor may have one value, and no value of its own then.
         with np.errstate(invalid="ignore"):
             without = (_gap(found.train, found.train) / found.train_entropy)[:, 0]
     else:
-        weight = found.n[:, None]
-        gap = _gap(found.train, found.held_out)
+        weight, gap = found.n[:, None], _gap(found.train, found.held_out)
+        several = pooled(weight * gap, weight * found.held_out_entropy)
         # The correction for very few rows is rough, and may be too much.
-        values, rest = (
-            np.minimum(x, 1.0) for x in pooled(weight * gap, weight * found.held_out_entropy)
-        )
-        without = rest[:, 0]
-    titles = tuple(factor.name for factor in data.factors)
-    words = f"{bins} bins of equal {'width' if reference else 'frequency'}"
-    words += f", noise of {noise:g} added." if noise else "."
-    parts = (mean_part("MIG", values, without, titles),)
-    return Score(
-        "mig",
-        parts,
-        int(found.n.sum(0).max()),
-        data.code_names,
-        titles,
-        data.excluded,
-        method(words, parts, IN_SAMPLE if reference else HELD_OUT),
-        np.clip(found.whole[0] / found.whole_entropy[0], 0.0, 1.0),
-        "mutual information / entropy",
-        () if parts[0].interval is not None else (NO_INTERVAL,),
+        values, without = (np.minimum(each, 1.0) for each in several)
+    part = trial.mean_part("MIG", values, without)
+    return trial.score(
+        part,
+        found.words,
+        rows=found.rows,
+        matrix=np.clip(found.whole[0] / found.whole_entropy[0], 0.0, 1.0),
+        matrix_of="mutual information / entropy",
+        warnings=() if part.interval is not None else (NO_INTERVAL,),
     )
 
 

@@ -2,56 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.errors import InputError
-from identikit.factors._data import prepare
-from identikit.factors._factor import Kinds
-from identikit.factors._permute import (
-    check_held_out,
-    check_noise,
-    is_reference,
-    pooled,
-)
-from identikit.factors._registry import metric
-from identikit.factors._result import (
-    HELD_OUT,
-    IN_SAMPLE,
-    Part,
-    Score,
-    chance_of,
-    interval_of,
-    method,
-    named,
-)
-from identikit.factors._tables import default_bins, information
-
-PERMUTATIONS = 50
-BINS = 20
+from identikit.factors._metric import Trial, metric
+from identikit.factors._resample import pooled
+from identikit.factors._result import Score, named, part_of
+from identikit.factors._tables import information
 
 
 @metric(
     "modularity",
     "Does each code know of one factor only?",
     invariant_to="permutation and monotone function per code",
-    place=42,
     reference="Ridgeway and Mozer 2018",
+    permutations=50,
+    place=42,
 )
-def modularity(
-    codes: object,
-    factors: object = None,
-    *,
-    names: Sequence[str] | None = None,
-    kinds: Kinds = None,
-    seed: int = 0,
-    preset: str | None = None,
-    bins: int | None = None,
-    noise: float = 0.0,
-    permutations: int = PERMUTATIONS,
-) -> Score:
+def modularity(trial: Trial, *, bins: int | None = None, noise: float = 0.0) -> Score:
     """Mean over codes of 1 − Σ_{j≠j*} m_j² / ((K − 1) m_{j*}²), with m_j = I(z; s_j).
 
     The factor j* that a code knows most of is found on other rows than the m; a code without
@@ -67,44 +35,24 @@ def modularity(
     bins, noise
         As in `mig`.
     permutations : int
-        For the chance level.
+        For the chance level; 50 by default.
     """
-    reference = is_reference(preset)
-    check_noise(noise)
-    data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
-    if len(data.factors) < 2:
-        raise InputError("modularity compares factors, and needs at least two of them")
-    if not reference:
-        check_held_out(data.rows, "modularity")
-    bins = bins or (BINS if reference else default_bins(data.rows))
-    found = information(data, bins, permutations, noise, even=reference)
-    if reference:
+    trial.needs_several()
+    found = information(trial, bins, noise)
+    if trial.reference:
         values = _modularity(found.whole, found.whole)
         without = _modularity(found.train, found.train)[:, 0]
     else:
         each = _modularity(found.train, np.maximum(found.held_out, 0.0))
-        values, rest = pooled(each, np.ones_like(each))
-        without = rest[:, 0]
-    value = values.mean(-1)
-    part = Part(
-        "modularity",
-        float(value[0]),
-        interval_of(float(value[0]), without.mean(-1), 0.0),
-        chance_of(value[1:]),
-        per_code=named(data.code_names, values[0]),
-    )
-    words = f"{bins} bins of equal {'width' if reference else 'frequency'}"
-    words += f", noise of {noise:g} added." if noise else "."
-    return Score(
-        "modularity",
-        (part,),
-        int(found.n.sum(0).max()),
-        data.code_names,
-        tuple(factor.name for factor in data.factors),
-        data.excluded,
-        method(words, (part,), IN_SAMPLE if reference else HELD_OUT),
-        found.whole[0],
-        "mutual information",
+        values, without = pooled(each, np.ones_like(each))
+    per_code = named(trial.data.code_names, values[0])
+    part = part_of("modularity", values.mean(-1), without.mean(-1), 0.0, per_code=per_code)
+    return trial.score(
+        part,
+        found.words,
+        rows=found.rows,
+        matrix=found.whole[0],
+        matrix_of="mutual information",
     )
 
 

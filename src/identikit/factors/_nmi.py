@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.factors._bins import Labels
-from identikit.factors._data import Data
+from identikit.factors._metric import Trial
 from identikit.factors._neighbours import SortedCodes, jittered, neighbour_information
-from identikit.factors._permute import folds, orders, ratio
-from identikit.factors._result import Part, chance_of, interval_of, mean_part
+from identikit.factors._resample import folds, orders, ratio
+from identikit.factors._result import Part, part_of
 from identikit.factors._tables import entropy, mutual_information
 from identikit.moments import FOLDS
 
@@ -26,8 +26,8 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Information:
-    """NMI = I(s; z)/H(s), factors × codes, of 1 + P orders of rows, the true one first.
+class NMI:
+    """I(s; z)/H(s), factors × codes, of 1 + P orders of rows, the true one first.
 
     Held out, `test` (F, 1 + P, K, L) is that of every fold and `train` the mean of the others'. In
     sample both are (1, 1 + P, K, L), of all rows, and `rest` (F, K, L) is without each fold.
@@ -39,9 +39,9 @@ class Information:
     rows: int
 
     @property
-    def first(self) -> Information:
+    def first(self) -> NMI:
         """Of the true order alone."""
-        return Information(self.train[:, :1], self.test[:, :1], self.rest, self.rows)
+        return NMI(self.train[:, :1], self.test[:, :1], self.rest, self.rows)
 
     @property
     def mean(self) -> Array:
@@ -50,55 +50,36 @@ class Information:
 
 
 def normalised_information(
-    data: Data,
-    count: int,
-    most: int | None,
-    neighbours: int,
-    noise: float,
-    *,
-    discrete: bool,
-    whole: bool,
-) -> Information:
-    """Estimate all of it; once for all that ask for the same.
+    trial: Trial, most: int | None, neighbours: int, noise: float, *, discrete: bool
+) -> NMI:
+    """Estimate all of it, fold by fold or, for the reference, in sample; made once for all.
 
     Parameters
     ----------
-    data : Data
-    count : int
-        Number of permutations.
+    trial : Trial
     most : int or None
         The most rows used.
     neighbours, noise
         Of the estimate by neighbours.
     discrete : bool
         Plug-in instead, with the values of codes as classes.
-    whole : bool
-        In sample, rather than fold by fold.
     """
-    key = ("nmi", count, most, neighbours, noise, discrete, whole)
-    if key not in data.shared:
-        data.shared[key] = _estimated(data, count, most, neighbours, noise, discrete, whole)
-    found: Information = data.shared[key]
-    return found
+    key = ("nmi", trial.permutations, most, neighbours, noise, discrete, trial.reference)
+    return trial.data.once(key, lambda: _estimated(trial, most, neighbours, noise, discrete))
 
 
 def _estimated(
-    data: Data,
-    count: int,
-    most: int | None,
-    neighbours: int,
-    noise: float,
-    discrete: bool,
-    whole: bool,
-) -> Information:
-    shape = (1 + count, len(data.factors), data.codes.shape[1])
+    trial: Trial, most: int | None, neighbours: int, noise: float, discrete: bool
+) -> NMI:
+    data, whole = trial.data, trial.reference
+    shape = (1 + trial.permutations, len(trial.factors), trial.width)
     test = np.empty((1 if whole else FOLDS, *shape))
     rest = np.empty((FOLDS, *shape[1:]))
     rows = 0
 
     def estimate(codes: Any, labels: Labels) -> Array:
         if len(np.unique(labels)) < 2:
-            return np.zeros(shape[2])
+            return np.zeros(trial.width)
         found = (
             _plug_in(codes, labels)
             if discrete
@@ -107,7 +88,7 @@ def _estimated(
         # Sums of logarithms that should cancel leave some rounding.
         return np.where(found > ROUNDING, found / entropy(np.bincount(labels)), 0.0)
 
-    for z, used, places in data.blocks(data.factors, most):
+    for z, used, places in data.blocks(trial.factors, most):
         rows = max(rows, len(z))
         parts = [slice(None)] if whole else folds(len(z))
         values: Any = _classes(z) if discrete else jittered(z, noise, data.seed)
@@ -115,15 +96,15 @@ def _estimated(
         every = [arranged(values[part]) for part in parts]
         some = [arranged(np.delete(values, part, 0)) for part in folds(len(z))] if whole else []
         for place in places:
-            labels = data.factors[place].cut(CLASSES)[used]
-            for order, shuffled in enumerate(orders(len(z), count, data.seed)):
+            labels = trial.factors[place].cut(CLASSES)[used]
+            for order, shuffled in enumerate(orders(len(z), trial.permutations, data.seed)):
                 permuted = labels[shuffled]
                 for fold, part in enumerate(parts):
                     test[fold, order, place] = estimate(every[fold], permuted[part])
             for fold, codes in enumerate(some):
                 rest[fold, place] = estimate(codes, np.delete(labels, folds(len(z))[fold]))
     train = test if whole else (test.sum(0) - test) / (FOLDS - 1)
-    return Information(train, test, rest if whole else None, rows)
+    return NMI(train, test, rest if whole else None, rows)
 
 
 def gate(mean: Array) -> Mask:
@@ -157,7 +138,7 @@ def _plug_in(z: NDArray[Any], labels: Labels) -> Array:
 
 
 def modularity_of(
-    nmi: Information, kept: Mask, active: Mask, names: Sequence[str], *, weighted: bool
+    nmi: NMI, kept: Mask, active: Mask, names: Sequence[str], *, weighted: bool
 ) -> Part:
     """How much of what each code knows is of one factor."""
     every, rest = _shares(nmi, kept, axis=-2)
@@ -167,26 +148,18 @@ def modularity_of(
     values = ratio((each * weights).sum(-1), weights.sum(-1))
     some = rest[1] if weighted else np.repeat(weights[:1], len(rest[1]), 0)
     without = ratio((_rescaled(*rest, ways[:1]) * some).sum(-1), some.sum(-1))
-    return Part(
-        "InfoM",
-        float(values[0]),
-        interval_of(float(values[0]), without),
-        chance_of(values[1:]),
-        per_code={name: float(x) for name, x, on in zip(names, each[0], active[0]) if on},
-    )
+    per_code = {name: float(x) for name, x, on in zip(names, each[0], active[0]) if on}
+    return part_of("InfoM", values, without, per_code=per_code)
 
 
-def compactness_of(nmi: Information, kept: Mask, active: Mask, names: Sequence[str]) -> Part:
-    """How much of what is known of each factor is in one code."""
+def compactness_of(nmi: NMI, kept: Mask, active: Mask) -> tuple[Array, Array]:
+    """How much of what is known of each factor is in one code, (1 + P, K) and without folds."""
     every, rest = _shares(nmi, kept, axis=-1)
     ways = active.sum(-1)
-    each = _rescaled(*every, ways)
-    return mean_part("InfoC", each, _rescaled(*rest, ways[:1]), names)
+    return _rescaled(*every, ways), _rescaled(*rest, ways[:1])
 
 
-def _shares(
-    nmi: Information, kept: Mask, axis: int
-) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+def _shares(nmi: NMI, kept: Mask, axis: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """Largest entry and sum along an axis: of every order, and of the true one without each fold.
 
     Which entry is largest is decided by `train`.

@@ -8,34 +8,37 @@ import numpy as np
 
 from identikit._linalg import Array, svd
 from identikit.factors._bins import ranks
-from identikit.factors._data import Data
-from identikit.factors._factor import Factor
-from identikit.factors._permute import folds, inside, orders
+from identikit.factors._metric import Trial
+from identikit.factors._resample import folds, orders
 from identikit.moments import FOLDS
 
 #: icebeem's: projections a variable, and their scale.
 PROJECTIONS, SCALE = 20, 0.5
+#: Directions with smaller singular values, as a share of the largest, do not count. This is a part
+#: of the method and no rank rule: such sines are exact, and yet fit any noise.
+FLAT = 1e-10
 
 
-def dependence(data: Data, scored: Sequence[Factor], permutations: int) -> tuple[Array, Array, int]:
+def dependence(trial: Trial) -> tuple[Array, Array, int]:
     """The largest canonical correlation of sin(projections of ranks) (Lopez-Paz et al. 2013).
 
     (1, L, 1 + P, K) for all orders of rows, (F, L, 1, K) without each fold, and the most rows. With
-    few rows every pair has one of 1: the sines fill the space of rows. Directions of the sines that
-    are rounding do not count, so that independent data score less than in icebeem, where they do.
+    few rows every pair has one of 1: the sines fill the space of rows. Directions in which the
+    sines hardly differ do not count, so that independent data score less than in icebeem, where
+    they do.
     """
-    shape = data.codes.shape[1], len(scored)
-    whole, rest = np.empty((1, shape[0], 1 + permutations, shape[1])), np.empty((FOLDS, *shape))
-    most = 0
-    for z, _, places in data.blocks(scored):
-        s = np.column_stack([scored[place].values for place in places])
+    data, shape = trial.data, (trial.width, len(trial.factors))
+    whole = np.empty((1, shape[0], 1 + trial.permutations, shape[1]))
+    rest, most = np.empty((FOLDS, *shape)), 0
+    for z, _, places in data.blocks(trial.factors):
+        s = np.column_stack([trial.factors[place].values for place in places])
         most = max(most, len(z))
         left, right = _features(z, data.seed), _features(s, data.seed + 1)
-        for order, rows in enumerate(orders(len(z), permutations, data.seed)):
+        for order, rows in enumerate(orders(len(z), trial.permutations, data.seed)):
             whole[0, :, order, places] = _largest(left, [each[rows] for each in right])
         for fold, part in enumerate(folds(len(z))):
-            kept = ~inside(len(z), part)
-            some = (_features(values[kept], data.seed + add) for add, values in enumerate((z, s)))
+            kept = (np.delete(values, part, axis=0) for values in (z, s))
+            some = (_features(values, data.seed + add) for add, values in enumerate(kept))
             rest[fold][:, places] = _largest(*some).T
     return whole, rest[:, :, None], most
 
@@ -48,7 +51,7 @@ def _features(values: Array, seed: int) -> list[Array]:
         slope, shift = SCALE / 2 * rng.normal(size=(2, PROJECTIONS))
         sines = np.sin(column[:, None] * slope + shift)
         left, size, _ = svd(sines - sines.mean(0))
-        found.append(left[:, size > 1e-10 * max(size[0], 1e-300)])
+        found.append(left[:, size > FLAT * max(size[0], 1e-300)])
     return found
 
 

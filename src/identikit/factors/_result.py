@@ -66,18 +66,14 @@ class Part:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        chance = self.chance
+        chance = None
+        if self.chance is not None:
+            chance = vars(self.chance) | {"interval": list(self.chance.interval)}
         return {
             "name": self.name,
             "value": self.value,
             "interval": None if self.interval is None else list(self.interval),
-            "chance": None
-            if chance is None
-            else {
-                "mean": chance.mean,
-                "interval": list(chance.interval),
-                "permutations": chance.permutations,
-            },
+            "chance": chance,
             "adjusted": self.adjusted,
             "per_factor": dict(self.per_factor),
             "per_code": dict(self.per_code),
@@ -156,31 +152,32 @@ class Score:
         }
 
 
-def mean_part(
-    name: str, values: Array, without: Array, titles: Sequence[str], least: float = -np.inf
+def part_of(
+    name: str,
+    values: Array,
+    without: Array,
+    least: float = -np.inf,
+    *,
+    per_factor: Mapping[str, float] | None = None,
+    per_code: Mapping[str, float] | None = None,
 ) -> Part:
-    """A mean over factors.
+    """A number with its interval and its chance level.
 
     Parameters
     ----------
     name : str
-    values : array (1 + P, K)
-        One a factor, in the true order of rows and in permuted ones.
-    without : array (F, K)
+    values : array (1 + P,)
+        In the true order of rows, and in permuted ones.
+    without : array (F,)
         In the true order, without each fold.
-    titles : sequence of str
-        The factors' names.
     least : float
         The least value possible.
+    per_factor, per_code : mapping, optional
+        What it is the mean of.
     """
-    mean = values.mean(-1)
-    return Part(
-        name,
-        float(mean[0]),
-        interval_of(float(mean[0]), without.mean(-1), least),
-        chance_of(mean[1:]),
-        named(titles, values[0]),
-    )
+    value = float(values[0])
+    interval, chance = interval_of(value, without, least), chance_of(values[1:])
+    return Part(name, value, interval, chance, per_factor or {}, per_code or {})
 
 
 def interval_of(value: float, without: Array, least: float = -np.inf) -> Interval | None:
@@ -214,7 +211,7 @@ def named(names: Sequence[str], values: Array) -> dict[str, float]:
     return dict(zip(names, map(float, values), strict=True))
 
 
-def method(what: str, parts: Sequence[Part], where: str) -> str:
+def made_by(what: str, parts: Sequence[Part], where: str) -> str:
     """How a score, its interval and its chance level came to be, in words."""
     counts: dict[int, list[str]] = {}
     for part in parts:

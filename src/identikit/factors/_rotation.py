@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from identikit._linalg import inverse_or_zero, random_rotation
+from identikit._linalg import GRAM_EXACT, GRAM_FLOOR, inverse_or_zero, random_rotation
 from identikit.factors import _linear as linear
 from identikit.factors._data import prepare
 from identikit.factors._factor import Kinds
 from identikit.factors._linear import Sums, fold_sums, standardised, whitened
 from identikit.factors._mcc import signed
-from identikit.factors._permute import check_held_out, is_reference
+from identikit.factors._metric import check_held_out, is_reference
 from identikit.factors._result import Interval
 from identikit.moments import FOLDS
 
@@ -26,6 +27,10 @@ class Level:
 
     mean: float
     interval: Interval
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"mean": self.mean, "interval": list(self.interval)}
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,11 @@ class RotationLevel:
     of_codes: Level
     factors: int
     rotations: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        of_factors = None if self.of_factors is None else self.of_factors.to_dict()
+        return vars(self) | {"of_factors": of_factors, "of_codes": self.of_codes.to_dict()}
 
 
 def rotation_level(
@@ -75,18 +85,12 @@ def rotation_level(
     reference = is_reference(preset)
     data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
     scored, _ = data.numeric("MCC")
-    known = np.ones(data.rows, dtype=bool)
-    for factor in scored:
-        if factor.known is not None:
-            known[np.delete(np.arange(data.rows), factor.known)] = False
-    rows = np.flatnonzero(known)
+    columns = np.full((data.rows, len(scored)), np.nan)
+    for place, factor in enumerate(scored):
+        columns[slice(None) if factor.known is None else factor.known, place] = factor.values
+    rows = np.flatnonzero(np.isfinite(columns).all(axis=1))
     check_held_out(len(rows), "the level of a rotation")
-    columns = []
-    for factor in scored:
-        whole = np.zeros(data.rows)
-        whole[slice(None) if factor.known is None else factor.known] = factor.values
-        columns.append(whole[rows])
-    s = standardised(np.column_stack(columns))
+    s = standardised(columns[rows])
     rng = np.random.default_rng(data.seed)
     both = (s, whitened(data.codes[rows], data.eps))
     factors, codes = (_parts(fold_sums(z, s, FOLDS), whole=reference) for z in both)
@@ -109,9 +113,9 @@ def _fits(train: Sums, test: Sums, eps: float) -> tuple[Sums, Sums]:
     whole = test.total()
     values, vectors = np.linalg.eigh(whole.mapped(linear.coefficients(whole, eps)[0]).cov_zz[0])
     # Fewer codes than factors have fewer fits that are independent.
-    by = linear.coefficients(train, eps) @ vectors[:, values > 1e-8 * values[-1]]
+    by = linear.coefficients(train, eps) @ vectors[:, values > GRAM_EXACT * values[-1]]
     values, vectors = np.linalg.eigh(train.mapped(by).cov_zz)
-    scale = inverse_or_zero(np.sqrt(np.maximum(values, 1e-12 * values[:, -1:])))
+    scale = inverse_or_zero(np.sqrt(np.maximum(values, GRAM_FLOOR * values[:, -1:])))
     # Back to the axes before: so one rotation is the same in every fold.
     by = by @ (vectors * scale[:, None]) @ vectors.swapaxes(1, 2)
     return train.mapped(by), test.mapped(by)

@@ -13,10 +13,9 @@ from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.factors._data import Data, prepare
 from identikit.factors._factor import Kinds
-from identikit.factors._permute import is_reference
-from identikit.factors._registry import METRICS, listed
+from identikit.factors._metric import METRICS, is_reference, listed
 from identikit.factors._result import Excluded, Score
-from identikit.factors._rotation import Level, RotationLevel, rotation_level
+from identikit.factors._rotation import RotationLevel, rotation_level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,21 +106,10 @@ class Disentanglement(Result):
             "factors": [vars(factor) for factor in self.factors],
             "scores": {name: score.to_dict() for name, score in self.scores.items()},
             "absent": dict(self.absent),
-            "rotation": None
-            if level is None
-            else {
-                "of_factors": _level(level.of_factors),
-                "of_codes": _level(level.of_codes),
-                "factors": level.factors,
-                "rotations": level.rotations,
-            },
+            "rotation": None if level is None else level.to_dict(),
             "excluded": [vars(each) for each in self.excluded],
             "settings": {"preset": self.preset, "seed": self.seed},
         }
-
-
-def _level(level: Level | None) -> dict[str, Any] | None:
-    return None if level is None else {"mean": level.mean, "interval": list(level.interval)}
 
 
 def disentangle(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,40 +10,34 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.factors._bins import Labels, equal_width, ranks, to_bins
-from identikit.factors._data import Data
-from identikit.factors._factor import Factor
+from identikit.factors._metric import Trial, check_noise
 from identikit.factors._neighbours import jittered
-from identikit.factors._permute import folds, orders
+from identikit.factors._resample import folds, orders
 from identikit.moments import FOLDS
 
 Counts = NDArray[np.int64]
 
+#: Of every code, unless there are too few rows.
+BINS = 20
+
 
 def tables(
-    data: Data,
-    scored: Sequence[Factor],
-    bins: int,
-    count: int,
-    noise: float = 0.0,
-    *,
-    even: bool = False,
+    trial: Trial, bins: int, noise: float = 0.0, *, even: bool = False
 ) -> Iterator[list[Counts]]:
     """Counts (F, L, bins, classes) of every factor: for the true order, then for permuted rows.
 
     Parameters
     ----------
-    data : Data
-    scored : sequence of Factor
-        Continuous ones are cut into as many classes as the codes have bins.
+    trial : Trial
+        Its continuous factors are cut into as many classes as the codes have bins.
     bins : int
         Of every code.
-    count : int
-        Number of permutations.
     noise : float
         Standard deviation of noise added to codes of variance 1.
     even : bool
         Bins of equal width, rather than of equal frequency.
     """
+    data, scored = trial.data, trial.factors
     blocks = []
     for z, _, places in data.blocks(scored):
         cut = equal_width if even else lambda column, bins: to_bins(ranks(column), bins)
@@ -52,8 +46,8 @@ def tables(
         for number, fold in enumerate(folds(len(z))):
             binned[:, fold] += number * bins
         labels = [scored[place].cut(bins, even=even) for place in places]
-        blocks.append((binned, places, labels, orders(len(z), count, data.seed)))
-    for _ in range(1 + count):
+        blocks.append((binned, places, labels, orders(len(z), trial.permutations, data.seed)))
+    for _ in range(1 + trial.permutations):
         found: list[Counts] = [np.empty(0, np.int64)] * len(scored)
         for binned, places, labels, shuffles in blocks:
             rows = next(shuffles)
@@ -94,7 +88,8 @@ class Information:
     """Plug-in information of codes and factors in nats, and the factors' entropies.
 
     `train` (without a fold) is (F, 1 + P, L, K), `whole` is (1 + P, L, K); the first of 1 + P is
-    the true order of rows. Entropies are the same without L; `n` (F, K) are the rows of each fold.
+    the true order of rows. Entropies are the same without L; `n` (F, K) are the rows of each fold,
+    and `words` say how codes were binned.
     """
 
     train: Array
@@ -102,6 +97,12 @@ class Information:
     train_entropy: Array
     whole_entropy: Array
     n: Array
+    words: str
+
+    @property
+    def rows(self) -> int:
+        """The most rows in which a factor is known."""
+        return int(self.n.sum(0).max())
 
     @property
     def held_out(self) -> Array:
@@ -127,26 +128,30 @@ class Information:
 
 def default_bins(rows: int) -> int:
     """20, or fewer where a bin would have fewer than five rows of a fold."""
-    return max(2, min(20, rows // (5 * FOLDS)))
+    return max(2, min(BINS, rows // (5 * FOLDS)))
 
 
-def information(
-    data: Data, bins: int, permutations: int, noise: float = 0.0, *, even: bool
-) -> Information:
-    """Information of all factors, which several metrics share; bins as `tables` makes them."""
-    key = ("information", bins, permutations, noise, even)
-    if key not in data.shared:
-        data.shared[key] = _information(data, bins, permutations, noise, even=even)
-    found: Information = data.shared[key]
-    return found
+def information(trial: Trial, bins: int | None = None, noise: float = 0.0) -> Information:
+    """Information of all factors, made once for all metrics that ask for the same.
+
+    Parameters
+    ----------
+    trial : Trial
+    bins : int, optional
+        Of equal width for the reference, 20 by default, and else of equal frequency.
+    noise : float
+        Standard deviation of noise added to codes of variance 1.
+    """
+    check_noise(noise)
+    bins = bins or (BINS if trial.reference else default_bins(trial.data.rows))
+    key = ("information", bins, trial.permutations, noise, trial.reference)
+    return trial.data.once(key, lambda: _information(trial, bins, noise))
 
 
-def _information(
-    data: Data, bins: int, permutations: int, noise: float, *, even: bool
-) -> Information:
+def _information(trial: Trial, bins: int, noise: float) -> Information:
     orders: list[list[list[Array]]] = []
     rows = np.empty(0)
-    for every in tables(data, data.factors, bins, permutations, noise, even=even):
+    for every in tables(trial, bins, noise, even=trial.reference):
         kept = []
         for counts in every:
             total = counts.sum(0)
@@ -160,10 +165,12 @@ def _information(
     train, whole, h_train, h_whole = (
         np.array([[factor[part] for factor in each] for each in orders]) for part in range(4)
     )
+    words = f"{bins} bins of equal {'width' if trial.reference else 'frequency'}"
     return Information(
         train.transpose(2, 0, 3, 1),
         whole.transpose(0, 2, 1),
         h_train.transpose(2, 0, 1),
         h_whole,
         rows,
+        words + (f", noise of {noise:g} added." if noise else "."),
     )

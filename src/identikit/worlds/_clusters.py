@@ -11,8 +11,8 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.family import sphere_conditions
 from identikit.worlds import _sphere as sphere
-from identikit.worlds._mixing import Mixing, check_mixing, dimension
-from identikit.worlds._world import Assumption, Assumptions, Promise, Sample, one_of, rows_of
+from identikit.worlds._mixing import Mixing, whole
+from identikit.worlds._world import Assumption, Promise, Sample, World, one_of
 
 #: Laws of z given its cluster; all but the first violate the theorem, and are projected.
 LAWS = ("vmf", "laplace", "normal", "truncated")
@@ -28,7 +28,7 @@ CASES = {
 
 
 @dataclass(frozen=True, eq=False)
-class SphereClusters:
+class SphereClusters(World):
     """Latents on the unit sphere around class vectors: p(z|c) ∝ exp(κ ⟨v_c, z⟩).
 
     A network trained by cross-entropy on the classes, or on one label an instance (DIET), finds z
@@ -83,7 +83,7 @@ class SphereClusters:
     vectors: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        dimension(self.d, 2)
+        whole(self.d, "d", 2)
         one_of(self.law, LAWS, "the law of the latents")
         one_of(self.centres, CENTRES, "the law of the class vectors")
         if isinstance(self.classes, bool) or self.classes < 2:
@@ -99,46 +99,32 @@ class SphereClusters:
                 f"{self.instances} instances leave some of {self.classes} classes empty; give as "
                 "many instances as classes, or more"
             )
-        fits(self.mixing, self.d)
+        self._fits(self.d)
         rng = np.random.default_rng(self.seed)
         vectors = sphere.uniform(self.classes, self.d, rng)
         if self.centres != "uniform":
             first = np.eye(1, self.d)
             noise = rng.laplace if self.centres == "laplace" else rng.normal
             vectors = sphere.project(first + noise(size=vectors.shape))
-        object.__setattr__(self, "vectors", vectors)
+        self._set(vectors=vectors)
         affine = sphere_conditions(vectors).affine
         if not affine.ok:
             warnings.warn(
                 f"the latents are not identified by these classes: {affine.sentence}", stacklevel=3
             )
 
-    def sample(self, rows: int, seed: int | np.random.Generator = 0) -> Sample:
-        """Draw rows: a class (or an instance) uniformly, and its latents.
-
-        Parameters
-        ----------
-        rows : int
-            How many.
-        seed : int or Generator
-            Of the draw.
-        """
-        rng, rows = np.random.default_rng(seed), rows_of(rows)
-        instances = None if self.instances is None else rng.integers(self.instances, size=rows)
-        labels = rng.integers(self.classes, size=rows) if instances is None else None
-        true = labels if instances is None else instances % self.classes
-        assert true is not None
+    def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
+        count = self.classes if self.instances is None else self.instances
+        drawn = rng.integers(count, size=rows)
+        true = drawn % self.classes
         z = self._latents(self.vectors[true], rng)
-        if self.label_noise and instances is None:
-            labels = _replaced(true, self.classes, self.label_noise, rng)
-        elif self.label_noise:
-            assert instances is not None
-            assert self.instances is not None
-            instances = _replaced(instances, self.instances, self.label_noise, rng)
-        return Sample(
-            z, z if self.mixing is None else self.mixing.forward(z),
-            labels=true if labels is None else labels, instances=instances,
-        )  # fmt: skip
+        told = drawn
+        if self.label_noise:
+            random = rng.integers(count, size=rows)
+            told = np.where(rng.random(rows) < self.label_noise, random, drawn)
+        if self.instances is None:
+            return Sample(z, self._seen(z), labels=told)
+        return Sample(z, self._seen(z), labels=true, instances=told)
 
     def _latents(self, v: Array, rng: np.random.Generator) -> Array:
         if self.law == "vmf":
@@ -164,18 +150,11 @@ class SphereClusters:
             promises.append(Promise(case, promise.latents, f"{what}: {promise.why}"))
         return tuple(promises)
 
-    def check(self, rows: int = 2000, seed: int = 0) -> Assumptions:
-        """Test the assumptions of the theorem: law, class vectors, labels, mixing.
-
-        Parameters
-        ----------
-        rows, seed : int
-            Of the sample on which the mixing is tested.
-        """
+    def _assumptions(self, rows: int, seed: int) -> list[Assumption]:  # noqa: ARG002
         affine = sphere_conditions(self.vectors).affine
         is_vmf = self.law == "vmf"
         law = "von Mises–Fisher" if is_vmf else f"{self.law}, where theory needs von Mises–Fisher"
-        items = [
+        return [
             Assumption(
                 "law", is_vmf, float(is_vmf), "vmf", f"the law of z given its class is {law}"
             ),
@@ -190,17 +169,3 @@ class SphereClusters:
                 else f"{self.label_noise:.0%} of the labels are random, and theory has none",
             ),
         ]
-        if self.mixing is not None:
-            items += check_mixing(self.mixing, self.sample(rows, seed).latents)
-        return Assumptions(tuple(items))
-
-
-def fits(mixing: Mixing | None, d: int) -> None:
-    """An error if the mixing takes another number of latents."""
-    if mixing is not None and mixing.d != d:
-        raise InputError(f"the mixing takes {mixing.d} latents, but the world has {d}")
-
-
-def _replaced(labels: np.ndarray, count: int, share: float, rng: np.random.Generator) -> np.ndarray:
-    random = rng.integers(count, size=len(labels))
-    return np.where(rng.random(len(labels)) < share, random, labels)

@@ -10,22 +10,24 @@ from numpy.typing import ArrayLike
 from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.family import variability
-from identikit.worlds._lti import count, tied_variances
-from identikit.worlds._mixing import Linear, Mixing, check_mixing
-from identikit.worlds._world import Assumption, Assumptions, Promise, Sample, one_of, rows_of
+from identikit.worlds._lti import tied_variances
+from identikit.worlds._mixing import Linear, Mixing, whole
+from identikit.worlds._world import Assumption, Promise, Sample, World, one_of, same_in_each
 
 PLACES = ("sources", "mixing")
 LAWS = ("laplace", "gaussian")
 
 
 @dataclass(frozen=True, eq=False)
-class EnvironmentSources:
+class EnvironmentSources(World):
     """x = f(λ_e ∘ n) with independent n_k: the data of time-contrastive learning.
 
     The scales λ_e of an environment belong to the sources s = λ_e ∘ n, whose law changes while the
     mixing f is fixed (Hyvärinen and Morioka 2016), or to the mixing f ∘ diag(λ_e), while the law of
     the sources n is fixed. Both readings have the same observations to the last bit, so that a
     theorem on one is a theorem on the other (the duality of Reizinger et al. 2025).
+
+    A sample has as many rows of each environment, one environment after the other.
 
     Parameters
     ----------
@@ -62,7 +64,7 @@ class EnvironmentSources:
     def __post_init__(self) -> None:
         one_of(self.where, PLACES, "the place of the environment")
         one_of(self.law, LAWS, "the law of the sources")
-        shape = count(self.environments, "environments"), self.d
+        shape = whole(self.environments, "environments"), self.d
         scales = np.exp(np.random.default_rng(self.seed).uniform(-1, 1, size=shape))
         if self.scales is not None:
             scales = np.asarray(self.scales, dtype=np.float64)
@@ -71,7 +73,7 @@ class EnvironmentSources:
                     f"the scales have the shape {scales.shape}; expected {shape[0]} rows, one an "
                     f"environment, of {shape[1]} numbers above 0"
                 )
-        object.__setattr__(self, "_scales", scales)
+        self._set(_scales=scales)
 
     @property
     def d(self) -> int:
@@ -84,24 +86,13 @@ class EnvironmentSources:
         found: Array = -1 / self._scales if self.law == "laplace" else -0.5 / self._scales**2
         return found
 
-    def sample(self, rows: int, seed: int | np.random.Generator = 0) -> Sample:
-        """Draw as many rows in each environment, one after the other.
-
-        Parameters
-        ----------
-        rows : int
-            Of all environments together: a multiple of their number.
-        seed : int or Generator
-            Of the draw.
-        """
-        if rows_of(rows) % self.environments:
-            raise InputError(
-                f"rows is {rows}, and all {self.environments} environments have as many; give a "
-                f"multiple of {self.environments}"
-            )
-        rng, shape = np.random.default_rng(seed), (rows, self.d)
+    def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
+        each = same_in_each(
+            rows, self.environments, f"all {self.environments} environments have as many"
+        )
+        shape = rows, self.d
         n = rng.laplace(size=shape) if self.law == "laplace" else rng.standard_normal(shape)
-        labels = np.repeat(np.arange(self.environments), rows // self.environments)
+        labels = np.repeat(np.arange(self.environments), each)
         s = self._scales[labels] * n
         latents = s if self.where == "sources" else n
         return Sample(latents, self.mixing.forward(s), environments=labels)
@@ -132,22 +123,13 @@ class EnvironmentSources:
         why = f"sources {first} and {second} keep one ratio of variances in all environments"
         return Promise("VarianceICA", "linear", why)
 
-    def check(self, rows: int = 2000, seed: int = 0) -> Assumptions:
-        """Test the assumptions: natural parameters that vary enough, and the mixing.
-
-        Parameters
-        ----------
-        rows, seed : int
-            Of the sample on which the mixing is tested.
-        """
+    def _assumptions(self, rows: int, seed: int) -> list[Assumption]:  # noqa: ARG002
         varied = variability(self.parameters)
+        return [
+            Assumption("variability", varied.ok, varied.rank, f"{varied.needed}", varied.sentence)
+        ]
+
+    def _mixed(self, rows: int, seed: int) -> Array:
         rows = max(rows // self.environments, 1) * self.environments
-        sources = replace(self, where="sources").sample(rows, seed).latents
-        return Assumptions(
-            (
-                Assumption(
-                    "variability", varied.ok, varied.rank, f"{varied.needed}", varied.sentence
-                ),
-                *check_mixing(self.mixing, sources),
-            )
-        )
+        sources: Array = replace(self, where="sources").sample(rows, seed).latents
+        return sources

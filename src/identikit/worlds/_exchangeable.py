@@ -8,13 +8,14 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.worlds._world import Assumption, Assumptions, Promise, Sample, one_of, rows_of
+from identikit.worlds._mixing import whole
+from identikit.worlds._world import Assumption, Promise, Sample, World, one_of, same_in_each
 
 STRUCTURES = ("x->y", "y->x", "none")
 
 
 @dataclass(frozen=True, eq=False)
-class ExchangeablePairs:
+class ExchangeablePairs(World):
     """Two variables in environments that differ in the law of the cause, in the mechanism, or not.
 
     In an environment the cause is c = N₁ and the effect a N₁ + b N₂, with N₁ ~ Laplace(θ, 1) and
@@ -23,6 +24,9 @@ class ExchangeablePairs:
     the mechanism. What does not vary has one value in all environments (a delta prior), by causal
     role, whichever of x and y is the cause. If nothing varies, samples are i.i.d., and the
     direction is not identified (Guo et al. 2023; Reizinger et al. 2025).
+
+    A sample has `samples` rows of each environment, one environment after the other. Its
+    `observations` are x and y, its `latents` the noise N of x and that of y.
 
     Parameters
     ----------
@@ -64,11 +68,10 @@ class ExchangeablePairs:
         for name in ("theta", "psi"):
             if not 0 <= getattr(self, name) < np.inf:
                 raise InputError(f"{name} is {getattr(self, name)}; give a spread, 0 or more")
-        if rows_of(self.samples) < 2:
-            raise InputError("samples is 1; a pair needs 2 samples of an environment, or more")
+        whole(self.samples, "samples", 2)
         rng = np.random.default_rng(self.seed)
-        object.__setattr__(self, "coefficients", rng.integers(1, 10, size=3).astype(float))
-        object.__setattr__(self, "fixed", rng.uniform(-1, 1, size=2))
+        self._set(coefficients=rng.integers(1, 10, size=3).astype(float))
+        self._set(fixed=rng.uniform(-1, 1, size=2))
 
     @classmethod
     def published(cls, structure: str = "x->y", seed: int = 0) -> ExchangeablePairs:
@@ -89,7 +92,7 @@ class ExchangeablePairs:
 
     def parameters(self, environments: int, seed: int | np.random.Generator = 0) -> Array:
         """θ, ψ and the switch (0 or 1) of each environment, in columns; those of `sample`."""
-        rng, n = np.random.default_rng(seed), rows_of(environments)
+        rng, n = np.random.default_rng(seed), whole(environments, "environments")
         found = np.zeros((n, 3))
         for column, spread in enumerate((self.theta, self.psi)):
             drawn = rng.uniform(-1, 1, size=n)
@@ -97,26 +100,12 @@ class ExchangeablePairs:
         found[rng.permutation(n)[: n // 2], 2] = self.switch
         return found
 
-    def sample(self, rows: int, seed: int | np.random.Generator = 0) -> Sample:
-        """Draw environments and samples of each, one environment after the other.
-
-        `observations` are x and y, `latents` the noise N of x and that of y.
-
-        Parameters
-        ----------
-        rows : int
-            Of all environments together: a multiple of `samples`.
-        seed : int or Generator
-            Of the draw.
-        """
-        if rows_of(rows) % self.samples:
-            raise InputError(
-                f"rows is {rows}, and an environment has {self.samples} samples; give a multiple "
-                f"of {self.samples}"
-            )
-        rng = np.random.default_rng(seed)
-        labels = np.repeat(np.arange(rows // self.samples), self.samples)
-        parameters = self.parameters(rows // self.samples, rng)[labels]
+    def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
+        environments = same_in_each(
+            rows, self.samples, f"an environment has {self.samples} samples"
+        )
+        labels = np.repeat(np.arange(environments), self.samples)
+        parameters = self.parameters(environments, rng)[labels]
         N = parameters[:, :2] + rng.laplace(size=(rows, 2))
         D, (a, b, k) = N.copy(), self.coefficients
         if self.structure != "none":
@@ -141,29 +130,19 @@ class ExchangeablePairs:
             why += ": one direction alone keeps its conditional independence (Reizinger et al.)"
         return (Promise("causal_direction", "identity", why),)
 
-    def check(self, rows: int = 2000, seed: int = 0) -> Assumptions:
-        """Test the assumptions: something varies, and what should not vary does not at all.
-
-        Parameters
-        ----------
-        rows, seed : int
-            Of the sample whose parameters are tested.
-        """
+    def _assumptions(self, rows: int, seed: int) -> list[Assumption]:
+        """Something varies, and what should not vary does not at all."""
         found = self.parameters(max(rows // self.samples, 2), seed)
         varying = found.max(axis=0) > found.min(axis=0)
         wanted = np.array([self.theta > 0, self.psi > 0, self.switch])
         left = float(np.ptp(found[:, ~wanted], axis=0).max(initial=0.0))
-        return Assumptions(
-            (
-                Assumption(
-                    "variability", self.varies != "neither", float(varying.sum()), "≥ 1",
-                    f"{self.varies} of cause and mechanism varies between environments"
-                    if self.varies in ("both", "neither")
-                    else f"the {self.varies} varies between environments",
-                ),
-                Assumption(
-                    "strict", left == 0, left, "0",
-                    f"parameters that are fixed differ by {left:g} between environments",
-                ),
-            )
-        )  # fmt: skip
+        says = (
+            f"{self.varies} of cause and mechanism varies between environments"
+            if self.varies in ("both", "neither")
+            else f"the {self.varies} varies between environments"
+        )
+        strict = f"parameters that are fixed differ by {left:g} between environments"
+        return [
+            Assumption("variability", self.varies != "neither", float(varying.sum()), "≥ 1", says),
+            Assumption("strict", left == 0, left, "0", strict),
+        ]

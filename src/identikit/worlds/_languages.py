@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.family import Floor, language_floor
-from identikit.worlds._world import Assumption, Assumptions, Promise, Sample, one_of, rows_of
+from identikit.worlds._mixing import whole
+from identikit.worlds._world import Assumption, Promise, Sample, World, one_of
 
 Ints = NDArray[np.int64]
 
@@ -119,7 +120,7 @@ class Prompts:
 
 
 @dataclass(frozen=True)
-class Language:
+class Language(World):
     """A formal language, every string up to a size with the same probability.
 
     =========  ====================  ==============================  =========================
@@ -135,6 +136,9 @@ class Language:
     prompt R1 can still be kept, R2 not always: so "does a model that was trained on the language go
     on by R1 after a prompt that breaks R2?" has an answer for every prompt, which the language does
     not determine (Reizinger et al. 2024, arXiv 2405.01964; "rule extrapolation").
+
+    The observations of a sample are rows of tokens, and the latent is the string's place in
+    `strings`.
 
     Parameters
     ----------
@@ -159,11 +163,7 @@ class Language:
 
     def __post_init__(self) -> None:
         one_of(self.kind, KINDS, "the kind of language")
-        if not isinstance(self.longest, int | np.integer) or self.longest < 1:
-            raise InputError(
-                f"longest is {self.longest!r}; a language needs strings of n = 1 at least, so give "
-                "a whole number from 1 on"
-            )
+        whole(self.longest, "longest")
         total = 0
         for n in range(1, self.longest + 1):
             total += KINDS[self.kind].count(n) * (2 * n + 2)
@@ -216,17 +216,8 @@ class Language:
         before = row[: row.index(eos)] if eos in row else row
         return "".join(self.alphabet[token] for token in before if token < len(self.alphabet))
 
-    def sample(self, rows: int, seed: int | np.random.Generator = 0) -> Sample:
-        """Draw strings: observations are rows of tokens, the latent a string's place in `strings`.
-
-        Parameters
-        ----------
-        rows : int
-            How many.
-        seed : int or Generator
-            Of the draw.
-        """
-        drawn = np.random.default_rng(seed).integers(len(self.strings), size=rows_of(rows))
+    def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
+        drawn = rng.integers(len(self.strings), size=rows)
         return Sample(drawn[:, None].astype(np.float64), self.encode(self.strings)[drawn])
 
     @property
@@ -258,14 +249,8 @@ class Language:
             ),
         )
 
-    def check(self, rows: int = 2000, seed: int = 0) -> Assumptions:
-        """Test that the strings keep the rules, differ as tokens, and all occur in a sample.
-
-        Parameters
-        ----------
-        rows, seed : int
-            Of the sample.
-        """
+    def _assumptions(self, rows: int, seed: int) -> list[Assumption]:
+        """The strings keep the rules, differ as tokens, and all occur in a sample."""
         count = len(self.strings)
         kept = sum(all(self.rules(string).values()) for string in self.strings)
         different = len(np.unique(self.encode(self.strings), axis=0))
@@ -275,12 +260,10 @@ class Language:
             "injective": (different, "differ as rows of tokens"),
             "coverage": (seen, f"occur in a sample of {rows:,} rows, whose floor is else another"),
         }
-        return Assumptions(
-            tuple(
-                Assumption(name, number == count, number, f"{count}", f"{number} of {count} {what}")
-                for name, (number, what) in facts.items()
-            )
-        )
+        return [
+            Assumption(name, number == count, number, f"{count}", f"{number} of {count} {what}")
+            for name, (number, what) in facts.items()
+        ]
 
     def rules(self, string: str) -> dict[str, bool]:
         """Whether a string keeps R1 and R2."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.worlds._mixing import as_rows, dimension
+from identikit.worlds._mixing import as_rows, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class LeakyReLU:
     weights: tuple[Array, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        d = dimension(self.d)
+        d = whole(self.d, "d")
         if self.layers < 1 or self.draws < 1:
             raise InputError(
                 f"layers is {self.layers} and draws is {self.draws}; a mixing needs 1 or more of "

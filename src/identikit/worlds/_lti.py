@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from identikit._linalg import Array, svd
 from identikit.errors import InputError
 from identikit.family import variability
-from identikit.worlds._mixing import dimension
-from identikit.worlds._world import Assumption, Assumptions, Promise, Sample, one_of, rows_of
+from identikit.worlds._mixing import whole
+from identikit.worlds._world import Assumption, Promise, Sample, World, one_of, same_in_each
 
 VARIABILITIES = ("random", "maximum")
 MATRICES = ("gaussian", "identity")
@@ -28,10 +28,11 @@ VOLTAGE = np.array([[2.0], [0.0]])
 MOTOR_STEP = 0.01
 
 
-class ControlledSystem:
+class ControlledSystem(World):
     """What systems x_{t+1} = A x_t + B u_t, y_t = C x_t + ε_t have in common, from x_0 = 0.
 
-    Subclasses are frozen data classes with these fields.
+    Subclasses are frozen data classes with these fields; `variances` and `means` are those of the
+    controls in each environment, (environments, d_u).
     """
 
     environments: int
@@ -40,7 +41,6 @@ class ControlledSystem:
     A: Array
     B: Array
     C: Array
-    #: Of the controls in each environment, (environments, d_u).
     variances: Array
     means: Array
 
@@ -58,13 +58,12 @@ class ControlledSystem:
         seed : int or Generator
             Of the draw.
         """
-        rng, k = np.random.default_rng(seed), self.environments
-        rows = k * self.steps if rows is None else rows_of(rows)
-        if rows % k:
-            raise InputError(
-                f"rows is {rows}, and all {k} environments have as many; give a multiple of {k}"
-            )
-        steps = rows // k
+        total = self.environments * self.steps if rows is None else rows
+        return super().sample(total, seed)
+
+    def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
+        k = self.environments
+        steps = same_in_each(rows, k, f"all {k} environments have as many")
         scale = np.sqrt(self.variances)
         u = np.stack([rng.standard_normal((steps, scale.shape[1])) for _ in range(k)])
         u = self.means[:, None] + scale[:, None] * u
@@ -98,38 +97,30 @@ class ControlledSystem:
         )
         return (Promise("lti", "linear", why),)
 
-    def check(self, rows: int = 2000, seed: int = 0) -> Assumptions:  # noqa: ARG002
-        """Test the assumptions: stable, controllable, observable, and enough variability.
-
-        Parameters
-        ----------
-        rows, seed : int
-            Kept for worlds of one form; all that is tested is known exactly.
-        """
+    def _assumptions(self, rows: int, seed: int) -> list[Assumption]:  # noqa: ARG002
+        """Stable, controllable, observable, and enough variability: all is known exactly."""
         radius = float(np.abs(np.linalg.eigvals(self.A)).max())
         varied = variability(1 / self.variances)
         needed, ok = len(self.A), varied.rank == varied.needed
         reached, seen = _reach(self.A, self.B), _reach(self.A.T, self.C.T)
-        return Assumptions(
-            (
-                Assumption(
-                    "stability", radius < 1, radius, "< 1", f"A has spectral radius {radius:.3g}"
-                ),
-                Assumption(
-                    "controllability", reached == needed, reached, f"{needed}",
-                    f"the controls reach {reached} of {needed} states",
-                ),
-                Assumption(
-                    "observability", seen == needed, seen, f"{needed}",
-                    f"the observations show {seen} of {needed} states",
-                ),
-                Assumption("variability", ok, varied.rank, f"{varied.needed}", varied.sentence),
-                Assumption(
-                    "condition", ok and varied.ok, varied.condition,
-                    f"≤ {varied.largest_condition:g}", varied.sentence,
-                ),
-            )
-        )  # fmt: skip
+        return [
+            Assumption(
+                "stability", radius < 1, radius, "< 1", f"A has spectral radius {radius:.3g}"
+            ),
+            Assumption(
+                "controllability", reached == needed, reached, f"{needed}",
+                f"the controls reach {reached} of {needed} states",
+            ),
+            Assumption(
+                "observability", seen == needed, seen, f"{needed}",
+                f"the observations show {seen} of {needed} states",
+            ),
+            Assumption("variability", ok, varied.rank, f"{varied.needed}", varied.sentence),
+            Assumption(
+                "condition", ok and varied.ok, varied.condition,
+                f"≤ {varied.largest_condition:g}", varied.sentence,
+            ),
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,8 +179,8 @@ class LinearSystem(ControlledSystem):
     means: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        d, k = dimension(self.d), count(self.environments, "environments")
-        count(self.steps, "steps")
+        d, k = whole(self.d, "d"), whole(self.environments, "environments")
+        whole(self.steps, "steps")
         if isinstance(self.variability, str):
             one_of(self.variability, VARIABILITIES, "the variability")
         one_of(self.input, MATRICES, "the input matrix")
@@ -210,15 +201,13 @@ class LinearSystem(ControlledSystem):
         elif self.variability == "maximum":
             variances = np.full((k, d), QUIET)
             variances[1 : d + 1] += LOUD * np.eye(d)[: k - 1]
-        given = {
-            "A": A,
-            "B": np.eye(d) if self.input == "identity" else B,
-            "C": np.eye(d) if self.output == "identity" else C,
-            "variances": variances,
-            "means": _means(self.mean, (k, d), rng),
-        }
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
+        self._set(
+            A=A,
+            B=np.eye(d) if self.input == "identity" else B,
+            C=np.eye(d) if self.output == "identity" else C,
+            variances=variances,
+            means=_means(self.mean, (k, d), rng),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,21 +248,14 @@ class DCMotor(ControlledSystem):
     def __post_init__(self) -> None:
         from scipy.linalg import expm
 
-        k = count(self.environments, "environments")
-        count(self.steps, "steps")
+        k = whole(self.environments, "environments")
+        whole(self.steps, "steps")
         rng = np.random.default_rng(self.seed)
         # Held over a step, the voltage is a state that does not change.
         both = expm(MOTOR_STEP * np.block([[MOTOR, VOLTAGE], [np.zeros((1, 3))]]))
         variances = np.abs(rng.standard_normal((k, 1))) / 2
-        given = {
-            "A": both[:2, :2],
-            "B": both[:2, 2:],
-            "C": np.eye(2),
-            "variances": variances,
-            "means": _means(self.mean, (k, 1), rng),
-        }
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
+        means = _means(self.mean, (k, 1), rng)
+        self._set(A=both[:2, :2], B=both[:2, 2:], C=np.eye(2), variances=variances, means=means)
 
 
 def tied_variances(variances: Array) -> list[tuple[int, int]]:
@@ -281,13 +263,6 @@ def tied_variances(variances: Array) -> list[tuple[int, int]]:
     profiles = variances / variances.mean(axis=0)
     gaps = np.abs(profiles[:, :, None] - profiles[:, None, :]).max(axis=0)
     return [(i, j) for i, j in zip(*np.nonzero(gaps <= SAME_RATIO)) if i < j]
-
-
-def count(value: int, what: str) -> int:
-    """A number of environments or steps, if it is one."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{what} is {value!r}; give a whole number, 1 or more")
-    return int(value)
 
 
 def _table(variances: ArrayLike, shape: tuple[int, int]) -> Array:

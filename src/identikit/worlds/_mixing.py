@@ -10,12 +10,6 @@ from numpy.typing import ArrayLike
 
 from identikit._linalg import Array, random_rotation
 from identikit.errors import InputError
-from identikit.worlds._world import Assumption
-
-#: Jacobians of a mixing whose condition number is larger do not keep all latents in float32.
-LARGEST_CONDITION = 1e4
-#: Two observations are the same if they are this much nearer than their latents, as others go.
-SAME = 1e-6
 
 
 @runtime_checkable
@@ -50,13 +44,11 @@ def as_rows(values: ArrayLike, width: int, what: str) -> Array:
     return rows
 
 
-def dimension(d: int, least: int = 1) -> int:
-    """A number of latents, if it is one."""
-    if isinstance(d, bool) or not isinstance(d, int | np.integer) or d < least:
-        raise InputError(
-            f"d is {d!r}; the latents need a whole number of dimensions, {least} or more"
-        )
-    return int(d)
+def whole(value: int, what: str, least: int = 1) -> int:
+    """A whole number of something, if it is one and large enough."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{what} is {value!r}; give a whole number, {least} or more")
+    return int(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +99,7 @@ class Linear:
 
         from identikit.recover import ima_contrast
 
-        d = dimension(d, 2)
+        d = whole(d, "d", 2)
         if not 0 <= contrast < np.inf:
             raise InputError(f"the contrast is {contrast}; give a finite number, 0 or larger")
         left, values, right = np.linalg.svd(np.random.default_rng(seed).normal(size=(d, d)))
@@ -166,7 +158,7 @@ class Orthogonal(Linear):
     matrix: Array = field(init=False)
 
     def __init__(self, d: int, seed: int = 0) -> None:
-        turn = random_rotation(dimension(d), np.random.default_rng(seed))
+        turn = random_rotation(whole(d, "d"), np.random.default_rng(seed))
         object.__setattr__(self, "matrix", turn)
 
 
@@ -217,50 +209,3 @@ class Chain:
         between = self.first.forward(z)
         product: Array = self.then.jacobian(between) @ self.first.jacobian(z)
         return product
-
-
-def check_mixing(mixing: Mixing, z: Array) -> tuple[Assumption, Assumption]:
-    """Is the mixing injective on these latents, and does its Jacobian keep all of them?
-
-    Injective: of the pairs of observations that are nearest to each other, none is SAME times
-    nearer than its latents are, as pairs go. Condition: the largest of the Jacobians' condition
-    numbers.
-    """
-    from scipy.spatial import KDTree
-
-    x = mixing.forward(z)
-    apart, nearest = map(np.asarray, KDTree(x).query(x, k=2))
-    # A row's own distance is the first, but of two equal rows either may be named first.
-    partner = np.where(nearest[:, 1] == np.arange(len(x)), nearest[:, 0], nearest[:, 1])
-    between = np.linalg.norm(z - z[partner], axis=1)
-    ratios = apart[:, 1] / np.where(between > 0, between, np.inf)
-    worst = int(np.argmin(np.where(between > 0, ratios, np.inf)))
-    typical = float(np.median(ratios[between > 0])) if between.any() else 0.0
-    share = float(ratios[worst] / typical) if typical > 0 else 0.0
-    injective = share > SAME
-    says = (
-        "no two rows of the sample have the same observation"
-        if injective
-        else f"the mixing is not injective on the sample: rows {worst} and {int(partner[worst])} "
-        "have different latents and the same observation"
-    )
-    values = np.linalg.svd(mixing.jacobian(z), compute_uv=False)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        conditions = np.nan_to_num(values[:, 0] / values[:, -1], nan=np.inf, posinf=np.inf)
-    condition = float(conditions.max())
-    kept = condition <= LARGEST_CONDITION
-    means = (
-        "every latent moves the observations"
-        if kept
-        else f"at row {int(conditions.argmax())} the mixing all but loses a direction"
-    )
-    return (
-        Assumption("injective", injective, share, f"> {SAME:g}", says),
-        Assumption(
-            "condition",
-            kept,
-            condition,
-            f"≤ {LARGEST_CONDITION:g}",
-            f"{means} (condition number {condition:.3g})",
-        ),
-    )

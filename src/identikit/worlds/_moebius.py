@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from identikit._linalg import Array, random_rotation
 from identikit.errors import InputError
-from identikit.worlds._mixing import as_rows, dimension
+from identikit.worlds._mixing import as_rows, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Moebius:
     rotation: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        d = dimension(self.d, 2)
+        d = whole(self.d, "d", 2)
         rng = np.random.default_rng(self.seed)
         object.__setattr__(self, "rotation", random_rotation(d, rng))
         if self.pole is None:

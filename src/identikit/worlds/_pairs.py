@@ -11,13 +11,12 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.family import concentration_blocks
 from identikit.worlds import _sphere as sphere
-from identikit.worlds._clusters import fits
-from identikit.worlds._mixing import Mixing, check_mixing
-from identikit.worlds._world import Assumption, Assumptions, Promise, Sample, one_of, rows_of
+from identikit.worlds._mixing import Mixing
+from identikit.worlds._world import Assumption, Promise, Sample, World, one_of
 
 
 @dataclass(frozen=True, eq=False)
-class AnisotropicPairs:
+class AnisotropicPairs(World):
     """Uniform latents on the sphere, and partners p(z⁺|z) ∝ exp(−½ Σ λ_k (z⁺_k − z_k)²).
 
     A large λ_k makes a latent content, which a pair shares, a small one style. AnInfoNCE finds the
@@ -56,8 +55,8 @@ class AnisotropicPairs:
         values = _positive(self.concentrations, "concentrations")
         if len(values) < 2:
             raise InputError("pairs on the sphere need 2 concentrations or more, one a latent")
-        fits(self.mixing, len(values))
-        object.__setattr__(self, "concentrations", tuple(map(float, values)))
+        self._fits(len(values))
+        self._set(concentrations=tuple(map(float, values)))
         if self.negatives is not None:
             hard = _positive(self.negatives, "the concentrations of the negatives")
             if len(hard) != len(values):
@@ -65,26 +64,16 @@ class AnisotropicPairs:
                     f"there are {len(hard)} concentrations of the negatives for {len(values)} "
                     "latents; give one a latent"
                 )
-            object.__setattr__(self, "negatives", tuple(map(float, hard)))
+            self._set(negatives=tuple(map(float, hard)))
 
     @property
     def d(self) -> int:
         """Latents."""
         return len(self.concentrations)
 
-    def sample(self, rows: int, seed: int | np.random.Generator = 0) -> Sample:
-        """Draw latents, and a partner of each.
-
-        Parameters
-        ----------
-        rows : int
-            How many pairs.
-        seed : int or Generator
-            Of the draw.
-        """
-        rng = np.random.default_rng(seed)
+    def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
         near = sphere.SAMPLERS[self.sampler]
-        z = sphere.uniform(rows_of(rows), self.d, rng)
+        z = sphere.uniform(rows, self.d, rng)
         partners = near(z, np.array(self.concentrations), rng)
         hard = None if self.negatives is None else near(z, np.array(self.negatives), rng)
         return Sample(
@@ -94,9 +83,6 @@ class AnisotropicPairs:
             positive_latents=partners,
             negatives=None if hard is None else self._seen(hard),
         )
-
-    def _seen(self, z: Array) -> Array:
-        return z if self.mixing is None else self.mixing.forward(z)
 
     @property
     def effective(self) -> Array:
@@ -128,17 +114,10 @@ class AnisotropicPairs:
             Promise("infonce", "rigid" if one else None, why),
         )
 
-    def check(self, rows: int = 2000, seed: int = 0) -> Assumptions:
-        """Test the assumptions: positive effective concentrations, exact pairs, the mixing.
-
-        Parameters
-        ----------
-        rows, seed : int
-            Of the sample on which the mixing is tested.
-        """
+    def _assumptions(self, rows: int, seed: int) -> list[Assumption]:  # noqa: ARG002
         least = float(self.effective.min())
         exact = self.sampler == "exact"
-        items = [
+        return [
             Assumption(
                 "concentrations",
                 least > 0,
@@ -157,9 +136,6 @@ class AnisotropicPairs:
                 "the theorem has, and not it",
             ),
         ]
-        if self.mixing is not None:
-            items += check_mixing(self.mixing, self.sample(rows, seed).latents)
-        return Assumptions(tuple(items))
 
 
 def _positive(values: Sequence[float], what: str) -> Array:

@@ -1,4 +1,4 @@
-"""Folds of rows that are in random order already, and permutations of them."""
+"""Folds and splits of rows that are in random order already, and permutations of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.errors import InputError
 from identikit.moments import FOLDS
 
 Rows = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+#: Rows to fit on and rows to score, again and again.
+Splits = list[tuple[Rows, Rows]]
 
 #: The most rows that disentanglement_lib fits on, and scores.
 TRAIN, TEST = 10_000, 5_000
-PRESETS = (None, "reference")
 #: Numbers in the largest array that permuted factors are gathered into.
 ROOM = 4_000_000
 
@@ -32,21 +31,39 @@ def folds(rows: int, count: int = FOLDS) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise(ends)]
 
 
-def split(rows: int) -> tuple[int, int]:
-    """How many rows to fit on and, after them, to score: two to one, at most 10,000 and 5,000.
+def held_out(rows: int) -> tuple[Splits, Splits]:
+    """All folds but one to fit on, that one to score; nothing else is needed for an interval."""
+    every = np.arange(rows)
+    return [(np.delete(every, fold), every[fold]) for fold in folds(rows)], []
 
-    >>> split(300), split(10**6)
-    ((200, 100), (10000, 5000))
+
+def in_sample(rows: int) -> tuple[Splits, Splits]:
+    """Fitted and scored on all rows, and, for an interval, on all rows without each fold."""
+    every = np.arange(rows)
+    rest = [np.delete(every, fold) for fold in folds(rows)]
+    return [(every, every)], [(some, some) for some in rest]
+
+
+def one_split(rows: int, share: float | None = None) -> tuple[Splits, Splits]:
+    """Fitted on the first rows and scored on the next; the same without a fifth of both each time.
+
+    Parameters
+    ----------
+    rows : int
+    share : float, optional
+        Of the rows to fit on; by default two thirds, at most 10,000 rows, and 5,000 to score.
+
+    >>> [(len(train), len(test)) for train, test in one_split(300)[0] + one_split(10**5)[0]]
+    [(200, 100), (10000, 5000)]
     """
-    train = min(TRAIN, rows * 2 // 3)
-    return train, min(TEST, rows - train)
-
-
-def inside(rows: int, part: slice) -> Mask:
-    """Which rows are in a part."""
-    chosen = np.zeros(rows, dtype=bool)
-    chosen[part] = True
-    return chosen
+    fitted = min(TRAIN, rows * 2 // 3) if share is None else int(rows * share)
+    last = min(fitted + TEST, rows) if share is None else rows
+    train, test = np.arange(fitted), np.arange(fitted, last)
+    without = []
+    for fold in range(FOLDS):
+        left = test[test % FOLDS != fold]  # of very few test rows, none
+        without.append((train[train % FOLDS != fold], left if len(left) else test))
+    return [(train, test)], without
 
 
 def orders(rows: int, count: int, seed: int) -> Iterator[Rows]:
@@ -69,12 +86,12 @@ def permuted_columns(values: Array, count: int, seed: int) -> Iterator[Array]:
 
 
 def pooled(numerator: Array, denominator: Array) -> tuple[Array, Array]:
-    """Ratio of sums over folds (the first axis), and the same without each fold.
+    """Ratio of sums over folds (F, 1 + P, …), and that of the true order without each fold (F, …).
 
     0 where the denominator is 0: nothing varies there, so nothing is explained.
     """
     over, under = numerator.sum(0), denominator.sum(0)
-    return ratio(over, under), ratio(over - numerator, under - denominator)
+    return ratio(over, under), ratio((over - numerator)[:, 0], (under - denominator)[:, 0])
 
 
 def ratio(over: Array, under: Array) -> Array:
@@ -82,34 +99,3 @@ def ratio(over: Array, under: Array) -> Array:
     over, under = np.broadcast_arrays(over, under)
     found: Array = np.divide(over, under, out=np.zeros(over.shape), where=under > 1e-12)
     return found
-
-
-def check_held_out(rows: int, metric: str) -> None:
-    """Refuse to hold rows out where a fold would have fewer than two."""
-    if rows < 2 * FOLDS:
-        raise InputError(
-            f"{metric} holds out one of {FOLDS} folds of two rows or more, which needs "
-            f"{2 * FOLDS} rows; there are {rows}"
-        )
-
-
-def check_noise(noise: float) -> None:
-    """Refuse noise that is none."""
-    if not 0 <= noise < np.inf:
-        raise InputError(f"noise is {noise}; expected a standard deviation, 0 or larger")
-
-
-def check_permuted(count: int, metric: str) -> None:
-    """Refuse to tell information from chance without a permutation."""
-    if count < 1:
-        raise InputError(
-            f"{metric} leaves out what permuted rows share, so it needs at least one permutation; "
-            f"permutations is {count}. preset='reference' leaves nothing out"
-        )
-
-
-def is_reference(preset: str | None) -> bool:
-    """Whether the field's implementation shall be reproduced."""
-    if preset not in PRESETS:
-        raise InputError(f"preset is {preset!r}; expected None (held out) or 'reference'")
-    return preset == "reference"

@@ -1,0 +1,382 @@
+"""What all metrics share: where they are found, what they are given, and how their score is made.
+
+A metric is one function under `@metric`. It is given a `Trial` (codes, factors, folds, permuted
+rows) and its own options, and returns `trial.score(...)`. What users call takes codes and factors.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+from identikit.errors import InputError
+from identikit.factors._data import Data, prepare
+from identikit.factors._factor import Factor, Kinds
+from identikit.factors._resample import Rows, Splits, orders, pooled
+from identikit.factors._result import (
+    HELD_OUT,
+    IN_SAMPLE,
+    Excluded,
+    Part,
+    Score,
+    made_by,
+    named,
+    part_of,
+)
+from identikit.moments import FOLDS
+
+PRESETS = (None, "reference")
+#: Scores codes, given (codes, factors, *, names, kinds, seed, preset, permutations, **options).
+Scorer = Callable[..., Score]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric under one of its names.
+
+    `function` takes ``(codes, factors, *, names, kinds, seed, preset, permutations, **options)``
+    and returns a Score; `options` are what tells this name from the function's others. Tables call
+    it by its `title`, at its `place` (the same place is shared in the order of names); `question`
+    is what it asks, `invariant_to` what may act on the codes without changing it, and `reference`
+    where it comes from. If `by_name`, it is left out unless asked for.
+    """
+
+    name: str
+    function: Scorer
+    title: str
+    question: str
+    invariant_to: str
+    reference: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    place: int = 100
+    by_name: bool = False
+
+    def __call__(self, codes: object, factors: object = None, **options: Any) -> Score:
+        """The score of codes against factors."""
+        return self.function(codes, factors, **self.options, **options)
+
+
+METRICS: dict[str, Metric] = {}
+
+
+def listed() -> list[Metric]:
+    """All metrics, in the order of tables."""
+    return sorted(METRICS.values(), key=lambda each: (each.place, each.name))
+
+
+def is_reference(preset: str | None) -> bool:
+    """Whether the field's own implementation is to be reproduced."""
+    if preset not in PRESETS:
+        raise InputError(f"preset is {preset!r}; expected None (held out) or 'reference'")
+    return preset == "reference"
+
+
+@dataclass(frozen=True)
+class Refits:
+    """What a fit gives, an array (…) each, for K factors.
+
+    `true` (S, K, …) of the S splits, `null` (P, S', K, …) of permuted rows, `without` (F, K, …) of
+    the true order without each fold (none if folds are held out), `n` (S, K) scored rows, and the
+    most `rows` of a factor.
+    """
+
+    true: Array
+    null: Array
+    without: Array
+    n: Array
+    rows: int
+
+    @property
+    def orders(self) -> Array:
+        """All orders of rows, the true one first: (S, 1 + P, K, …)."""
+        return np.concatenate([self.true[:, None], self.null.swapaxes(0, 1)], axis=1)
+
+    def means(self) -> tuple[Array, Array]:
+        """Means over scored rows: of all orders (1 + P, K, …), and without each fold (F, K, …)."""
+        every = self.orders
+        if len(self.without):
+            return every[0], self.without
+        n = self.n.reshape(len(self.n), 1, -1, *[1] * (every.ndim - 3))
+        weight = np.broadcast_to(n, every.shape)
+        return pooled(every * weight, weight)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a metric is given: codes, the factors that it scores, and how.
+
+    `reference` is whether to do as the field's own implementation, in sample mostly; else rows are
+    held out. `called` is what messages call the metric, and `excluded` what it does not score.
+    `permutations` are those that were `asked` for, or the metric's own number.
+    """
+
+    name: str
+    called: str
+    data: Data
+    factors: Sequence[Factor]
+    excluded: tuple[Excluded, ...]
+    reference: bool
+    permutations: int
+    asked: int | None = None
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The names of the factors that are scored."""
+        return tuple(factor.name for factor in self.factors)
+
+    @property
+    def width(self) -> int:
+        """Number of codes."""
+        return int(self.data.codes.shape[1])
+
+    def only(self, factors: Sequence[Factor]) -> Trial:
+        """The same with some of the factors."""
+        return replace(self, factors=factors)
+
+    def numeric(self, what: str | None = None) -> Trial:
+        """The same with the factors of numbers; those of words are excluded."""
+        some, excluded = self.data.numeric(what or self.called)
+        return replace(self, factors=some, excluded=excluded)
+
+    def needs_several(self) -> None:
+        """Refuse a single factor."""
+        if len(self.factors) < 2:
+            raise InputError(f"{self.called} compares factors, and needs at least two of them")
+
+    def needs_folds(self) -> None:
+        """Refuse rows that are too few to leave any out, for the reference as well."""
+        check_held_out(self.data.rows, self.called)
+
+    def refit(
+        self,
+        fit: Callable[[Array, NDArray[Any], Rows, Rows], Any],
+        splits: Callable[[int], tuple[Splits, Splits]],
+        *,
+        most: int | None = None,
+        values: Callable[[Factor], NDArray[Any]] = attrgetter("target"),
+        look: Callable[[Array], Array] | None = None,
+        null_splits: int | None = None,
+    ) -> Refits:
+        """Fit each factor anew, for every split and order of rows.
+
+        Parameters
+        ----------
+        fit : callable
+            ``fit(codes, values, train, test)`` returns numbers, as many each time.
+        splits : callable
+            One of `held_out`, `in_sample` and `one_split`, given the number of rows.
+        most : int, optional
+            The most rows used.
+        values : callable
+            Of a factor; by default its classes, and the numbers of a continuous one.
+        look : callable, optional
+            What is done to the codes first.
+        null_splits : int, optional
+            For permuted rows, only so many of the splits.
+        """
+        true, null, without, n, rows = [], [], [], [], 0
+        for factor in self.factors:
+            ((z, used, _),) = self.data.blocks([factor], most)
+            target, z = values(factor)[used], z if look is None else look(z)
+            every, rest = splits(len(z))
+            shuffled = orders(len(z), self.permutations, self.data.seed)
+            next(shuffled)
+            true.append([fit(z, target, *each) for each in every])
+            some = every[:null_splits]
+            null.append([[fit(z, target[order], *each) for each in some] for order in shuffled])
+            without.append([fit(z, target, *each) for each in rest])
+            n.append([len(test) for _, test in every])
+            rows = max(rows, len(np.union1d(*every[0])))
+        found = np.array(true, dtype=np.float64)
+        shape = found.shape[2:]
+        permuted = np.array(null, dtype=np.float64).reshape(
+            len(null), self.permutations, found[:, :null_splits].shape[1], *shape
+        )
+        return Refits(
+            found.swapaxes(0, 1),
+            np.moveaxis(permuted, 0, 2),
+            np.array(without, dtype=np.float64).reshape(len(without), -1, *shape).swapaxes(0, 1),
+            np.array(n, dtype=np.float64).T,
+            rows,
+        )
+
+    def mean_part(self, name: str, values: Array, without: Array, least: float = -np.inf) -> Part:
+        """A mean over factors.
+
+        Parameters
+        ----------
+        name : str
+        values : array (1 + P, K)
+            One a factor, in the true order of rows and in permuted ones.
+        without : array (F, K)
+            In the true order, without each fold.
+        least : float
+            The least value possible.
+        """
+        titles = named(self.titles, values[0])
+        return part_of(name, values.mean(-1), without.mean(-1), least, per_factor=titles)
+
+    def score(
+        self,
+        parts: Part | tuple[Part, ...],
+        words: str,
+        where: str | None = None,
+        *,
+        rows: int | None = None,
+        matrix: Array | None = None,
+        matrix_of: str | None = None,
+        codes: tuple[str, ...] | None = None,
+        excluded: tuple[Excluded, ...] = (),
+        warnings: tuple[str, ...] = (),
+    ) -> Score:
+        """The metric's score.
+
+        Parameters
+        ----------
+        parts : Part or tuple of Part
+            Its numbers, the first one before all.
+        words : str
+            How they were computed, in a sentence.
+        where : str, optional
+            On which rows; held out, or in sample for the reference, unless said otherwise.
+        rows : int, optional
+            How many; by default all in which a factor is known.
+        matrix, matrix_of
+            Codes × factors, and what it shows.
+        codes : tuple of str, optional
+            Those that were scored, if not all.
+        excluded, warnings
+            What was left out beside the factors; why these data are a hard case.
+        """
+        parts = (parts,) if isinstance(parts, Part) else parts
+        where = where or (IN_SAMPLE if self.reference else HELD_OUT)
+        return Score(
+            self.name,
+            parts,
+            self.data.known_rows(self.factors) if rows is None else rows,
+            self.data.code_names if codes is None else codes,
+            self.titles,
+            self.excluded + excluded,
+            made_by(words, parts, where),
+            matrix,
+            None if matrix is None else matrix_of,
+            warnings,
+        )
+
+
+def check_held_out(rows: int, metric: str) -> None:
+    """Refuse to hold rows out where a fold would have fewer than two."""
+    if rows < 2 * FOLDS:
+        raise InputError(
+            f"{metric} holds out one of {FOLDS} folds of two rows or more, which needs "
+            f"{2 * FOLDS} rows; there are {rows}"
+        )
+
+
+def check_noise(noise: float) -> None:
+    """Refuse noise that has no standard deviation."""
+    if not 0 <= noise < np.inf:
+        raise InputError(f"noise is {noise}; expected a standard deviation, 0 or larger")
+
+
+def metric(
+    title: str,
+    question: str,
+    *,
+    invariant_to: str,
+    reference: str,
+    permutations: int | tuple[int, int] = 20,
+    called: str | None = None,
+    place: int = 100,
+) -> Callable[[Callable[..., Score]], Scorer]:
+    """Make a function of a `Trial` and options a metric of codes and factors.
+
+    Parameters
+    ----------
+    title, question, invariant_to, reference, place
+        As `Metric` has them.
+    permutations : int or (int, int)
+        Of the rows, for the chance level, unless the caller says otherwise: held out, and for the
+        reference.
+    called : str, optional
+        What messages call it, if not its title.
+    """
+    counts = (permutations, permutations) if isinstance(permutations, int) else permutations
+
+    def register(function: Callable[..., Score]) -> Scorer:
+        name = function.__name__
+
+        @wraps(function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+        def scorer(
+            codes: object,
+            factors: object = None,
+            *,
+            names: Sequence[str] | None = None,
+            kinds: Kinds = None,
+            seed: int = 0,
+            preset: str | None = None,
+            permutations: int | None = None,
+            **options: Any,
+        ) -> Score:
+            published = is_reference(preset)
+            data = prepare(codes, factors, names=names, kinds=kinds, seed=seed)
+            if not published:
+                check_held_out(data.rows, called or title)
+            trial = Trial(
+                name,
+                called or title,
+                data,
+                data.factors,
+                data.excluded,
+                published,
+                counts[published] if permutations is None else permutations,
+                permutations,
+            )
+            return function(trial, **options)
+
+        del scorer.__wrapped__  # its signature is another
+        shared = [p for p in _parameters(scorer) if p.kind != p.VAR_KEYWORD]
+        own = _parameters(function)[1:]
+        scorer.__signature__ = inspect.Signature(shared + own)  # type: ignore[attr-defined]
+        # Doctest runs no examples of a function that was defined in another module.
+        function.__globals__.setdefault("__test__", {})[name] = function
+        METRICS[name] = Metric(name, scorer, title, question, invariant_to, reference, place=place)
+        return scorer
+
+    return register
+
+
+def also(
+    name: str, title: str, question: str, *, by_name: bool = False, **given: Any
+) -> Callable[[Scorer], Scorer]:
+    """Give a metric another name, under which it has some options of its own.
+
+    Parameters
+    ----------
+    name, title, question, by_name
+        As `Metric` has them.
+    given
+        `invariant_to`, `reference` and `place` if they differ; all others are options.
+    """
+    stated = {key: given.pop(key) for key in ("invariant_to", "reference", "place") if key in given}
+
+    def register(function: Scorer) -> Scorer:
+        METRICS[name] = replace(
+            METRICS[function.__name__],
+            name=name, title=title, question=question, by_name=by_name, options=given, **stated,
+        )  # fmt: skip
+        return function
+
+    return register
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())
