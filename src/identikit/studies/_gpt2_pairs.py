@@ -20,8 +20,8 @@ from identikit.errors import InputError
 from identikit.inference import cca_chance, held_out_cca
 from identikit.moments import FOLDS, Moments, accumulate
 from identikit.similarity import cca
+from identikit.studies._columns import where
 from identikit.studies._data import Data
-from identikit.studies._seed_pairs import where
 from identikit.studies._store import Record
 from identikit.studies._study import Settings, Tables, mean_interval, per_seed
 

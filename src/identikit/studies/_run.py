@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from identikit import _result
 from identikit._files import write_text
 from identikit._progress import Progress
+from identikit._store import digest_of
 from identikit._version import __version__
 from identikit.errors import InputError, naming_extras
 from identikit.moments.engines import engine_for
@@ -164,7 +165,7 @@ def run(
         "data": source.check(study.needs),
     }
     header |= {
-        "digest": store.digest(header),
+        "digest": digest_of(store.asked(header)),
         "title": study.title,
         "paper": study.paper,
         "about": study.about,

@@ -25,10 +25,11 @@ from identikit.report.drawing import BELOW, sheet, thinned
 from identikit.report.style import PALETTE
 from identikit.similarity import cca
 from identikit.studies import _checks as check
+from identikit.studies._columns import where
 from identikit.studies._data import CIFAR10, Data
 from identikit.studies._figures import LOOKS
-from identikit.studies._seed_pairs import bounds, dotted, rows_of, where
-from identikit.studies._store import Record
+from identikit.studies._seed_pairs import bounds, dotted
+from identikit.studies._store import Record, rows_of
 from identikit.studies._study import (
     INCONCLUSIVE,
     NOT,

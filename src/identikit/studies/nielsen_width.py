@@ -23,7 +23,9 @@ from identikit.errors import InputError
 from identikit.inference import cca_chance
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
-from identikit.studies._seed_pairs import Panel, bounds, curves, lines, rows_of, where
+from identikit.studies._columns import where
+from identikit.studies._seed_pairs import Panel, bounds, curves, lines
+from identikit.studies._store import rows_of
 from identikit.studies._study import (
     INCONCLUSIVE,
     NOT,

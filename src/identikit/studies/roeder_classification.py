@@ -29,7 +29,8 @@ from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies import _seed_pairs as draw
 from identikit.studies._figures import scatter_after_map
-from identikit.studies._seed_pairs import TOLERANCE, lines, rows_of
+from identikit.studies._seed_pairs import TOLERANCE, lines
+from identikit.studies._store import rows_of
 from identikit.studies._students import M, compare, fit_teacher, snapshots, teach
 from identikit.studies._study import (
     INCONCLUSIVE,

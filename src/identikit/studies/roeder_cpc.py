@@ -31,10 +31,11 @@ from identikit.moments import accumulate
 from identikit.report.drawing import sheet
 from identikit.similarity import cca
 from identikit.studies import _checks as check
+from identikit.studies._columns import where
 from identikit.studies._data import CIFAR10, Data
 from identikit.studies._patches import centre_pair, random_pair
-from identikit.studies._seed_pairs import Panel, curves, lines, rows_of, where
-from identikit.studies._store import Record
+from identikit.studies._seed_pairs import Panel, curves, lines
+from identikit.studies._store import Record, rows_of
 from identikit.studies._study import (
     Claim,
     Finding,

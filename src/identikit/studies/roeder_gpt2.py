@@ -31,10 +31,12 @@ from identikit.report.drawing import BELOW, absent, sheet
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies import _gpt2_pairs as gpt2
+from identikit.studies._columns import where
 from identikit.studies._data import TEXT, Need
 from identikit.studies._figures import LOOKS
 from identikit.studies._gpt2_pairs import CHECKPOINTS, OTHER, SAME, layer_name
-from identikit.studies._seed_pairs import TOLERANCE, curves, lines, rows_of, where
+from identikit.studies._seed_pairs import TOLERANCE, curves, lines
+from identikit.studies._store import rows_of
 from identikit.studies._study import (
     INCONCLUSIVE,
     Claim,

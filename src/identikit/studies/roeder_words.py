@@ -28,8 +28,10 @@ from identikit.errors import InputError
 from identikit.report.drawing import beside, dots, sheet
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
+from identikit.studies._columns import where
 from identikit.studies._data import TEXT, Need
-from identikit.studies._seed_pairs import TOLERANCE, curves, lines, rows_of, where
+from identikit.studies._seed_pairs import TOLERANCE, curves, lines
+from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
 from identikit.studies._word_models import OBJECTIVES, compare, learn, read
 from identikit.studies._work import Work
