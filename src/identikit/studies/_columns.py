@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from identikit.studies import _checks as check
 from identikit.studies._study import Finding, Tables
@@ -49,7 +48,7 @@ class Column:
         What the values are, or a function from tables to that.
     """
 
-    values: Callable[[Tables], ArrayLike]
+    values: Callable[[Tables], Any]
     words: str | Callable[[Tables], str]
 
     def least(self, bar: float) -> Check:
