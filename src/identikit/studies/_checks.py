@@ -193,6 +193,11 @@ def unmeasured(why: str) -> Finding:
     return Finding(None, None, UNMEASURED, why)
 
 
+def undecided(why: str) -> Finding:
+    """What was measured cannot decide, for a reason that the comment gives."""
+    return Finding(None, None, INCONCLUSIVE, why)
+
+
 def by_interval(
     value: float, interval: Interval | None, low: float, high: float, comment: str
 ) -> Finding:

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +54,8 @@ from identikit.studies._batch_units import (
     tasks,
 )
 from identikit.studies._figures import DASHED, dots
-from identikit.studies._study import UNMEASURED, Claim, Finding, Settings, Study, Tables
+from identikit.studies._store import rows_of
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def run(work: Work) -> Tables:
     records += work.each(key, score, controlled, others=True, **shared)
     axes = work.each("axes,{0}", carried, s.sets, **shared)
     scores = chosen(records, s.penalties)
-    table = pd.DataFrame(list(chain.from_iterable(record.rows for record in axes)), columns=AXES)
+    table = rows_of(axes).reindex(columns=AXES)
     return {
         "mean": means(scores),
         "scores": scores,
@@ -126,11 +126,11 @@ def compared(
     def by_units(tables: Tables) -> Finding:
         name, others = measured(tables, sets), over.split()
         if name is None:
-            return Finding(None, None, UNMEASURED, f"Not measured in this run: {sets[0]}.")
+            return check.unmeasured(f"Not measured in this run: {sets[0]}.")
         units = by_unit(tables["scores"], name, task, learner)[column]
         missing = [each for each in (input, *others) if each not in units]
         if missing:
-            return Finding(None, None, UNMEASURED, f"Not measured of {name}: {', '.join(missing)}.")
+            return check.unmeasured(f"Not measured of {name}: {', '.join(missing)}.")
         values = units[input] - np.maximum.reduce([units[each] for each in others])
         of = "held-out parts" if task == TREATED else "treatments"
         seen = ", ".join(f"{each} {units[each].mean():.3f}" for each in (input, *others))

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +27,7 @@ import pandas as pd
 from identikit._linalg import Array
 from identikit.report.drawing import BELOW, sheet
 from identikit.studies import _checks as check
+from identikit.studies._columns import where
 from identikit.studies._data import Need
 from identikit.studies._figures import dots
 from identikit.studies._latent_codes import (
@@ -41,16 +41,8 @@ from identikit.studies._latent_codes import (
     published,
     score,
 )
-from identikit.studies._store import Record
-from identikit.studies._study import (
-    UNMEASURED,
-    Claim,
-    Finding,
-    Settings,
-    Study,
-    Tables,
-    mean_interval,
-)
+from identikit.studies._store import Record, rows_of
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables, mean_interval
 from identikit.studies._vaes import AE, BETA, TC, draw, teach
 from identikit.studies._work import Work
 
@@ -110,8 +102,7 @@ def run(work: Work) -> Tables:
         rows = slice(s.test)
         items.append((f"published-{name}", 0, codes[rows], codes[rows], known[rows]))
     records = work.each("score,{0},seed={1}", score, items, processes=True, settings=s)
-    scores = pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
-    table = pd.DataFrame([record.rows[0] for record in models])
+    scores, table = rows_of(records), rows_of(models)
     used = (table["model"] != AE) | (table["decay"] == decay)
     return {
         "mean": means(scores),
@@ -144,9 +135,7 @@ def means(scores: pd.DataFrame) -> pd.DataFrame:
 
 def values(tables: Tables, method: str, part: str, form: str) -> Array:
     """A part of InfoMEC of every seed, in the order of seeds."""
-    scores = tables["scores"]
-    own = scores[(scores["metric"] == "infomec") & (scores["part"] == part)]
-    own = own[(own["method"] == method) & (own["form"] == form)]
+    own = where(tables["scores"], metric="infomec", part=part, method=method, form=form)
     return own.sort_values("seed")["value"].to_numpy(float)
 
 
@@ -174,11 +163,10 @@ same = partial(gap, test=check.within, bars=(-0.02, 0.02), counts="within ±0.02
 
 def best_published(tables: Tables) -> Finding:
     """AE + ICA less the best of the published VAEs."""
-    scores = tables["scores"]
-    own = scores[scores["method"].str.startswith("published-")]
-    own = own[(own["form"] == REFERENCE) & (own["part"] == "InfoM")]
+    own = where(tables["scores"], form=REFERENCE, part="InfoM")
+    own = own[own["method"].str.startswith("published-")]
     if own.empty:
-        return Finding(None, None, UNMEASURED, f"{FILE} is absent: the five were not scored.")
+        return check.unmeasured(f"{FILE} is absent: the five published VAEs were not scored.")
     best = own.sort_values("value").iloc[-1]
     ours = values(tables, ICA_, "InfoM", REFERENCE)
     name = PUBLISHED[best["method"].removeprefix("published-")]
@@ -198,8 +186,8 @@ def figure(tables: Tables, _settings: Settings) -> Figure:
     )  # fmt: skip
 
     def panel(form: str, metric: str, part: str, title: str) -> Callable[[Axes], None]:
-        own = scores[(scores["form"] == form) & (scores["metric"] == metric)]
-        return partial(_panel, rows=own[own["part"] == part], title=title)
+        own = where(scores, form=form, metric=metric, part=part)
+        return partial(_panel, rows=own, title=title)
 
     infos = ("InfoM", "InfoC", "InfoE")
     trees = "dci" in set(scores["metric"])

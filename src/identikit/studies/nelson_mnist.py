@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,20 +30,11 @@ from identikit.inference import jackknife_interval
 from identikit.report.drawing import BELOW, sheet
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
+from identikit.studies._columns import where
 from identikit.studies._figures import DASHED, curve
 from identikit.studies._mnist_units import BOUND, LAYERS, MEASURED, MNIST, compare, learn, summary
-from identikit.studies._study import (
-    INCONCLUSIVE,
-    NOT,
-    REPRODUCED,
-    Claim,
-    Finding,
-    Interval,
-    Settings,
-    Study,
-    Tables,
-    per_seed,
-)
+from identikit.studies._store import rows_of
+from identikit.studies._study import Claim, Finding, Interval, Settings, Study, Tables, per_seed
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
@@ -80,10 +72,7 @@ def run(work: Work) -> Tables:
     learned = work.each(key, learn, items, processes=True, path=path, settings=s)
     records = list(zip(s.alphas, learned))
     compared = work.each(f"pairs,{name},alpha={{0}}", compare, records, processes=True)
-    models, pairs = (
-        pd.DataFrame(list(chain.from_iterable(record.rows for record in each)))
-        for each in (learned, compared)
-    )
+    models, pairs = rows_of(learned), rows_of(compared)
     return {"summary": summary(pairs), "pairs": pairs, "models": models}
 
 
@@ -92,8 +81,7 @@ def run(work: Work) -> Tables:
 
 def at_stage(tables: Tables, stage: str = "trained") -> pd.DataFrame:
     """The pairs of one stage."""
-    pairs = tables["pairs"]
-    return pairs[pairs["stage"] == stage]
+    return where(tables["pairs"], stage=stage)
 
 
 def by_pair(tables: Tables, stage: str = "trained") -> pd.DataFrame:
@@ -187,19 +175,12 @@ def predicts(
         comment = says.format(**facts(pairs))
         if worse and least < IMPERFECT:
             comment += f" Some explain all but {least:.1%}: reconstruction is not imperfect enough."
-            return Finding(None, None, INCONCLUSIVE, comment)
+            return check.undecided(comment)
         comment = (
             f"Rank correlation of √(2L+L²) and the error, over {len(pairs)} pairs; {PREDICTS} or "
             f"more counts. {comment}"
         )
-        value, interval = rank_correlation(pairs, column)
-        if not np.isfinite(value):
-            return Finding(None, None, INCONCLUSIVE, comment)
-        if interval is None or not np.isfinite(interval).all():
-            return Finding(value, None, INCONCLUSIVE, comment)
-        low, high = interval
-        verdict = REPRODUCED if low >= PREDICTS else NOT if high < PREDICTS else INCONCLUSIVE
-        return Finding(value, interval, verdict, comment)
+        return check.by_interval(*rank_correlation(pairs, column), PREDICTS, inf, comment)
 
     return over
 

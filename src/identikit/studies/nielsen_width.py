@@ -13,7 +13,7 @@ fixed sets, and mean CCA, are measured beside.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,29 +23,16 @@ from identikit.errors import InputError
 from identikit.inference import cca_chance
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
-from identikit.studies._columns import where
+from identikit.studies._columns import Check, where
 from identikit.studies._seed_pairs import Panel, bounds, curves, lines
 from identikit.studies._store import rows_of
-from identikit.studies._study import (
-    INCONCLUSIVE,
-    NOT,
-    REPRODUCED,
-    UNMEASURED,
-    Claim,
-    Finding,
-    Interval,
-    Settings,
-    Study,
-    Tables,
-    per_seed,
-)
+from identikit.studies._study import Claim, Finding, Interval, Settings, Study, Tables, per_seed
 from identikit.studies._width_models import M, compare, teach
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Check = Callable[[Tables], Finding]
 MEASURED = ("llv", "representation", "fixed", "cca", "kl")
 # Models of 20 that passed the filter, by number of labels and width.
 PASSED = {
@@ -134,7 +121,7 @@ def trend(classes: int, column: str, falls: bool = True) -> Check:
     def over(t: Tables) -> Finding:
         mean = where(t["mean"], classes=classes)
         if mean.empty:
-            return Finding(None, None, UNMEASURED, f"K = {classes} was not run.")
+            return check.unmeasured(f"K = {classes} was not run.")
         rows = mean[mean["counts"]]
         listed = ", ".join(f"{row[column]:.3g} at {row['width']}" for _, row in rows.iterrows())
         comment = (
@@ -143,11 +130,9 @@ def trend(classes: int, column: str, falls: bool = True) -> Check:
         )
         found = slope(t, classes, column)
         if found is None:
-            return Finding(None, None, INCONCLUSIVE, comment)
-        value, (low, high) = found
-        as_said, against = (high < 0, low > 0) if falls else (low > 0, high < 0)
-        verdict = REPRODUCED if as_said else NOT if against else INCONCLUSIVE
-        return Finding(value, (low, high), verdict, comment)
+            return check.undecided(comment)
+        bars = (-inf, -check.POSITIVE) if falls else (check.POSITIVE, inf)
+        return check.by_interval(*found, *bars, comment)
 
     return over
 
@@ -158,7 +143,7 @@ def under(bound: str) -> Check:
     def over(t: Tables) -> Finding:
         pairs = where(t["pairs"], trained=True)
         if pairs.empty:
-            return Finding(None, None, INCONCLUSIVE, "No two models passed the filter.")
+            return check.undecided("No two models passed the filter.")
         comment = (
             f"The largest d_fg over its bound, of {len(pairs)} pairs; below 1 counts. The bound "
             f"says something, being below 1, for {(pairs[bound] < 1).mean():.0%} of them."
@@ -176,15 +161,14 @@ def passed(classes: int) -> Check:
         models = where(t["models"], classes=classes)
         models = models[models["width"].isin(PASSED[classes])]
         if models.empty:
-            return Finding(None, None, UNMEASURED, f"K = {classes} was not run.")
+            return check.unmeasured(f"K = {classes} was not run.")
         needed = models["width"].map(PASSED[classes]).mean() / 20 - 0.1
         share, ends = wilson(int(models["kept"].sum()), len(models))
         comment = (
             f"Share of the models, with Wilson's interval; {needed:.2f} or more counts, 0.1 less "
             "than published for these widths."
         )
-        verdict = REPRODUCED if ends[0] >= needed else NOT if ends[1] < needed else INCONCLUSIVE
-        return Finding(share, ends, verdict, comment)
+        return check.by_interval(share, ends, needed, inf, comment)
 
     return over
 

@@ -13,7 +13,6 @@ training the theorem says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,6 +27,7 @@ from identikit.inference import cca_chance
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies import _seed_pairs as draw
+from identikit.studies._columns import Check
 from identikit.studies._figures import scatter_after_map
 from identikit.studies._seed_pairs import TOLERANCE, lines
 from identikit.studies._store import rows_of
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Check = Callable[[Tables], Finding]
 RULES = ("sampled", "argmax")
 # Points in a scatter.
 SHOWN = 200

@@ -17,7 +17,7 @@ the same distribution; those are compared as what they are, softmax models.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +31,7 @@ from identikit.report.drawing import BELOW, absent, sheet
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies import _gpt2_pairs as gpt2
-from identikit.studies._columns import where
+from identikit.studies._columns import Check, where
 from identikit.studies._data import TEXT, Need
 from identikit.studies._figures import LOOKS
 from identikit.studies._gpt2_pairs import CHECKPOINTS, OTHER, SAME, layer_name
@@ -51,8 +51,6 @@ from identikit.studies._work import Work
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Check = Callable[[Tables], Finding]
 
 
 def run(work: Work) -> Tables:

@@ -15,7 +15,6 @@ part in the fit; `r2_notebook` is what the notebook's direction would give.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ from identikit.errors import InputError
 from identikit.report.drawing import beside, dots, sheet
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
-from identikit.studies._columns import where
+from identikit.studies._columns import Check, where
 from identikit.studies._data import TEXT, Need
 from identikit.studies._seed_pairs import TOLERANCE, curves, lines
 from identikit.studies._store import rows_of
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Check = Callable[[Tables], Finding]
 # Words that the figure names, out of so many of the most frequent ones.
 NAMED, FREQUENT = 20, 500
 # What counts as an overlap: R² of the map.
