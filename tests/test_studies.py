@@ -1196,3 +1196,27 @@ def test_the_code_of_a_study_is_its_files() -> None:
     files = {path.name for path in _find._files_of("identikit.studies.reizinger_ima")}
     assert {"reizinger_ima.py", "_ima_fits.py", "_sprites.py", "_checks.py"} <= files
     assert len(_find.code_digest(find("reizinger-ima"))) == 16
+
+
+def test_the_code_of_a_study_of_one_s_own_is_also_what_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Units that a helper file has computed before it was changed are said to be of other code."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    helper = tmp_path / "with_helper_units.py"
+    helper.write_text("from study_units import square\n")
+    Path("with_helper.py").write_text(
+        "from study_units import toy\nfrom dataclasses import replace\n"
+        "def run(work):\n"
+        "    import with_helper_units, pandas as pd\n"
+        "    records = work.each('n={}', with_helper_units.square, range(3))\n"
+        "    return {'squares': pd.DataFrame([row for each in records for row in each.rows])}\n"
+        "STUDY = replace(toy(), name='with-helper', run=run)\n"
+    )
+    run("./with_helper.py", folder="out")
+    assert run("./with_helper.py", folder="out").document["units"]["of_other_code"] == 0
+    helper.write_text("from study_units import square  # faster\n")
+    with pytest.warns(UserWarning, match="were computed by other code of this study"):
+        again = run("./with_helper.py", folder="out")
+    assert again.document["units"]["of_other_code"] == 3

@@ -45,15 +45,7 @@ TONES = {
 
 
 def write_report(result: Result, figure: Figure) -> None:
-    """Write the figure as SVG and PNG, and the page.
-
-    Parameters
-    ----------
-    result : Result
-        What was found.
-    figure : Figure
-        What the study drew.
-    """
+    """Write the figure as SVG and PNG, and the page."""
     from matplotlib import style
 
     metadata: Any = {"Date": None}
@@ -66,15 +58,7 @@ def write_report(result: Result, figure: Figure) -> None:
 
 
 def html(result: Result, figure: Figure) -> str:
-    """The page of a study.
-
-    Parameters
-    ----------
-    result : Result
-        What was found.
-    figure : Figure
-        What the study drew.
-    """
+    """The page of a study."""
     document = result.document
     verdicts = {claim["verdict"] for claim in document["claims"]}
     worst = next((each for each in REST if each in verdicts), REPRODUCED)
@@ -136,15 +120,7 @@ def _cell(value: Any) -> str:
 
 
 def print_study(result: Result, console: Console) -> None:
-    """Print the title, how it went, and a table of claims with what was found of each.
-
-    Parameters
-    ----------
-    result : Result
-        What was found.
-    console : rich.console.Console
-        Where to print.
-    """
+    """Print the title, how it went, and a table of claims with what was found of each."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

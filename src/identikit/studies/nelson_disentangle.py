@@ -73,17 +73,13 @@ def chosen_decay(models: list[Record], slack: float) -> float:
 def run(work: Work) -> Tables:
     """Train, choose the weight decay, and score every method and seed."""
     s = work.settings
-    key = "model={},decay={},seed={}"
-
-    def taught(items: list[tuple[str, float, int]]) -> list[Record]:
-        folders = [(*item, str(work.folder_of(key.format(*item)))) for item in items]
-        return work.each(key, teach, folders, processes=True, settings=s)
-
+    key, options = "model={},decay={},seed={}", {"processes": True, "checkpoints": True}
     grid = [(AE, decay, 0) for decay in s.decays]
     others = [(model, 0.0, seed) for model in (BETA, TC) for seed in range(s.seeds)]
-    first = taught(grid + others)
+    first = work.each(key, teach, grid + others, **options, settings=s)
     decay = chosen_decay(first[: len(grid)], s.slack)
-    rest = taught([(AE, decay, seed) for seed in range(1, s.seeds)])
+    more = [(AE, decay, seed) for seed in range(1, s.seeds)]
+    rest = work.each(key, teach, more, **options, settings=s)
     models = first + rest
     items: list[tuple[Any, ...]] = []
     classes = draw(s)[2]

@@ -68,8 +68,9 @@ def run(work: Work) -> Tables:
         )
     name = "digits" if path is None else "mnist"
     key = f"models,{name},alpha={{0}}"
-    items = [(alpha, str(work.folder_of(key.format(alpha)))) for alpha in s.alphas]
-    learned = work.each(key, learn, items, processes=True, path=path, settings=s)
+    learned = work.each(
+        key, learn, s.alphas, processes=True, checkpoints=True, path=path, settings=s
+    )
     records = list(zip(s.alphas, learned))
     compared = work.each(f"pairs,{name},alpha={{0}}", compare, records, processes=True)
     models, pairs = rows_of(learned), rows_of(compared)

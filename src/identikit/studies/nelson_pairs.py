@@ -101,9 +101,8 @@ def of_trained(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
             groups, given = np.repeat(np.arange(len(windows)), windows.shape[1] - 1), {"text": text}
         # The data are not in the settings, so units are named after them.
         key = f"{model},{name},seed={{0}}"
-        items = [(seed, work.folder_of(key.format(seed))) for seed in range(s.seeds)]
-        learn = networks.LEARN[model]
-        learned = work.each(key, learn, items, processes=True, settings=s, **given)
+        given |= {"processes": True, "checkpoints": True, "settings": s}
+        learned = work.each(key, networks.LEARN[model], range(s.seeds), **given)
         models += learned
         cases = [
             (model, stage, a, b, [learned[seed].arrays[stage] for seed in (a, b)])

@@ -13,6 +13,7 @@ fixed sets, and mean CCA, are measured beside.
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -56,10 +57,10 @@ def run(work: Work) -> Tables:
         )
     cells = [(classes, width) for classes in s.classes for width in s.widths]
     key = "classes={},width={}"
-    folders = [(*cell, str(work.folder_of(f"models,{key.format(*cell)}"))) for cell in cells]
-    taught = work.each(f"models,{key}", teach, folders, processes=True, settings=s)
+    learn = partial(work.each, processes=True, settings=s)
+    taught = learn(f"models,{key}", teach, cells, checkpoints=True)
     items = [(*cell, record) for cell, record in zip(cells, taught)]
-    compared = work.each(f"pairs,{key}", compare, items, processes=True, settings=s)
+    compared = learn(f"pairs,{key}", compare, items)
     models, pairs = rows_of(taught), rows_of(compared)
     mean = means(models, pairs, s.least).assign(cca_chance=cca_chance(s.test, M, M))
     return {"mean": mean, "models": models, "pairs": pairs}
@@ -88,15 +89,6 @@ def slope(tables: Tables, classes: int, column: str) -> tuple[float, Interval] |
     Least squares on log₂ w. The means of different widths are independent, each with its jackknife
     variance over seeds; their weighted sum has Welch's degrees of freedom. None if fewer than two
     widths have enough models.
-
-    Parameters
-    ----------
-    tables : dict
-        Of the study.
-    classes : int
-        K.
-    column : str
-        Of the pairs.
     """
     from scipy.special import stdtrit
 

@@ -35,11 +35,11 @@ from identikit.studies._ima_fits import (
     SMALL,
     USUAL,
     broken,
+    gaps,
     gaussian,
     moebius,
     pictures,
 )
-from identikit.studies._ima_gap import gaps
 from identikit.studies._sprites import COLOURS
 from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Settings, Study, Tables

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from identikit.studies import _language_models as lm
 from identikit.studies._checks import above, below, higher, holds, ordered, within
 from identikit.studies._figures import dots
 from identikit.studies._finetune import tune
+from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
 
@@ -51,20 +51,17 @@ def run(work: Work) -> Tables:
     s = work.settings
     wanted = [(each, regime) for each in s.architectures for regime in lm.REGIMES]
     wanted.insert(0, (s.architectures[0], lm.RELEASED))
-    items = [(*each, str(work.folder_of(",".join(each)))) for each in wanted]
-    taught = dict(zip(wanted, work.each("{0},{1}", lm.teach, items, processes=True, settings=s)))
+    units = partial(work.each, processes=True, settings=s)
+    taught = dict(zip(wanted, units("{0},{1}", lm.teach, wanted, checkpoints=True)))
     arrays = [
         (each, {regime: taught[each, regime].arrays for regime in lm.REGIMES})
         for each in s.architectures
     ]
-    pairs = work.each("pairs,{0}", lm.compare, arrays, processes=True, settings=s)
+    pairs = units("pairs,{0}", lm.compare, arrays)
     seeds = range(s.first_seed, s.first_seed + s.seeds)
-    tuning = work.each("finetune,seed={}", tune, seeds, processes=True, settings=s)
-    records = {"models": taught.values(), "pairs": pairs, "tuning": tuning}
-    return {
-        name: pd.DataFrame(list(chain.from_iterable(record.rows for record in each)))
-        for name, each in records.items()
-    } | {"rare": rare()}
+    tuning = units("finetune,seed={}", tune, seeds)
+    tables = {"models": rows_of(taught.values()), "pairs": rows_of(pairs)}
+    return tables | {"tuning": rows_of(tuning), "rare": rare()}
 
 
 def rare() -> pd.DataFrame:

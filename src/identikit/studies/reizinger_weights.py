@@ -67,13 +67,13 @@ def run(work: Work) -> Tables:
     if unknown := set(s.problems) - set(ARMS):
         raise InputError(f"problems has {min(unknown)!r}; choose from {', '.join(ARMS)}")
     items = [
-        (name, arm, str(work.folder_of(KEY.format(name, arm))))
+        (name, arm)
         for name in s.problems
         if name not in needs or work.data.find(needs[name]) is not None
         for arm in ARMS[name]
     ]
-    records = work.each(KEY, fitted, items, processes=True, data=work.data, s=s)
-    found = {item[:2]: record for item, record in zip(items, records)}
+    records = work.each(KEY, fitted, items, processes=True, checkpoints=True, data=work.data, s=s)
+    found = dict(zip(items, records))
     rows = [beside(record, found[name, PLAIN]) for (name, _), record in found.items()]
     counted = work.each("distinct,seed={}", distinct, range(s.seeds))
     return {

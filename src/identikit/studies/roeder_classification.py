@@ -63,10 +63,10 @@ def run(work: Work) -> Tables:
         raise InputError(f"seeds is {s.seeds}; students are compared in pairs, so give 2 or more")
     folder = work.folder_of("teacher")
     teacher = work.unit("teacher", fit_teacher, s, folder=folder, progress=work.progress)
-    folders = [(lr, str(work.folder_of(f"students,lr={lr}"))) for lr in s.lrs]
     taught = work.each(
-        "students,lr={0}", teach, folders, processes=True, weights=teacher.arrays, settings=s
-    )
+        "students,lr={0}", teach, s.lrs, processes=True, checkpoints=True, weights=teacher.arrays,
+        settings=s,
+    )  # fmt: skip
     items = [
         (lr, step, record.arrays["f"][at], record.arrays["g"][at])
         for lr, record in zip(s.lrs, taught)

@@ -103,12 +103,11 @@ def of_trained(work: Work) -> Tables:
         )
     text = work.unit("text", tokens, s, work.data)
     vocabulary = text.rows[0]["vocabulary"]
-    key = "width={0},seed={1}"
     # The widest first, so that no process is left with one of them at the end.
     models = [(width, seed) for width in sorted(s.widths, reverse=True) for seed in range(s.seeds)]
     records = work.each(
-        key, learn, [(*model, work.folder_of(key.format(*model))) for model in models],
-        processes=True, text=text.arrays, vocabulary=vocabulary, settings=s,
+        "width={0},seed={1}", learn, models, processes=True, checkpoints=True, text=text.arrays,
+        vocabulary=vocabulary, settings=s,
     )  # fmt: skip
     runs = [(*model, record) for model, record in zip(models, records)]
     about = {"test": text.arrays["test"][:, :-1], "vocabulary": vocabulary, "settings": s}

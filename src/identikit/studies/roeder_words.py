@@ -60,10 +60,9 @@ def run(work: Work) -> Tables:
     # The slow ones first, so that no process is left with one of them at the end.
     slow = sorted(kinds, key=lambda kind: (kind[0] != "softmax", -kind[1]))
     models = [(*kind, seed) for kind in slow for seed in range(s.seeds)]
-    key = "objective={0},width={1},seed={2}"
     trained = work.each(
-        key, learn, [(*model, work.folder_of(key.format(*model))) for model in models],
-        processes=True, settings=s, data=work.data,
+        "objective={0},width={1},seed={2}", learn, models, processes=True, checkpoints=True,
+        settings=s, data=work.data,
     )  # fmt: skip
     found = {model: record.arrays for model, record in zip(models, trained)}
     items = [(*kind, [found[*kind, seed] for seed in range(s.seeds)]) for kind in kinds]
@@ -81,13 +80,7 @@ def run(work: Work) -> Tables:
 
 
 def summary(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Means over pairs, and the least and the largest, by objective and width.
-
-    Parameters
-    ----------
-    pairs : DataFrame
-        Of all pairs.
-    """
+    """Means over pairs, and the least and the largest, by objective and width."""
     spread = ["r2", "cca_g", "cca_f", "kappa", "logit_gap", "kl"]
     by = pairs.drop(columns=["a", "b"]).groupby(["objective", "width"], sort=False)
     ends = [by[spread].agg(which).add_suffix(f"_{which}") for which in ("min", "max")]
