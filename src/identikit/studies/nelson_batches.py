@@ -234,8 +234,7 @@ CLAIMS = (
         for over, words in (
             ("raw", "raw features"), ("pca", "PCA"), ("random", "PCA turned at random"))
     ),
-    paper(
-        "over-pca-treated", "All treatments against controls: ICA is above PCA.",
+    paper("over-pca-treated", "All treatments against controls: ICA is above PCA.",
         "no number given", check=compared("pca", task=TREATED)),
     *(
         control(
@@ -243,43 +242,27 @@ CLAIMS = (
             check=compared(over, task=OTHERS))
         for over, words in (("raw", "raw features"), ("pca", "PCA"), ("random", "random axes"))
     ),
-    paper(
-        "random-as-pca", "A random rotation scores as PCA does.",
-        "RxRx3-core, for scale: 0.725 against 0.724",
-        check=compared(
-            "pca", "Mean difference of AUROC with the sparse learner; within 0.01 counts.",
-            input="random", within=0.01)),
-    paper(
-        "l2-unaffected", "A learner without a preference for axes gains nothing from ICA.",
-        "implied by PCA = PCA+Rand, not stated", kind="check",
-        check=compared(
-            "pca", "Mean difference of AUROC with the L2 learner; within 0.002 counts.",
-            learner="L2", within=0.002)),
-    paper(
-        "sparsest", "The signal is sparser over ICA's axes than over raw, PCA or random ones.",
-        "highest, no number known",
-        check=compared(
-            "raw pca random", "Hoyer's sparsity of the correlations with the label within training "
-            "batches, less the highest of the three; above 0 counts. The paper's vector is not "
-            "known.", column="signal_sparsity")),
-    paper(
-        "raw-least-sparse", "The signal is least sparse over raw features.",
-        "lowest, no number known",
-        check=compared(
-            "raw", "Random axes, which the paper has next to the lowest, less raw ones; above 0 "
-            "counts.", input="random", column="signal_sparsity")),
-    control(
-        "over-tvn", "ICA is above TVN.",
-        check=compared(
-            "pca+tvn", f"{ABOVE} TVN of as many principal components; that of all features is in "
-            "the table.")),
-    control(
-        "batch-concentrated", "ICA gathers the batch in fewer axes than PCA does.",
-        check=compared(
-            "pca", "Hoyer's sparsity of √η² of batch among training controls; above 0 counts.",
-            column="batch_sparsity", task=TREATED)),
-    control(
-        "drop", "Leaving out the quarter of ICA's axes that carries most batch helps.",
+    paper("random-as-pca", "A random rotation scores as PCA does.",
+        "RxRx3-core, for scale: 0.725 against 0.724", check=compared("pca", "Mean difference of "
+        "AUROC with the sparse learner; within 0.01 counts.", input="random", within=0.01)),
+    paper("l2-unaffected", "A learner without a preference for axes gains nothing from ICA.",
+        "implied by PCA = PCA+Rand, not stated", kind="check", check=compared("pca",
+        "Mean difference of AUROC with the L2 learner; within 0.002 counts.", learner="L2",
+        within=0.002)),
+    paper("sparsest", "The signal is sparser over ICA's axes than over raw, PCA or random ones.",
+        "highest, no number known", check=compared("raw pca random", "Hoyer's sparsity of the "
+        "correlations with the label within training batches, less the highest of the three; above "
+        "0 counts. The paper's vector is not known.", column="signal_sparsity")),
+    paper("raw-least-sparse", "The signal is least sparse over raw features.",
+        "lowest, no number known", check=compared("raw", "Random axes, which the paper has next to "
+        "the lowest, less raw ones; above 0 counts.", input="random", column="signal_sparsity")),
+    control("over-tvn", "ICA is above TVN.",
+        check=compared("pca+tvn", f"{ABOVE} TVN of as many principal components; that of all "
+        "features is in the table.")),
+    control("batch-concentrated", "ICA gathers the batch in fewer axes than PCA does.",
+        check=compared("pca", "Hoyer's sparsity of √η² of batch among training controls; above 0 "
+        "counts.", column="batch_sparsity", task=TREATED)),
+    control("drop", "Leaving out the quarter of ICA's axes that carries most batch helps.",
         check=compared("ica", input="ica dropped")),
 )  # fmt: skip
 LAPTOP: dict[str, Any] = {

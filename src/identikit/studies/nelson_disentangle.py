@@ -211,51 +211,37 @@ WHERE, GATES = "Table 2, aggregated (other data)", "codes weighted and entries a
 DERIVED = "derived: the map is linear and invertible"
 control = partial(Claim, published="no number given", kind="control")
 CLAIMS = (
-    Claim(
-        "infom-ae", "AE + ICA has a higher InfoM than AE.", "0.65 against 0.39", WHERE, gap(AE)),
-    Claim(
-        "infom-beta", "AE + ICA has a higher InfoM than β-VAE.", "0.65 against 0.59", WHERE,
-        gap(BETA)),
-    Claim(
-        "infom-tc", "AE + ICA has a higher InfoM than β-TCVAE.", "0.65 against 0.58", WHERE,
-        gap(TC)),
+    Claim("infom-ae", "AE + ICA has a higher InfoM than AE.",
+        "0.65 against 0.39", WHERE, gap(AE)),
+    Claim("infom-beta", "AE + ICA has a higher InfoM than β-VAE.",
+        "0.65 against 0.59", WHERE, gap(BETA)),
+    Claim("infom-tc", "AE + ICA has a higher InfoM than β-TCVAE.",
+        "0.65 against 0.58", WHERE, gap(TC)),
     *(
         control(
             f"gated-{key}", f"AE + ICA has a higher InfoM than {NAMES[other]}, with {GATES}.",
             source="not in the paper", check=gap(other, form=GATED))
         for key, other in (("ae", AE), ("beta", BETA), ("tc", TC))
     ),
-    Claim(
-        "infoe-beta", "AE + ICA has a higher InfoE than β-VAE.", "0.83 against 0.81", WHERE,
-        gap(BETA, "InfoE")),
-    Claim(
-        "infoc-beta", "AE + ICA has a lower InfoC than β-VAE.", "0.40 against 0.55", WHERE,
-        lower(BETA, "InfoC")),
-    Claim(
-        "infoe-tc", "AE + ICA has a higher InfoE than β-TCVAE.", "0.83 against 0.72", WHERE,
-        gap(TC, "InfoE")),
-    Claim(
-        "infoc-tc", "AE + ICA has a lower InfoC than β-TCVAE.", "0.40 against 0.59", WHERE,
-        lower(TC, "InfoC")),
-    Claim(
-        "infoe-ae", "InfoE does not change from AE to AE + ICA.",
+    Claim("infoe-beta", "AE + ICA has a higher InfoE than β-VAE.",
+        "0.83 against 0.81", WHERE, gap(BETA, "InfoE")),
+    Claim("infoc-beta", "AE + ICA has a lower InfoC than β-VAE.",
+        "0.40 against 0.55", WHERE, lower(BETA, "InfoC")),
+    Claim("infoe-tc", "AE + ICA has a higher InfoE than β-TCVAE.",
+        "0.83 against 0.72", WHERE, gap(TC, "InfoE")),
+    Claim("infoc-tc", "AE + ICA has a lower InfoC than β-TCVAE.",
+        "0.40 against 0.59", WHERE, lower(TC, "InfoC")),
+    Claim("infoe-ae", "InfoE does not change from AE to AE + ICA.",
         "0.76 to 0.83; equal on Shapes3D and Falcor3D", DERIVED, same(AE, "InfoE"), "check"),
-    Claim(
-        "infoe-ae-held-out", "InfoE held out, with a converged probe, does not change from AE to "
-        "AE + ICA.",
-        "no number given", DERIVED, same(AE, "InfoE", GATED), "check"),
-    control(
-        "rotation", "ICA does more for InfoM than a random rotation of whitened latents.",
+    Claim("infoe-ae-held-out", "InfoE held out, with a converged probe, does not change from AE to "
+        "AE + ICA.", "no number given", DERIVED, same(AE, "InfoE", GATED), "check"),
+    control("rotation", "ICA does more for InfoM than a random rotation of whitened latents.",
         source="control, not in Table 2", check=gap(TURNED)),
-    control(
-        "rotation-gated", "ICA does more for InfoM than a random rotation of whitened latents, "
-        f"with {GATES}.",
-        source="control, not in Table 2", check=gap(TURNED, form=GATED)),
-    Claim(
-        "noise", "AE + ICA has a higher InfoM than codes of pure noise.",
+    control("rotation-gated", "ICA does more for InfoM than a random rotation of whitened latents, "
+        f"with {GATES}.", source="control, not in Table 2", check=gap(TURNED, form=GATED)),
+    Claim("noise", "AE + ICA has a higher InfoM than codes of pure noise.",
         "no number given; noise has about 0.5", "control, not in the paper", gap(NOISE), "control"),
-    control(
-        "published", "AE + ICA has a higher InfoM than the best of five published VAEs.",
+    control("published", "AE + ICA has a higher InfoM than the best of five published VAEs.",
         source="control, not in the paper", check=best_published),
 )  # fmt: skip
 METRICS = [

@@ -259,43 +259,28 @@ def _against_law(ax: Axes, pairs: pd.DataFrame, column: str, title: str) -> None
 
 NO_NUMBER, WARM_UP = "in a figure, no number given", "the warm-up on MNIST"
 CLAIMS = (
-    Claim(
-        "falls", "The error after rigid alignment falls as the leak α rises.",
+    Claim("falls", "The error after rigid alignment falls as the leak α rises.",
         NO_NUMBER, WARM_UP, slope),
-    Claim(
-        "every-step", "The error after rigid alignment falls from every α to the next.",
+    Claim("every-step", "The error after rigid alignment falls from every α to the next.",
         NO_NUMBER, WARM_UP, every_step),
-    Claim(
-        "bound", "√(2L+L²) predicts the error, with L from the bound 1+L = α⁻³.",
-        NO_NUMBER, f"{WARM_UP}, Theorem 1",
-        predicts(BOUND, "With L from α this says no more than that the error falls with α.")),
-    Claim(
-        "measured", "√(2L+L²) predicts the error, with L from the decoder's Jacobian on the "
-        "images.",
-        "not known whether the paper does this", "Theorem 1",
-        predicts(
-            MEASURED, "√(2L+L²) is {low:.2g} to {high:.2g} as measured, up to {bound:.2g} by the "
-            "bound. Among pairs of one α the correlation is {within:.2f}. Where it is least the "
-            "error is still {least:.4f}, which training leaves.")),
-    Claim(
-        "imperfect", "√(2L+L²) predicts the error even where reconstruction is imperfect.",
-        NO_NUMBER, WARM_UP,
-        predicts(
-            MEASURED, "L measured; the half of the pairs that reconstruct worse, with "
-            "{left_low:.0%} to {left_high:.0%} of the variance unexplained.", worse=True)),
-    Claim(
-        "early", "√(2L+L²) predicts the error where training was stopped early, too.",
-        "not in the paper", "beyond Theorem 1",
-        predicts(
-            MEASURED, "L measured; after a tenth of the steps, with {left:.0%} of the variance "
-            "unexplained. Seeds do not yet have the same output, which the theorem asks for.",
-            "early"),
-        "control"),
-    Claim(
-        "isometry", "The decoder's bi-Lipschitz constant is at most α⁻³.",
+    Claim("bound", "√(2L+L²) predicts the error, with L from the bound 1+L = α⁻³.",
+        NO_NUMBER, f"{WARM_UP}, Theorem 1", predicts(BOUND, "With L from α this says no more than "
+        "that the error falls with α.")),
+    Claim("measured", "√(2L+L²) predicts the error, with L from the decoder's Jacobian on the "
+        "images.", "not known whether the paper does this", "Theorem 1", predicts(MEASURED,
+        "√(2L+L²) is {low:.2g} to {high:.2g} as measured, up to {bound:.2g} by the bound. Among "
+        "pairs of one α the correlation is {within:.2f}. Where it is least the error is still "
+        "{least:.4f}, which training leaves.")),
+    Claim("imperfect", "√(2L+L²) predicts the error even where reconstruction is imperfect.",
+        NO_NUMBER, WARM_UP, predicts(MEASURED, "L measured; the half of the pairs that reconstruct "
+        "worse, with {left_low:.0%} to {left_high:.0%} of the variance unexplained.", worse=True)),
+    Claim("early", "√(2L+L²) predicts the error where training was stopped early, too.",
+        "not in the paper", "beyond Theorem 1", predicts(MEASURED, "L measured; after a tenth of "
+        "the steps, with {left:.0%} of the variance unexplained. Seeds do not yet have the same "
+        "output, which the theorem asks for.", "early"), "control"),
+    Claim("isometry", "The decoder's bi-Lipschitz constant is at most α⁻³.",
         "at most 1", WARM_UP, in_range, "check"),
-    Claim(
-        "training", "Training, and not only orthogonal layers, makes seeds alike.",
+    Claim("training", "Training, and not only orthogonal layers, makes seeds alike.",
         "not in the paper", "a control", training, "control"),
 )  # fmt: skip
 # Ten latents, for the digits' spectrum falls after the tenth: the best linear code is unique.

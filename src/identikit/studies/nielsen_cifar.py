@@ -313,22 +313,17 @@ CLAIMS = (
             "no number given", "Figure 5", partial(out_of_order, M=M))
         for M in DIMENSIONS
     ),
-    Claim(
-        "example-cca", "Two networks with M = 2 and nearly the same loss are not alike: m_CCA.",
+    Claim("example-cca", "Two networks with M = 2 and nearly the same loss are not alike: m_CCA.",
         0.551, "Figure 3, left", dissimilar),
-    Claim(
-        "example-kl", "Two networks with M = 2 and nearly the same loss have different "
-        "distributions: d_KL.",
-        1.131, "Figure 3, left", partial(like_published, column="kl", published=1.131)),
-    Claim(
-        "example-llv", "Two networks with M = 2 and nearly the same loss have different "
-        "distributions: d_LLV.",
-        1.546, "Figure 3, left", partial(like_published, column="llv", published=1.546)),
-    Claim(
-        "bound", "d_fg is never above 2M d_LLV.",
+    Claim("example-kl", "Two networks with M = 2 and nearly the same loss have different "
+        "distributions: d_KL.", 1.131, "Figure 3, left", partial(like_published, column="kl",
+        published=1.131)),
+    Claim("example-llv", "Two networks with M = 2 and nearly the same loss have different "
+        "distributions: d_LLV.", 1.546, "Figure 3, left", partial(like_published, column="llv",
+        published=1.546)),
+    Claim("bound", "d_fg is never above 2M d_LLV.",
         "at most 1", "Theorem 4.7", partial(within, bound="bound"), "check"),
-    Claim(
-        "sharper-bound", "d_fg is never above 2 d_LLV².",
+    Claim("sharper-bound", "d_fg is never above 2 d_LLV².",
         "at most 1", "not in the paper", partial(within, bound="sharper_bound"), "check"),
 )  # fmt: skip
 STUDY = Study(

@@ -224,17 +224,13 @@ CLAIMS = (
             f"{', '.join(map(str, counts.values()))} of 20", "Appendix F", passed(classes))
         for classes, counts in PASSED.items()
     ),
-    Claim(
-        "bound", "d_fg never exceeds 2Mε, with ε = d_LLV.",
+    Claim("bound", "d_fg never exceeds 2Mε, with ε = d_LLV.",
         "always below", "Theorem 4.7, Figure 16", under("bound"), "check"),
-    Claim(
-        "sharper", "d_fg never exceeds 2ε², with ε = d_LLV.",
+    Claim("sharper", "d_fg never exceeds 2ε², with ε = d_LLV.",
         "not in the paper", "derived from its proof", under("sharper_bound"), "check"),
-    Claim(
-        "fixed-4", "Against the paper: over fixed sets, with K = 4, d_fg rises with width.",
+    Claim("fixed-4", "Against the paper: over fixed sets, with K = 4, d_fg rises with width.",
         "0.251 to 0.366", AGAINST, trend(4, "fixed", falls=False), "control"),
-    Claim(
-        "cca-4", "Against the paper: with K = 4, mean CCA of f falls with width.",
+    Claim("cca-4", "Against the paper: with K = 4, mean CCA of f falls with width.",
         "0.741 to 0.666", AGAINST, trend(4, "cca"), "control"),
 )  # fmt: skip
 COMMON = {

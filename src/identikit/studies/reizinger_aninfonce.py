@@ -153,124 +153,85 @@ FIGURE, LOGS = "read off a figure, 50,000 steps", "committed training logs"
 PAGE = "project page, CIFAR-10"
 paper, control = Claim, partial(Claim, published="not in the paper", kind="control")
 CLAIMS = (
-    paper(
-        "content", "AnInfoNCE finds the content latents up to a linear map.",
+    paper("content", "AnInfoNCE finds the content latents up to a linear map.",
         "about 0.99", FIGURE, of("aninfonce", "content", SLACK).least(0.95)),
-    paper(
-        "style", "AnInfoNCE finds the style latents up to a linear map.",
+    paper("style", "AnInfoNCE finds the style latents up to a linear map.",
         "about 0.99", FIGURE, of("aninfonce", "style", SLACK).least(0.9)),
-    paper(
-        "infonce-content", "InfoNCE, with the temperature τ = 1, keeps the content.",
+    paper("infonce-content", "InfoNCE, with the temperature τ = 1, keeps the content.",
         "about 0.95", FIGURE, of("tau-1", "content").least(0.85)),
-    paper(
-        "infonce-style", "InfoNCE, with the temperature τ = 1, loses the style.",
+    paper("infonce-style", "InfoNCE, with the temperature τ = 1, loses the style.",
         "about 0.01", FIGURE, of("tau-1", "style").most(0.5)),
-    paper(
-        "lambda-content", "The learned concentrations of content are the true ones.",
+    paper("lambda-content", "The learned concentrations of content are the true ones.",
         "23.1 for 25", LOGS, of("aninfonce", "high", SLACK).between(0.8, 1.2)),
-    paper(
-        "lambda-style", "The learned concentrations of style are the true ones.",
+    paper("lambda-style", "The learned concentrations of style are the true ones.",
         "5.5 for 5", LOGS, of("aninfonce", "low", SLACK).between(0.8, 1.2)),
-    paper(
-        "distinct", "If all concentrations differ, every latent has an axis of its own.",
+    paper("distinct", "If all concentrations differ, every latent has an axis of its own.",
         "MCC 0.988", LOGS, of("distinct", "mcc", SLACK).least(0.95)),
-    paper(
-        "distinct-content", "Of concentrations that all differ, the largest are found as well.",
+    paper("distinct-content", "Of concentrations that all differ, the largest are found as well.",
         "24.2 for 25", LOGS, of("distinct", "high", SLACK).between(0.8, 1.2)),
-    paper(
-        "distinct-style", "Of concentrations that all differ, the smallest are found as well.",
+    paper("distinct-style", "Of concentrations that all differ, the smallest are found as well.",
         "5.9 for 5", LOGS, of("distinct", "low", SLACK).between(0.8, 1.2)),
-    paper(
-        "images-augmentations", "On images AnInfoNCE keeps more of the augmentations than InfoNCE.",
-        "80.5 % against 57.7 %", PAGE, pictures("augmentations", "aninfonce",
+    paper("images-augmentations", "On images AnInfoNCE keeps more of the augmentations than "
+        "InfoNCE.", "80.5 % against 57.7 %", PAGE, pictures("augmentations", "aninfonce",
         "tau-fixed").positive()),
-    paper(
-        "images-classes", "On images AnInfoNCE keeps less of the classes than InfoNCE.",
+    paper("images-classes", "On images AnInfoNCE keeps less of the classes than InfoNCE.",
         "88.4 % against 90.9 %", PAGE, pictures("classes", "tau-fixed", "aninfonce").positive()),
-    control(
-        "repeated", "If concentrations repeat, axes inside a block are arbitrary, and MCC is that "
-        "of a random rotation there: a low MCC beside a high R² is no failure.",
-        published="0.685 in two blocks of 5, whose level is 0.729", source=LOGS,
-        check=of("aninfonce", "mcc").less(
-            of("aninfonce", "inside"), f"{WORDS['mcc']}, less {WORDS['inside']}").between(-0.1,
-            0.1)),
-    control(
-        "rungs", "An order and signs explain latents of distinct concentrations better than those "
-        "of repeated ones.", source="the theorem as rungs",
-        check=more(("aninfonce", "permutation"), ("distinct", "permutation"),
-                   f"{WORDS['permutation']}, less that for distinct concentrations")),
-    control(
-        "observed", "The style that AnInfoNCE finds is not in the observations already.",
-        source="the mixing alone: R² 0.69 and 0.66 in the committed logs",
-        check=more(("aninfonce", "style"), ("aninfonce", "seen_style"),
-                   "R² of the style from f, less that from x")),
-    control(
-        "infonce-truth", "At τ = 1 the true latents have a higher loss than what is learned: style "
-        "is not lost for want of training.", source="control",
-        check=more(("tau-1", "truth"), ("tau-1", "loss"), "Loss of the truth, less that learned")),
-    control(
-        "learned-style", "A learned temperature does not save the style.", source="control",
-        check=of("tau-learned", "style").most(0.8)),
-    control(
-        "learned-truth", "With a learned temperature too the true latents, at the temperature that "
-        "is best for them, have a higher loss than what is learned.", source="control",
-        check=more(("tau-learned", "truth"), ("tau-learned", "loss"),
-                   "Loss of the truth, less that learned")),
-    control(
-        "learned-fold", "With a learned temperature the encoder folds the sphere: its degree is 0.",
-        source="control", check=of("tau-learned", "degree").most(0.2)),
-    control(
-        "unfolded", "The encoder of AnInfoNCE covers the sphere once.", source="control",
-        check=of("aninfonce", "degree", SLACK).between(0.9, 1.1)),
-    control(
-        "hard-content", "With negatives drawn around the anchor by Λ⁻, the concentrations of "
-        "content are those of Λ⁺ − Λ⁻.", source="by derivation",
-        check=of("hard", "high", HARD_SLACK).between(0.8, 1.2)),
-    control(
-        "hard-style", "With negatives drawn around the anchor by Λ⁻, the concentrations of style "
-        "are those of Λ⁺ − Λ⁻, half of those of Λ⁺.", source="by derivation",
-        check=of("hard", "low", HARD_SLACK).between(0.8, 1.2)),
-    control(
-        "sampler", "The approximate sampler of the authors' code does not shrink Λ̂.",
-        source="23.1 for 25 in the committed logs",
-        check=of("approximate", "high").less(
-            of("exact", "high"), f"{WORDS['high']}, fitted to the true latents of approximate "
-            "pairs, less that of exact ones").between(-0.05, 0.05)),
-    control(
-        "shrunk", "It is an encoder that is not quite at its optimum that shrinks Λ̂.",
-        source="control",
-        check=more(("exact", "high"), ("aninfonce", "high"),
-                   f"{WORDS['high']} with the true latents, less that with the learned ones")),
-    control(
-        "across", "A rotation that mixes content and style is no symmetry of the loss.",
+    control("repeated", "If concentrations repeat, axes inside a block are arbitrary, and MCC is "
+        "that of a random rotation there: a low MCC beside a high R² is no failure.",
+        published="0.685 in two blocks of 5, whose level is 0.729", source=LOGS, check=of(
+        "aninfonce", "mcc").less(of("aninfonce", "inside"), f"{WORDS['mcc']}, less "
+        f"{WORDS['inside']}").between(-0.1, 0.1)),
+    control("rungs", "An order and signs explain latents of distinct concentrations better than "
+        "those of repeated ones.", source="the theorem as rungs", check=more(("aninfonce",
+        "permutation"), ("distinct", "permutation"), f"{WORDS['permutation']}, less that for "
+        "distinct concentrations")),
+    control("observed", "The style that AnInfoNCE finds is not in the observations already.",
+        source="the mixing alone: R² 0.69 and 0.66 in the committed logs", check=more(("aninfonce",
+        "style"), ("aninfonce", "seen_style"), "R² of the style from f, less that from x")),
+    control("infonce-truth", "At τ = 1 the true latents have a higher loss than what is learned: "
+        "style is not lost for want of training.", source="control", check=more(("tau-1", "truth"),
+        ("tau-1", "loss"), "Loss of the truth, less that learned")),
+    control("learned-style", "A learned temperature does not save the style.",
+        source="control", check=of("tau-learned", "style").most(0.8)),
+    control("learned-truth", "With a learned temperature too the true latents, at the temperature "
+        "that is best for them, have a higher loss than what is learned.", source="control",
+        check=more(("tau-learned", "truth"), ("tau-learned", "loss"), "Loss of the truth, less "
+        "that learned")),
+    control("learned-fold", "With a learned temperature the encoder folds the sphere: its degree "
+        "is 0.", source="control", check=of("tau-learned", "degree").most(0.2)),
+    control("unfolded", "The encoder of AnInfoNCE covers the sphere once.",
+        source="control", check=of("aninfonce", "degree", SLACK).between(0.9, 1.1)),
+    control("hard-content", "With negatives drawn around the anchor by Λ⁻, the concentrations of "
+        "content are those of Λ⁺ − Λ⁻.", source="by derivation", check=of("hard", "high",
+        HARD_SLACK).between(0.8, 1.2)),
+    control("hard-style", "With negatives drawn around the anchor by Λ⁻, the concentrations of "
+        "style are those of Λ⁺ − Λ⁻, half of those of Λ⁺.", source="by derivation", check=of("hard",
+        "low", HARD_SLACK).between(0.8, 1.2)),
+    control("sampler", "The approximate sampler of the authors' code does not shrink Λ̂.",
+        source="23.1 for 25 in the committed logs", check=of("approximate", "high").less(of("exact",
+        "high"), f"{WORDS['high']}, fitted to the true latents of approximate " "pairs, less that "
+        "of exact ones").between(-0.05, 0.05)),
+    control("shrunk", "It is an encoder that is not quite at its optimum that shrinks Λ̂.",
+        source="control", check=more(("exact", "high"), ("aninfonce", "high"), f"{WORDS['high']} "
+        "with the true latents, less that with the learned ones")),
+    control("across", "A rotation that mixes content and style is no symmetry of the loss.",
         source="by derivation", check=of("exact", "across").least(0.1)),
-    control(
-        "images-temperature", "What AnInfoNCE keeps of the augmentations of images, InfoNCE keeps "
-        "as well once its temperature is learned.", source="control",
-        check=pictures("augmentations", "aninfonce", "tau-learned").between(-0.03, 0.03)),
-    control(
-        "images-accuracy", "On images InfoNCE with a learned temperature keeps as much of the "
-        "classes as AnInfoNCE.",
-        source="control", check=pictures("classes", "aninfonce", "tau-learned").between(-0.02,
-        0.02)),
-    control(
-        "images-learned", "Classes of images are read better after training than before.",
-        source="control",
-        check=pictures("classes", "aninfonce", "aninfonce", before=True).positive()),
-    Claim(
-        "inside", "A rotation inside the blocks of equal concentration leaves the loss as it is.",
-        "exact", "by derivation",
-        Column(lambda t: t["truth"]["inside"],
-        "Change of the loss of the true latents").holds(1e-9),
-        "check"),
-    Claim(
-        "floor", "No loss of AnInfoNCE is below that of the true latents.", "a bound",
-        "by derivation",
-        Column(
-            lambda t: -where(t["worlds"], arm=("aninfonce", "distinct", "hard"))["gap"],
-            "Loss of the truth less that learned, in nats, of a finite sample and partners that "
-            "are not quite uniform").holds(0.03),
-        "check"),
+    control("images-temperature", "What AnInfoNCE keeps of the augmentations of images, InfoNCE "
+        "keeps as well once its temperature is learned.", source="control", check=pictures(
+        "augmentations", "aninfonce", "tau-learned").between(-0.03, 0.03)),
+    control("images-accuracy", "On images InfoNCE with a learned temperature keeps as much of the "
+        "classes as AnInfoNCE.", source="control", check=pictures("classes", "aninfonce",
+        "tau-learned").between(-0.02, 0.02)),
+    control("images-learned", "Classes of images are read better after training than before.",
+        source="control", check=pictures("classes", "aninfonce", "aninfonce", before=True)
+        .positive()),
+    Claim("inside", "A rotation inside the blocks of equal concentration leaves the loss as it is.",
+        "exact", "by derivation", Column(lambda t: t["truth"]["inside"], "Change of the loss of "
+        "the true latents").holds(1e-9), "check"),
+    Claim("floor", "No loss of AnInfoNCE is below that of the true latents.",
+        "a bound", "by derivation", Column(lambda t: -where(t["worlds"], arm=("aninfonce",
+        "distinct", "hard"))["gap"], "Loss of the truth less that learned, in nats, of a finite "
+        "sample and partners that are not quite uniform").holds(0.03), "check"),
 )  # fmt: skip
 LAPTOP = {
     "seeds": 10, "block": 3, "repeated": [25.0, 3.0], "distinct": [2.0, 4.0, 8.0, 16.0, 32.0],

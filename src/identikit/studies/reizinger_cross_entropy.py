@@ -153,132 +153,87 @@ DIET: dict[str, Any] = {"diet": True}
 UNIT: dict[str, Any] = {"diet": True, "case": "C3"}
 paper, control = Claim, partial(Claim, published="not in the paper", kind="control")
 CLAIMS = (
-    paper(
-        "supervised", "A classifier of 100 classes finds the five latents up to a linear map.",
+    paper("supervised", "A classifier of 100 classes finds the five latents up to a linear map.",
         0.998, TABLE_3, of().least(0.95)),
-    paper(
-        "diet", "A classifier of instances (DIET), told of no classes, finds the five latents as "
-        "far.",
-        0.99, TABLE_2, of(**DIET).least(0.95)),
-    paper(
-        "unit-weights", "With weights at unit norm (case C3) DIET finds the latents as well.",
+    paper("diet", "A classifier of instances (DIET), told of no classes, finds the five latents as "
+        "far.", 0.99, TABLE_2, of(**DIET).least(0.95)),
+    paper("unit-weights", "With weights at unit norm (case C3) DIET finds the latents as well.",
         0.986, "Table 2, W normalised", of(**UNIT).least(0.95)),
-    paper(
-        "weights", "The weights of instances are the vectors of their classes.",
+    paper("weights", "The weights of instances are the vectors of their classes.",
         0.999, TABLE_2, of("weights", **DIET).least(0.99)),
-    paper(
-        "scale", "With unit weights the map from f to z is a rotation over κ.",
+    paper("scale", "With unit weights the map from f to z is a rotation over κ.",
         "MAE 0.01, a tenth of 1/κ", "Table 2, W normalised", of("off", **UNIT).most(0.1)),
-    paper(
-        "temperature", "With features and weights at unit norm (C1) the learned factor β is κ.",
-        "β = κ", "theorem, case C1",
-        of("beta", case="C1", diet=True).between(9, 11)),
-    paper(
-        "dimensions", "In more dimensions less of the latents is found.",
+    paper("temperature", "With features and weights at unit norm (C1) the learned factor β is κ.",
+        "β = κ", "theorem, case C1", of("beta", case="C1", diet=True).between(9, 11)),
+    paper("dimensions", "In more dimensions less of the latents is found.",
         "0.998, 0.972, 0.821 at d = 5, 10, 20", TABLE_3, over(check.falls, "r2")),
-    paper(
-        "diet-dimensions", "From instances too, less of the latents is found in more dimensions.",
+    paper("diet-dimensions", "From instances too, less of the latents is found in more dimensions.",
         "0.990, 0.930, 0.819 at d = 5, 10, 20", TABLE_2, over(check.falls, "r2", **DIET)),
-    paper(
-        "few-classes", "With 10 classes less of the latents is found than with 100.",
+    paper("few-classes", "With 10 classes less of the latents is found than with 100.",
         "0.975 against 0.998", TABLE_3, more("R² less that of 10 classes", {}, {"classes": 10})),
-    paper(
-        "many-classes", "With 1,000 classes as much of the latents is found as with 100.",
+    paper("many-classes", "With 1,000 classes as much of the latents is found as with 100.",
         "0.998 and 0.998", TABLE_3, alike(0.02, classes=1000)),
-    paper(
-        "wide", "In wide clusters, κ = 5, as much of the latents is found as at κ = 10.",
+    paper("wide", "In wide clusters, κ = 5, as much of the latents is found as at κ = 10.",
         "0.997 and 0.997", TABLE_3, alike(0.02, kappa=5.0)),
-    paper(
-        "narrow", "In narrow clusters, κ = 50, much is lost, though no assumption is violated.",
+    paper("narrow", "In narrow clusters, κ = 50, much is lost, though no assumption is violated.",
         0.655, TABLE_3, of(kappa=50.0).most(0.85)),
-    paper(
-        "diet-narrow", "From instances too, much of the latents is lost in narrow clusters, κ = "
-        "50.",
-        0.725, TABLE_2, of(kappa=50.0, **DIET).most(0.85)),
-    paper(
-        "laplace", "If latents are Laplace around their class, against the theorem, some is lost.",
-        0.854, TABLE_3,
-        of(law="laplace").between(0.8, 0.9)),
-    paper(
-        "normal", "If latents are normal around their class, against the theorem, little is lost.",
-        0.996, TABLE_3, of(law="normal").least(0.95)),
-    paper(
-        "tails", "Fat tails are what hurts: Laplace with its tails cut off does better.",
-        "in words", FIGURE,
-        more("R² less that with tails", {"law": "truncated"}, {"law": "laplace"})),
-    paper(
-        "noise-50", "That half of the labels are random hardly matters for what is found.",
+    paper("diet-narrow", "From instances too, much of the latents is lost in narrow clusters, κ = "
+        "50.", 0.725, TABLE_2, of(kappa=50.0, **DIET).most(0.85)),
+    paper("laplace", "If latents are Laplace around their class, against the theorem, some is "
+        "lost.", 0.854, TABLE_3, of(law="laplace").between(0.8, 0.9)),
+    paper("normal", "If latents are normal around their class, against the theorem, little is "
+        "lost.", 0.996, TABLE_3, of(law="normal").least(0.95)),
+    paper("tails", "Fat tails are what hurts: Laplace with its tails cut off does better.",
+        "in words", FIGURE, more("R² less that with tails", {"law": "truncated"},
+        {"law": "laplace"})),
+    paper("noise-50", "That half of the labels are random hardly matters for what is found.",
         "in words, up to 80 %", FIGURE, alike(0.05, noise=0.5)),
-    paper(
-        "noise-80", "That 80 % of the labels are random hardly matters for what is found.",
+    paper("noise-80", "That 80 % of the labels are random hardly matters for what is found.",
         "in words, up to 80 %", FIGURE, alike(0.05, noise=0.8)),
-    paper(
-        "noise-100", "Labels that are all random teach nothing: x itself has more of the latents.",
-        "in words", FIGURE,
-        more("R² from x less that from f", {"noise": 1.0}, {"noise": 1.0}, "observed", "r2")),
-    paper(
-        "images-size", "A classifier of shapes has the size of a sprite, better than pixels do.",
+    paper("noise-100", "Labels that are all random teach nothing: x itself has more of the "
+        "latents.", "in words", FIGURE, more("R² from x less that from f", {"noise": 1.0},
+        {"noise": 1.0}, "observed", "r2")),
+    paper("images-size", "A classifier of shapes has the size of a sprite, better than pixels do.",
         "0.98 against 0.62", TABLE_4, read_off("trained", "pixels", SIZE).positive()),
-    paper(
-        "images-place", "A classifier of shapes has the place of a sprite, better than pixels do.",
-        "0.97 against 0.92", TABLE_4, read_off("trained", "pixels", PLACE).positive()),
-    control(
-        "observed", "What the network finds is not in the observations already.",
+    paper("images-place", "A classifier of shapes has the place of a sprite, better than pixels "
+        "do.", "0.97 against 0.92", TABLE_4, read_off("trained", "pixels", PLACE).positive()),
+    control("observed", "What the network finds is not in the observations already.",
         source="control", check=more("R² from f less that from x", {}, {}, "r2", "observed")),
-    control(
-        "too-few-floor", "With 5 classes in 5 dimensions the loss comes down to its floor.",
+    control("too-few-floor", "With 5 classes in 5 dimensions the loss comes down to its floor.",
         source="control", check=of("gap", classes=5).most(SLACK)),
-    control(
-        "too-few-missing", "With 5 classes in 5 dimensions, at the floor of the loss, the "
-        "direction that the classes do not span is unknown.",
-        source="control", check=of("missing", SLACK, classes=5).most(0.3)),
-    control(
-        "narrow-gap", "What is lost at κ = 50 is for want of training: the loss is farther off.",
-        source="control",
-        check=more("Loss above its floor, less that at κ = 10", {"kappa": 50.0}, {}, "gap")),
-    control(
-        "dimensions-gap", "What is lost in more dimensions is for want of training as well.",
+    control("too-few-missing", "With 5 classes in 5 dimensions, at the floor of the loss, the "
+        "direction that the classes do not span is unknown.", source="control", check=of("missing",
+        SLACK, classes=5).most(0.3)),
+    control("narrow-gap", "What is lost at κ = 50 is for want of training: the loss is farther "
+        "off.", source="control", check=more("Loss above its floor, less that at κ = 10",
+        {"kappa": 50.0}, {}, "gap")),
+    control("dimensions-gap", "What is lost in more dimensions is for want of training as well.",
         source="control", check=over(check.rises, "gap")),
-    control(
-        "rungs", "Norms decide the rung up to which latents are found: rigid in C1 and C2, "
-        "similarity in C3.",
-        source="the theorem's cases as rungs", check=Column(named,
-        "Share of the three cases in which the ladder names that rung")
-        .least(0.8)),
-    control(
-        "quadric-below", "With 6 classes in 3 dimensions unit weights do not make f a rotation, "
-        "although the printed condition holds.",
-        source="corrected condition", check=of("spread", 0.02, classes=6, **SMALL).least(0.3)),
-    control(
-        "quadric-above", "With 20 classes, above the bound of 9, unit weights make f a rotation.",
-        source="corrected condition", check=of("spread", 0.02, classes=20, **SMALL).most(0.15)),
-    control(
-        "images-intercept", "That pixels hardly have the size of a sprite is for want of an "
-        "intercept.",
-        source="control", check=column(
-            "factors", "with_intercept", f"{WORDS['with_intercept']} off pixels",
-            source="pixels", factor="scale").least(0.8)),
-    control(
-        "images-learned-size", "The features have the size of a sprite because shapes were "
-        "learned.",
-        source="control", check=read_off("trained", "untrained", SIZE,
-        "with_intercept").positive()),
-    control(
-        "images-place-before", "The features have the place of a sprite before anything is "
-        "learned, just as well.",
-        source="control", check=read_off("trained", "untrained", PLACE,
+    control("rungs", "Norms decide the rung up to which latents are found: rigid in C1 and C2, "
+        "similarity in C3.", source="the theorem's cases as rungs", check=Column(named,
+        "Share of the three cases in which the ladder names that rung").least(0.8)),
+    control("quadric-below", "With 6 classes in 3 dimensions unit weights do not make f a "
+        "rotation, although the printed condition holds.", source="corrected condition", check=of(
+        "spread", 0.02, classes=6, **SMALL).least(0.3)),
+    control("quadric-above", "With 20 classes, above the bound of 9, unit weights make f a "
+        "rotation.", source="corrected condition", check=of("spread", 0.02, classes=20, **SMALL)
+        .most(0.15)),
+    control("images-intercept", "That pixels hardly have the size of a sprite is for want of an "
+        "intercept.", source="control", check=column("factors", "with_intercept",
+        f"{WORDS['with_intercept']} " "off pixels", source="pixels", factor="scale").least(0.8)),
+    control("images-learned-size", "The features have the size of a sprite because shapes were "
+        "learned.", source="control", check=read_off("trained", "untrained", SIZE, "with_intercept")
+        .positive()),
+    control("images-place-before", "The features have the place of a sprite before anything is "
+        "learned, just as well.", source="control", check=read_off("trained", "untrained", PLACE,
         "with_intercept").between(-0.02, 0.02)),
-    Claim(
-        "other-optimum", "Below the bound on classes there is another optimum: unit weights, the "
+    Claim("other-optimum", "Below the bound on classes there is another optimum: unit weights, the "
         "same probabilities, no rotation.", "exact", "corrected condition",
-        Column(lambda t: t["other optima"]["gap"].dropna(),
-               "Largest difference of a log-probability, or of a norm from 1").holds(1e-9),
-        "check"),
-    Claim(
-        "floors", "No loss is below its floor.", "a bound", "by derivation",
-        Column(lambda t: -t["worlds"]["gap"].dropna(),
-               "Floor less loss, in nats, with the error of the held-out sample").holds(0.05),
-        "check"),
+        Column(lambda t: t["other optima"]["gap"].dropna(), "Largest difference of a "
+        "log-probability, or of a norm from 1").holds(1e-9), "check"),
+    Claim("floors", "No loss is below its floor.",
+        "a bound", "by derivation", Column(lambda t: -t["worlds"]["gap"].dropna(),
+        "Floor less loss, in nats, with the error of the held-out sample").holds(0.05), "check"),
 )  # fmt: skip
 LAPTOP = {
     "seeds": 10, "steps": 2000, "batch": 512, "lr": 0.03, "schedule": "cosine",

@@ -127,107 +127,74 @@ PATHAK = "Pathak et al. 2017, section 2.2"
 control = partial(Claim, published="not in the paper", source="control", kind="control")
 identity = partial(Claim, published="a bound", source="by derivation", kind="check")
 CLAIMS = (
-    Claim(
-        "feature-std", "Attention before the heads of an actor-critic enlarges the standard "
-        "deviation of its features as much as in the six games.",
-        "1.4 to 3.6 times", TABLE,
-        of("agents", "ratio", "attention").between(LOWEST, HIGHEST)),
-    Claim(
-        "curious-std", "Curiosity with gates on the inputs of its models leaves the standard "
-        "deviation of an actor-critic's features as it is.",
-        "within 11.5 % (gates and reward off in the released code)", TABLE,
-        of("agents", "ratio", "curious").between(1 - NOISE, 1 + NOISE)),
-    Claim(
-        "controllable", "Features by inverse dynamics hold the factors that actions control.",
-        "no number", PATHAK,
-        of("features", "read_controllable", "inverse").least(0.98)),
-    Claim(
-        "exogenous", "What the inverse model reads of its features holds nothing of factors that "
-        "no action changes.",
-        "no number", PATHAK,
-        of("features", "read_exogenous", "inverse").most(0.02)),
-    Claim(
-        "collapse", "Without the inverse loss features collapse: the forward loss alone makes them "
-        "all but constant.",
-        "no number", PATHAK, of("features", "shrunk", "forward").most(0.1)),
-    control(
-        "learns", "The agent without a gate learns, so that its features are those of an agent.",
-        check=of("agents", "score", "baseline").least(LEARNED)),
-    control(
-        "rescaled-std", "A gate times d does not enlarge the standard deviation of features: what "
-        "does is the scale of the gate, not what it selects.",
-        check=of("agents", "ratio", "rescaled").most(1.0)),
-    control(
-        "gate-score", "The gate that is not rescaled costs score.",
+    Claim("feature-std", "Attention before the heads of an actor-critic enlarges the standard "
+        "deviation of its features as much as in the six games.", "1.4 to 3.6 times", TABLE, of(
+        "agents", "ratio", "attention").between(LOWEST, HIGHEST)),
+    Claim("curious-std", "Curiosity with gates on the inputs of its models leaves the standard "
+        "deviation of an actor-critic's features as it is.", "within 11.5 % (gates and reward off "
+        "in the released code)", TABLE, of("agents", "ratio", "curious").between(1 - NOISE,
+        1 + NOISE)),
+    Claim("controllable", "Features by inverse dynamics hold the factors that actions control.",
+        "no number", PATHAK, of("features", "read_controllable", "inverse").least(0.98)),
+    Claim("exogenous", "What the inverse model reads of its features holds nothing of factors that "
+        "no action changes.", "no number", PATHAK, of("features", "read_exogenous", "inverse")
+        .most(0.02)),
+    Claim("collapse", "Without the inverse loss features collapse: the forward loss alone makes "
+        "them all but constant.", "no number", PATHAK, of("features", "shrunk", "forward")
+        .most(0.1)),
+    control("learns", "The agent without a gate learns, so that its features are those of an "
+        "agent.", check=of("agents", "score", "baseline").least(LEARNED)),
+    control("rescaled-std", "A gate times d does not enlarge the standard deviation of features: "
+        "what does is the scale of the gate, not what it selects.", check=of("agents", "ratio",
+        "rescaled").most(1.0)),
+    control("gate-score", "The gate that is not rescaled costs score.",
         check=more("agents", "score", "baseline", "attention")),
-    control(
-        "rescaled-score", "With the gate times d scores are higher than with the plain one.",
+    control("rescaled-score", "With the gate times d scores are higher than with the plain one.",
         check=more("agents", "score", "rescaled", "attention")),
-    control(
-        "intrinsic", "The intrinsic reward is really there, and on average smaller than the "
-        "game's 0.05 a step.",
-        check=of("agents", "intrinsic", "curious").between(1e-4, 0.05)),
-    control(
-        "floor", "The inverse model comes close to the true posterior of the actions.",
+    control("intrinsic", "The intrinsic reward is really there, and on average smaller than the "
+        "game's 0.05 a step.", check=of("agents", "intrinsic", "curious").between(1e-4, 0.05)),
+    control("floor", "The inverse model comes close to the true posterior of the actions.",
         check=of("features", "excess", "inverse").most(0.05)),
-    control(
-        "agree", "Two networks read the same of their features, up to an affine map.",
+    control("agree", "Two networks read the same of their features, up to an affine map.",
         check=of("features", "read_agreement", "inverse").least(0.98)),
-    control(
-        "kept", "No incentive to keep exogenous factors is none to drop them: directions of φ that "
-        "the head does not read still show them.",
-        check=of("features", "exogenous", "inverse").least(0.1)),
-    control(
-        "gate-loss", "With a softmax gate on each part the inverse model is further from the true "
-        "posterior, after as many steps.",
-        check=more("features", "excess", "gated", "inverse")),
-    control(
-        "gate-agree", "With a softmax gate on each part two networks agree less, after the gate.",
-        check=more("features", "agreement", "inverse", "gated")),
-    control(
-        "gate-longer", "What a gate costs is for want of steps: after four times as many the model "
-        "with the gate is close to the true posterior.",
-        check=of("features", "excess", "longer").most(0.02)),
-    control(
-        "gate-longer-agree", "After four times as many steps two networks with the gate agree, "
-        "after the gate.",
-        check=of("features", "agreement", "longer").least(0.98)),
-    control(
-        "rescaled-loss", "With the gate times d the inverse model is nearer to the true posterior "
-        "than with the plain gate.",
-        check=more("features", "excess", "gated", "rescaled")),
-    control(
-        "rescaled-agree", "With the gate times d two networks agree more than with the plain gate.",
-        check=more("features", "agreement", "rescaled", "gated")),
-    control(
-        "both", "With the inverse loss beside it the forward loss does not make features collapse.",
-        check=of("features", "shrunk", "both").least(0.2)),
-    control(
-        "rational", "The rational forward loss alone makes features collapse as well.",
+    control("kept", "No incentive to keep exogenous factors is none to drop them: directions of φ "
+        "that the head does not read still show them.", check=of("features", "exogenous", "inverse")
+        .least(0.1)),
+    control("gate-loss", "With a softmax gate on each part the inverse model is further from the "
+        "true posterior, after as many steps.", check=more("features", "excess", "gated",
+        "inverse")),
+    control("gate-agree", "With a softmax gate on each part two networks agree less, after the "
+        "gate.", check=more("features", "agreement", "inverse", "gated")),
+    control("gate-longer", "What a gate costs is for want of steps: after four times as many the "
+        "model with the gate is close to the true posterior.", check=of("features", "excess",
+        "longer").most(0.02)),
+    control("gate-longer-agree", "After four times as many steps two networks with the gate agree, "
+        "after the gate.", check=of("features", "agreement", "longer").least(0.98)),
+    control("rescaled-loss", "With the gate times d the inverse model is nearer to the true "
+        "posterior than with the plain gate.", check=more("features", "excess", "gated",
+        "rescaled")),
+    control("rescaled-agree", "With the gate times d two networks agree more than with the plain "
+        "gate.", check=more("features", "agreement", "rescaled", "gated")),
+    control("both", "With the inverse loss beside it the forward loss does not make features "
+        "collapse.", check=of("features", "shrunk", "both").least(0.2)),
+    control("rational", "The rational forward loss alone makes features collapse as well.",
         check=of("features", "shrunk", "rational").most(0.1)),
-    control(
-        "pixels", "From pictures of Pong the inverse model learns which of six actions was taken.",
-        check=column("pixels", "uniform", "").less(
-            column("pixels", "loss", ""), WORDS["loss"]).least(0.1)),
-    control(
-        "pixels-accuracy", "On later pictures of Pong the inverse model names the action more "
-        "often than by chance.",
-        check=column("pixels", "accuracy", "").less(
-            column("pixels", "most", ""), WORDS["accuracy"]).least(0.05)),
-    identity(
-        "bayes", "No model is better than the true posterior, but for sampling error.",
-        check=Column(lambda t: t["features"]["beats"],
-                     "By how many standard errors the best is below it").holds(4)),
-    identity(
-        "rank", f"Nine actions span {CONTROLLABLE} of {FEATURES} dimensions of φ: as many as there "
-        "are controllable factors.",
-        check=Column(lambda t: (t["features"]["rank"] - CONTROLLABLE).abs(),
-                     "Largest difference of the rank of V_a − V_0 from 3").holds(0)),
-    identity(
-        "read", "Three directions of φ carry the log-odds, once they are learned.",
-        check=Column(lambda t: 1 - where(t["features"], arm="inverse")["share"],
-                     "Largest share of the variance of log-odds outside the first three")
-        .holds(0.02)),
+    control("pixels", "From pictures of Pong the inverse model learns which of six actions was "
+        "taken.", check=column("pixels", "uniform", "").less(column("pixels", "loss", ""),
+        WORDS["loss"]).least(0.1)),
+    control("pixels-accuracy", "On later pictures of Pong the inverse model names the action more "
+        "often than by chance.", check=column("pixels", "accuracy", "").less(column("pixels",
+        "most", ""), WORDS["accuracy"]).least(0.05)),
+    identity("bayes", "No model is better than the true posterior, but for sampling error.",
+        check=Column(lambda t: t["features"]["beats"], "By how many standard errors the best is "
+        "below it").holds(4)),
+    identity("rank", f"Nine actions span {CONTROLLABLE} of {FEATURES} dimensions of φ: as many as "
+        "there are controllable factors.",
+        check=Column(lambda t: (t["features"]["rank"] - CONTROLLABLE).abs(), "Largest difference "
+        "of the rank of V_a − V_0 from 3").holds(0)),
+    identity("read", "Three directions of φ carry the log-odds, once they are learned.",
+        check=Column(lambda t: 1 - where(t["features"], arm="inverse")["share"], "Largest share of "
+        "the variance of log-odds outside the first three").holds(0.02)),
 )  # fmt: skip
 LAPTOP: dict[str, Any] = {
     "seeds": 10, "width": 64, "updates": 2000, "last": 200, "reward_scale": 0.05,

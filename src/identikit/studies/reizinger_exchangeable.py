@@ -152,110 +152,77 @@ paper = Claim
 control = partial(Claim, published="not in the paper", source="control", kind="control")
 identity = partial(Claim, published="an identity", source="by derivation", kind="check")
 CLAIMS = (
-    paper(
-        "cause", "It is enough that the law of the cause varies.", ".86 overall at 300", FIGURE,
-        share("cause", 300).least(0.8)),
-    paper(
-        "mechanism", "It is enough that the mechanism varies.", ".85 overall at 300", FIGURE,
-        share("mechanism", 300).least(0.8)),
-    paper(
-        "both", "The direction is found if cause and mechanism vary.", ".87 overall at 300",
-        COMMITTED, share("both", 300).least(0.8)),
-    paper(
-        "published", "The published set-up finds the structure, with 500 environments.", ".91",
-        COMMITTED, share(PUBLISHED_CELL, 500, edge=None).least(0.81)),
-    paper(
-        "published-cause", "The published set-up finds the structure in the panel in which "
-        "only the cause is said to vary.",
-        ".86 at 300", FIGURE, share("cause ±1, switch", 300, edge=None).least(0.76)),
-    paper(
-        "published-mechanism", "The published set-up finds the structure in the panel in which "
-        "only the mechanism is said to vary.",
-        ".85 at 300", FIGURE, share("mechanism ±1, switch", 300, edge=None).least(0.75)),
-    paper(
-        "grows", "The more environments there are, the more answers are right.", ".70 up to .91",
-        COMMITTED,
-        trend(check.rises, by_environments, "Share of right answers, all structures",
-              "number of environments")),
-    paper(
-        "few", "With 100 environments the published set-up is better than chance.", ".70",
-        COMMITTED, share(PUBLISHED_CELL, 100, edge=None).least(1 / 3)),
-    paper(
-        "lingam", "DirectLiNGAM is less accurate than causal de Finetti.", ".91 against .49",
-        COMMITTED,
-        apart(share(PUBLISHED_CELL, 500, edge=None),
-              share(PUBLISHED_CELL, 500, edge=None, method=LINGAM), "of DirectLiNGAM").positive()),
-    paper(
-        "cause-alone", "A cause that varies on ±1, and nothing else, is enough.",
+    paper("cause", "It is enough that the law of the cause varies.",
+        ".86 overall at 300", FIGURE, share("cause", 300).least(0.8)),
+    paper("mechanism", "It is enough that the mechanism varies.",
+        ".85 overall at 300", FIGURE, share("mechanism", 300).least(0.8)),
+    paper("both", "The direction is found if cause and mechanism vary.",
+        ".87 overall at 300", COMMITTED, share("both", 300).least(0.8)),
+    paper("published", "The published set-up finds the structure, with 500 environments.",
+        ".91", COMMITTED, share(PUBLISHED_CELL, 500, edge=None).least(0.81)),
+    paper("published-cause", "The published set-up finds the structure in the panel in which only "
+        "the cause is said to vary.", ".86 at 300", FIGURE, share("cause ±1, switch", 300,
+        edge=None).least(0.76)),
+    paper("published-mechanism", "The published set-up finds the structure in the panel in which "
+        "only the mechanism is said to vary.", ".85 at 300", FIGURE, share("mechanism ±1, switch",
+        300, edge=None).least(0.75)),
+    paper("grows", "The more environments there are, the more answers are right.",
+        ".70 up to .91", COMMITTED, trend(check.rises, by_environments, "Share of right answers, "
+        "all structures", "number of environments")),
+    paper("few", "With 100 environments the published set-up is better than chance.",
+        ".70", COMMITTED, share(PUBLISHED_CELL, 100, edge=None).least(1 / 3)),
+    paper("lingam", "DirectLiNGAM is less accurate than causal de Finetti.",
+        ".91 against .49", COMMITTED, apart(share(PUBLISHED_CELL, 500, edge=None),
+        share(PUBLISHED_CELL, 500, edge=None, method=LINGAM), "of DirectLiNGAM").positive()),
+    paper("cause-alone", "A cause that varies on ±1, and nothing else, is enough.",
         ".86 overall at 300", FIGURE, share("cause ±1", 300).least(0.8)),
-    paper(
-        "mechanism-alone", "A shift of the effect that varies on ±1, and nothing else, is enough.",
-        ".85 overall at 300", FIGURE, share("mechanism ±1", 300).least(0.8)),
-    paper(
-        "both-alone", "A cause and a shift of the effect that vary on ±1, and nothing else, are "
+    paper("mechanism-alone", "A shift of the effect that varies on ±1, and nothing else, is "
+        "enough.", ".85 overall at 300", FIGURE, share("mechanism ±1", 300).least(0.8)),
+    paper("both-alone", "A cause and a shift of the effect that vary on ±1, and nothing else, are "
         "enough.", ".87 overall at 300", COMMITTED, share("both ±1", 300).least(0.8)),
-    paper(
-        "duality", "If the environment acts in the mixing, sources are found as if it acted in "
-        "them.", "a theorem", "theorem",
-        reading("mcc", "mixing", "MCC within environments, by VarianceICA").least(0.95)),
-    control(
-        "iid", "If nothing varies, the direction is a coin toss.",
+    paper("duality", "If the environment acts in the mixing, sources are found as if it acted in "
+        "them.", "a theorem", "theorem", reading("mcc", "mixing", "MCC within environments, by "
+        "VarianceICA").least(0.95)),
+    control("iid", "If nothing varies, the direction is a coin toss.",
         check=share("neither", 300).between(0.4, 0.6)),
-    control(
-        "iid-overall", "Even if nothing varies overall accuracy is far above a third, as no edge "
-        "is easy.", check=share("neither", 300, edge=None).between(0.5, 0.7)),
-    control(
-        "planted", "A control that keeps the quadratic half is none: it gives the direction away.",
-        check=apart(share("mechanism", 300), share("neither", 300), "of the i.i.d. control")
-        .least(0.2)),
-    control(
-        "switch", "The hidden switch alone is as good as the published set-up.",
+    control("iid-overall", "Even if nothing varies overall accuracy is far above a third, as no "
+        "edge is easy.", check=share("neither", 300, edge=None).between(0.5, 0.7)),
+    control("planted", "A control that keeps the quadratic half is none: it gives the direction "
+        "away.", check=apart(share("mechanism", 300), share("neither", 300), "of the i.i.d. "
+        "control").least(0.2)),
+    control("switch", "The hidden switch alone is as good as the published set-up.",
         check=apart(share(PUBLISHED_CELL, 300, edge=None), share("mechanism", 300, edge=None),
-                    "of the switch alone").between(-0.1, 0.1)),
-    control(
-        "without", "Without the switch the published set-up is less accurate.",
+        "of the switch alone").between(-0.1, 0.1)),
+    control("without", "Without the switch the published set-up is less accurate.",
         check=apart(share(PUBLISHED_CELL, 300), share("both ±1", 300), "without the switch")
         .positive()),
-    control(
-        "silent", "Where nothing varies, the data are called silent.",
+    control("silent", "Where nothing varies, the data are called silent.",
         check=share("neither", 300, "silent").least(0.9)),
-    control(
-        "named", "Where nothing varies, no direction is named.",
+    control("named", "Where nothing varies, no direction is named.",
         check=Column(named, "Share of true edges, 300 environments, with an answer other than "
-                     "silent or no edge").most(0.1)),
-    control(
-        "not-silent", "Where the cause varies, the data are not called silent.",
+        "silent or no edge").most(0.1)),
+    control("not-silent", "Where the cause varies, the data are not called silent.",
         check=share("cause", 300, "silent").most(0.1)),
-    control(
-        "not-silent-mechanism", "Where the mechanism varies, the data are not called silent.",
+    control("not-silent-mechanism", "Where the mechanism varies, the data are not called silent.",
         check=share("mechanism", 300, "silent").most(0.1)),
-    control(
-        "sure", "Answers that most halves of the environments agree with are right.",
+    control("sure", "Answers that most halves of the environments agree with are right.",
         check=Column(sure, "Share of right answers, true edges, cause or mechanism or both vary, "
-                     "among those with 90 % of halves or more").least(0.9)),
-    control(
-        "lingam-iid", "DirectLiNGAM finds the direction where nothing varies: the noise is Laplace "
-        "and the mechanism linear.",
-        check=share("neither", 300, method=LINGAM).least(0.9)),
-    control(
-        "equal", "With equal environments VarianceICA calls no axis identified.",
+        "among those with 90 % of halves or more").least(0.9)),
+    control("lingam-iid", "DirectLiNGAM finds the direction where nothing varies: the noise is "
+        "Laplace and the mechanism linear.", check=share("neither", 300, method=LINGAM).least(0.9)),
+    control("equal", "With equal environments VarianceICA calls no axis identified.",
         check=reading("identified", "equal", "Share of axes").most(0.1)),
-    identity(
-        "same", "Scales in the sources or in the mixing: the observations are the same.",
+    identity("same", "Scales in the sources or in the mixing: the observations are the same.",
         check=reading("moved", "mixing", "Largest difference").holds(0)),
-    identity(
-        "verdicts", "The same observations have the same scores, whichever way TCL is read.",
+    identity("verdicts", "The same observations have the same scores, whichever way TCL is read.",
         check=Column(gaps, "Largest difference of MCC, axes identified, and accuracy of a "
-                     "classifier of environments").holds(1e-12)),
-    identity(
-        "rank", "Natural parameters of the environments have full rank.",
-        check=reading("needed", "mixing", "").less(
-            reading("rank", "mixing", ""), "Largest missing rank of L").holds(0)),
-    identity(
-        "rank-equal", "Natural parameters of equal environments have rank 0.",
+        "classifier of environments").holds(1e-12)),
+    identity("rank", "Natural parameters of the environments have full rank.",
+        check=reading("needed", "mixing", "").less(reading("rank", "mixing", ""), "Largest missing "
+        "rank of L").holds(0)),
+    identity("rank-equal", "Natural parameters of equal environments have rank 0.",
         check=reading("rank", "equal", "Largest rank of L").holds(0)),
-    identity(
-        "strict", "What is fixed has one value in all environments, by causal role.",
+    identity("strict", "What is fixed has one value in all environments, by causal role.",
         check=Column(lambda t: t["drift"]["drift"], "Largest difference between environments")
         .holds(0)),
 )  # fmt: skip

@@ -186,111 +186,76 @@ MAPPED: Part = {"part": "broken, raised", "true_contrast": 1.0}
 paper = Claim
 control = partial(Claim, published="not in the paper", source="control", kind="control")
 CLAIMS = (
-    paper(
-        "sources", "At a γ² well above 1/Var(x) a VAE finds the sources of a Möbius mixing.",
+    paper("sources", "At a γ² well above 1/Var(x) a VAE finds the sources of a Möbius mixing.",
         ".961 ± .008 at 1e4", SWEEP, of("mcc", **AT_30).least(0.95)),
-    paper(
-        "columns", "At a γ² well above 1/Var(x) the decoder has orthogonal columns, as the mixing "
-        "has.",
-        ".0017 of the mean Jacobian", SWEEP, of("contrast", **AT_30).most(0.05)),
-    paper(
-        "small-gamma", "At a γ² below 1/Var(x) the posterior collapses and nothing is found.",
+    paper("columns", "At a γ² well above 1/Var(x) the decoder has orthogonal columns, as the "
+        "mixing has.", ".0017 of the mean Jacobian", SWEEP, of("contrast", **AT_30).most(0.05)),
+    paper("small-gamma", "At a γ² below 1/Var(x) the posterior collapses and nothing is found.",
         ".152 at 10", SWEEP, of("mcc", "fixed", gamma2=SMALL).most(0.5)),
-    paper(
-        "gamma", "Up to a γ² well above 1/Var(x), more of the sources is found the larger it is.",
+    paper("gamma", "Up to a γ² well above 1/Var(x), more of the sources is found the larger it is.",
         ".152, .712, .961", SWEEP, over(check.rises, "mcc", "gamma2", sweep(0, USUAL))),
-    paper(
-        "large-gamma", "At a hundred times a γ² that is enough, less is found of the sources.",
+    paper("large-gamma", "At a hundred times a γ² that is enough, less is found of the sources.",
         ".961 against .879", SWEEP, more("at γ² = 3000 less that at 30", "missing", AT_3000,
         AT_30)),
-    paper(
-        "variance", "Posterior variances are those that self-consistency asks for.",
+    paper("variance", "Posterior variances are those that self-consistency asks for.",
         "4.221e-5 and 4.215e-5 at 1e5", CONSISTENT, of("ratio", **RAISED).between(0.95, 1.05)),
-    paper(
-        "inverse", "The encoder inverts the decoder the better, the larger γ² is.",
-        "1.1e-2 down to 2.8e-6", CONSISTENT,
-        over(check.falls, "log_mse", "gamma2", sweep(1, LARGEST))),
-    paper(
-        "gap", "With a fixed decoder log p − ELBO* tends to its C_IMA.",
-        "7.15 against 7.072 at 1e5", GAP,
-        Column(last_gap, f"{WORDS['left']}, at the largest γ²").between(-0.05, 0.05)),
-    paper(
-        "gap-falls", "With a fixed decoder log p − ELBO* comes down to C_IMA as γ² grows.",
-        "from 5.21 to .08 above", GAP,
-        over(check.falls, "left", "gamma2", lambda t: t["gap"])),
-    paper(
-        "broken", "After a linear map less is found, the less the larger its C_IMA.",
+    paper("inverse", "The encoder inverts the decoder the better, the larger γ² is.",
+        "1.1e-2 down to 2.8e-6", CONSISTENT, over(check.falls, "log_mse", "gamma2", sweep(1,
+        LARGEST))),
+    paper("gap", "With a fixed decoder log p − ELBO* tends to its C_IMA.",
+        "7.15 against 7.072 at 1e5", GAP, Column(last_gap, f"{WORDS['left']}, at the largest γ²")
+        .between(-0.05, 0.05)),
+    paper("gap-falls", "With a fixed decoder log p − ELBO* comes down to C_IMA as γ² grows.",
+        "from 5.21 to .08 above", GAP, over(check.falls, "left", "gamma2", lambda t: t["gap"])),
+    paper("broken", "After a linear map less is found, the less the larger its C_IMA.",
         ".893 down to .628", MAPS, over(check.falls, "mcc", "true_contrast", maps)),
-    paper(
-        "broken-level", "From a C_IMA of 2 on codes are no nearer to sources than a rotation.",
+    paper("broken-level", "From a C_IMA of 2 on codes are no nearer to sources than a rotation.",
         ".645 and .628", MAPS, of_broad("mcc").most(ROTATION)),
-    paper(
-        "broken-columns", "The decoder's contrast grows with the C_IMA of the map.",
+    paper("broken-columns", "The decoder's contrast grows with the C_IMA of the map.",
         ".04 up to 2.8", MAPS, over(check.rises, "contrast", "true_contrast", maps)),
-    paper(
-        "wrong-prior", "With a Gaussian prior on uniform sources MCC is that of a rotation.",
-        ".825 at 1e5", "committed results, wrong prior",
-        of("mcc", "wrong prior", **ALL).most(ROTATION + NEAR)),
-    paper(
-        "pictures", "Place, size and colour of a sprite are found at the right γ².",
+    paper("wrong-prior", "With a Gaussian prior on uniform sources MCC is that of a rotation.",
+        ".825 at 1e5", "committed results, wrong prior", of("mcc", "wrong prior", **ALL)
+        .most(ROTATION + NEAR)),
+    paper("pictures", "Place, size and colour of a sprite are found at the right γ².",
         ".974 ± .003", IMAGES, of("mcc", "pictures", gamma2=GOOD).least(0.95)),
-    paper(
-        "pictures-small", "At a small γ² nothing of a sprite is found.", ".06", IMAGES,
-        of("mcc", "pictures", gamma2=COLLAPSED).most(0.5)),
-    paper(
-        "pictures-large", "At ten times the right γ² less of a sprite is found.",
-        ".974 against .869", IMAGES,
-        more("less that at ten times the γ²", "mcc", {"part": "pictures", "gamma2": GOOD},
-             {"part": "pictures", "gamma2": TEN_TIMES})),
-    control(
-        "floor", "At γ² = 30 the VAE is as good as the true mixing with its best posteriors.",
+    paper("pictures-small", "At a small γ² nothing of a sprite is found.",
+        ".06", IMAGES, of("mcc", "pictures", gamma2=COLLAPSED).most(0.5)),
+    paper("pictures-large", "At ten times the right γ² less of a sprite is found.",
+        ".974 against .869", IMAGES, more("less that at ten times the γ²", "mcc",
+        {"part": "pictures", "gamma2": GOOD}, {"part": "pictures", "gamma2": TEN_TIMES})),
+    control("floor", "At γ² = 30 the VAE is as good as the true mixing with its best posteriors.",
         check=of("excess", **AT_30).most(0.1)),
-    control(
-        "rung", "At γ² = 30 the codes are the sources up to order, sign and shift.",
+    control("rung", "At γ² = 30 the codes are the sources up to order, sign and shift.",
         check=of("permutation", **AT_30).most(0.1)),
-    control(
-        "choice", "The restart with the best ELBO is better than one at random.",
+    control("choice", "The restart with the best ELBO is better than one at random.",
         check=more("less the mean over restarts", "mcc", AT_30, AT_30 | ALL)),
-    control(
-        "large-floor", "At γ² = 3000, fixed, the loss is far above that of the truth.",
+    control("large-floor", "At γ² = 3000, fixed, the loss is far above that of the truth.",
         check=of("excess", **AT_3000).least(0.5)),
-    control(
-        "raised", "If γ² is raised slowly, sources that are missed at 3000 are found.",
+    control("raised", "If γ² is raised slowly, sources that are missed at 3000 are found.",
         check=more("γ² fixed, less that with γ² raised", "missing", AT_3000, RAISED)),
-    control(
-        "silent", "After maps with a large C_IMA γ² = 300 is too small for one direction of x.",
+    control("silent", "After maps with a large C_IMA γ² = 300 is too small for one direction of x.",
         check=of_broad("active").most(2.5)),
-    control(
-        "other-axes", "After a map with a C_IMA of 1 the decoder has orthogonal columns, at a "
-        "large γ².",
-        check=of("contrast", **MAPPED).most(0.1)),
-    control(
-        "not-sources", "After a map with a C_IMA of 1 the sources are not found, at a large γ².",
-        check=of("mcc", **MAPPED).most(0.95)),
-    control(
-        "better-than-truth", "After a map with a C_IMA of 1 the VAE's ELBO is higher than "
-        "that of the truth.",
-        check=more("less that of the VAE", "floor", MAPPED, MAPPED, than="loss")),
-    control(
-        "gaussian", "Gaussian sources keep a free rotation: MCC is that of a random one.",
+    control("other-axes", "After a map with a C_IMA of 1 the decoder has orthogonal columns, at a "
+        "large γ².", check=of("contrast", **MAPPED).most(0.1)),
+    control("not-sources", "After a map with a C_IMA of 1 the sources are not found, at a large "
+        "γ².", check=of("mcc", **MAPPED).most(0.95)),
+    control("better-than-truth", "After a map with a C_IMA of 1 the VAE's ELBO is higher than that "
+        "of the truth.", check=more("less that of the VAE", "floor", MAPPED, MAPPED, than="loss")),
+    control("gaussian", "Gaussian sources keep a free rotation: MCC is that of a random one.",
         check=of("mcc", "gaussian", **ALL).between(ROTATION - NEAR, ROTATION + NEAR)),
-    control(
-        "gaussian-rung", "The verdict on Gaussian sources is rigid.",
+    control("gaussian-rung", "The verdict on Gaussian sources is rigid.",
         check=rung("gaussian", HIGH, "rigid").least(0.7)),
-    control(
-        "gaussian-columns", "On Gaussian sources too the decoder has orthogonal columns.",
+    control("gaussian-columns", "On Gaussian sources too the decoder has orthogonal columns.",
         check=of("contrast", "gaussian").most(0.05)),
-    control(
-        "hue", "A hue, which moves pixels apart from the size, is found better than brightness.",
-        check=more("less that with brightness", "mcc", {"part": "hue"}, {"part": "brightness"})),
-    control(
-        "pictures-raised", "If γ² is raised, what is missed of pictures at a large one is found.",
-        check=more("less that with γ² fixed", "mcc", {"part": "channel"},
-                   {"part": "pictures", "gamma2": TEN_TIMES})),
-    Claim(
-        "linear", "The exact gap of a linear VAE tends to C_IMA.", "an identity", "by derivation",
-        Column(lambda t: t["gap"]["linear"].abs(), "Largest difference at γ² = 1e12").holds(1e-6),
-        "check"),
+    control("hue", "A hue, which moves pixels apart from the size, is found better than "
+        "brightness.", check=more("less that with brightness", "mcc", {"part": "hue"},
+        {"part": "brightness"})),
+    control("pictures-raised", "If γ² is raised, what is missed of pictures at a large one is "
+        "found.", check=more("less that with γ² fixed", "mcc", {"part": "channel"},
+        {"part": "pictures", "gamma2": TEN_TIMES})),
+    Claim("linear", "The exact gap of a linear VAE tends to C_IMA.",
+        "an identity", "by derivation", Column(lambda t: t["gap"]["linear"].abs(),
+        "Largest difference at γ² = 1e12").holds(1e-6), "check"),
 )  # fmt: skip
 LAPTOP: dict[str, Any] = {
     "seeds": 14, "restarts": 3, "d": 3, "rows": 20000, "test": 4000, "batch": 128,

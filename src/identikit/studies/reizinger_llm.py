@@ -270,15 +270,9 @@ CLAIMS = (
         Claim(key, says, published, COMMITTED, partial(_share, given=given), kind)
         for key, (says, published, kind, given) in SHARES.items()
     ),
-    Claim(
-        "first-token",
-        "Without a loss on the first new token, as released, the oracle's model keeps R1 less "
-        "often off the support.",
-        "0.830 ± 0.105, as released",
-        COMMITTED,
-        _first_token,
-        "control",
-    ),
+    Claim("first-token", "Without a loss on the first new token, as released, the oracle's model "
+        "keeps R1 less often off the support.", "0.830 ± 0.105, as released", COMMITTED,
+        _first_token, "control"),
     *(
         Claim(
             by.lower(),
@@ -289,27 +283,15 @@ CLAIMS = (
         )
         for by, alphas in (("Adam", (10.0, 1.0, 0.1)), ("SGD", (1.0, 0.1)))
     ),
-    Claim(
-        "logits",
-        "Centred logits of two seeds are farther apart off the support than on it.",
-        "not in the paper",
-        "derived",
-        _logits,
-        "control",
-    ),
+    Claim("logits", "Centred logits of two seeds are farther apart off the support than on it.",
+        "not in the paper", "derived", _logits, "control"),
     *(
         Claim(key, says, published, "derived", partial(_every, given=given), "check")
         for key, (says, published, given) in BOUNDS.items()
     ),
-    Claim(
-        "inert",
-        "The activation relu(αx)/α, as released for case 3, changes no fine-tuning.",
-        "0",
-        "derived",
-        _inert,
-        "check",
-    ),
-)
+    Claim("inert", "The activation relu(αx)/α, as released for case 3, changes no fine-tuning.",
+        "0", "derived", _inert, "check"),
+)  # fmt: skip
 
 STUDY = Study(
     name="reizinger-llm",

@@ -189,136 +189,92 @@ MNIST, IMAGES, MUSIC = (f"committed results, {on}" for on in ("MNIST", "CIFAR-10
 control = partial(Claim, published="not in the paper", source="control", kind="control")
 holds = partial(Claim, source="by derivation", kind="check")
 CLAIMS = (
-    Claim(
-        "ws-entropy", "A shuffle leaves the entropy of the weights unchanged.", "unchanged",
-        "abstract", shuffles(SHUFFLING, "bits", LOST).between(-1e-9, 1e-9)),
-    Claim(
-        "wr-entropy", "Reinitialization lowers the entropy of the weights, on digits.",
+    Claim("ws-entropy", "A shuffle leaves the entropy of the weights unchanged.",
+        "unchanged", "abstract", shuffles(SHUFFLING, "bits", LOST).between(-1e-9, 1e-9)),
+    Claim("wr-entropy", "Reinitialization lowers the entropy of the weights, on digits.",
         "40.2 against 41.5", MNIST, entropy(PLAIN, WR, "digits", WITHOUT).positive()),
-    Claim(
-        "ws-accuracy", "Shuffling raises the test accuracy, on digits.",
-        "best .9929 against .9928, mean .9903 against .9917", MNIST, gain(WS,
-        "digits").least(GAIN)),
-    Claim(
-        "wr-accuracy", "Reinitialization raises the test accuracy, on digits.",
-        "best .9929 against .9928, mean .9925 against .9926", MNIST, gain(WR,
-        "digits").least(GAIN)),
-    Claim(
-        "cifar-wr-entropy", "Reinitialization lowers the entropy of the kernels, on CIFAR-10.",
-        "50.7 against 56.7 where nothing was shuffled", IMAGES, entropy(PLAIN, WR, "cifar",
-        WITHOUT).positive()),
-    Claim(
-        "cifar-ws-accuracy", "Shuffling raises the test accuracy, on CIFAR-10.",
-        "said for all data; mean .6826 where nothing was shuffled", IMAGES, gain(WS,
-        "cifar").least(GAIN)),
-    Claim(
-        "cifar-wr-accuracy", "Reinitialization raises the test accuracy, on CIFAR-10.",
-        "mean .6888 against .6826 where nothing was shuffled", IMAGES, gain(WR,
-        "cifar").least(GAIN)),
-    Claim(
-        "jsb-wr-accuracy", "Reinitialization raises the accuracy over keys, on JSB Chorales.",
+    Claim("ws-accuracy", "Shuffling raises the test accuracy, on digits.",
+        "best .9929 against .9928, mean .9903 against .9917", MNIST, gain(WS, "digits")
+        .least(GAIN)),
+    Claim("wr-accuracy", "Reinitialization raises the test accuracy, on digits.",
+        "best .9929 against .9928, mean .9925 against .9926", MNIST, gain(WR, "digits")
+        .least(GAIN)),
+    Claim("cifar-wr-entropy", "Reinitialization lowers the entropy of the kernels, on CIFAR-10.",
+        "50.7 against 56.7 where nothing was shuffled", IMAGES, entropy(PLAIN, WR, "cifar", WITHOUT)
+        .positive()),
+    Claim("cifar-ws-accuracy", "Shuffling raises the test accuracy, on CIFAR-10.",
+        "said for all data; mean .6826 where nothing was shuffled", IMAGES, gain(WS, "cifar")
+        .least(GAIN)),
+    Claim("cifar-wr-accuracy", "Reinitialization raises the test accuracy, on CIFAR-10.",
+        "mean .6888 against .6826 where nothing was shuffled", IMAGES, gain(WR, "cifar")
+        .least(GAIN)),
+    Claim("jsb-wr-accuracy", "Reinitialization raises the accuracy over keys, on JSB Chorales.",
         "mean .9575 against .9578", MUSIC, gain(WR, "jsb").least(GAIN)),
-    control(
-        "copies-accuracy", "Shuffling as it was released does not raise the accuracy, on digits.",
-        published="best .9929 against .9928, mean .9903 against .9917", source=MNIST,
+    control("copies-accuracy", "Shuffling as it was released does not raise the accuracy, on "
+        "digits.", published="best .9929 against .9928, mean .9903 against .9917", source=MNIST,
         check=gain(COPIES, "digits").most(GAIN)),
-    control(
-        "cifar-copies-accuracy", "Shuffling as it was released does not raise the accuracy, on "
-        "CIFAR-10.",
-        check=gain(COPIES, "cifar").most(GAIN)),
-    control(
-        "ws-dose", "The stronger the shuffling, the less seeds agree in their centred logits.",
+    control("cifar-copies-accuracy", "Shuffling as it was released does not raise the accuracy, on "
+        "CIFAR-10.", check=gain(COPIES, "cifar").most(GAIN)),
+    control("ws-dose", "The stronger the shuffling, the less seeds agree in their centred logits.",
         check=falls("logits", SHUFFLING)),
-    control(
-        "ws-dose-features", "The stronger the shuffling, the less seeds agree in their features.",
-        check=falls("features", SHUFFLING)),
-    control(
-        "wr-dose", "The stronger the reinitialization, the less seeds agree in centred logits.",
+    control("ws-dose-features", "The stronger the shuffling, the less seeds agree in their "
+        "features.", check=falls("features", SHUFFLING)),
+    control("wr-dose", "The stronger the reinitialization, the less seeds agree in centred logits.",
         check=falls("logits", REINITIALIZATION)),
-    control(
-        "ws-dose-accuracy", "The stronger the shuffling, the lower the accuracy while it goes on.",
-        check=falls("accuracy", SHUFFLING)),
-    control(
-        "trained-entropy", "With shuffling a training has the entropy of one without, on digits.",
-        published="41.2 against 41.5", source=MNIST, check=entropy(WS, PLAIN, "digits",
-        "less that without kicks").between(-BITS,
-        BITS)),
-    control(
-        "cifar-trained-entropy", "With shuffling kernels have the entropy they have without, on "
-        "CIFAR-10.",
-        check=entropy(WS, PLAIN, "cifar", "less that without kicks").between(-2 * BITS, 2 * BITS)),
-    control(
-        "cifar-dose", "On CIFAR-10 too seeds agree less in centred logits with shuffling.",
-        check=of("logits", PLAIN, "cifar").less(
-            of("logits", WS, "cifar"), f"{WORDS['logits']}, without kicks less that with them")
-        .positive()),
-    control(
-        "not-destroyed", "Once shuffling has ended, the accuracy comes back to that without it.",
-        check=gain(WS, "digits", at=-1).least(-0.005)),
-    control(
-        "strong-not-destroyed", "After the strongest shuffling too the accuracy comes back to "
-        "that without it.",
-        check=gain(Arm(SHUFFLING, *STRONG), "digits", at=-1).least(-0.005)),
-    control(
-        "ws-better", "Long after mild shuffling has ended, accuracy is higher than without it.",
+    control("ws-dose-accuracy", "The stronger the shuffling, the lower the accuracy while it goes "
+        "on.", check=falls("accuracy", SHUFFLING)),
+    control("trained-entropy", "With shuffling a training has the entropy of one without, on "
+        "digits.", published="41.2 against 41.5", source=MNIST, check=entropy(WS, PLAIN, "digits",
+        "less that without kicks").between(-BITS, BITS)),
+    control("cifar-trained-entropy", "With shuffling kernels have the entropy they have without, "
+        "on CIFAR-10.", check=entropy(WS, PLAIN, "cifar", "less that without kicks")
+        .between(-2 * BITS, 2 * BITS)),
+    control("cifar-dose", "On CIFAR-10 too seeds agree less in centred logits with shuffling.",
+        check=of("logits", PLAIN, "cifar").less(of("logits", WS, "cifar"), f"{WORDS['logits']}, "
+        "without kicks less that with them").positive()),
+    control("not-destroyed", "Once shuffling has ended, the accuracy comes back to that without "
+        "it.", check=gain(WS, "digits", at=-1).least(-0.005)),
+    control("strong-not-destroyed", "After the strongest shuffling too the accuracy comes back to "
+        "that without it.", check=gain(Arm(SHUFFLING, *STRONG), "digits", at=-1).least(-0.005)),
+    control("ws-better", "Long after mild shuffling has ended, accuracy is higher than without it.",
         check=gain(Arm(SHUFFLING, *MILD), "digits", at=-1).least(0.0)),
-    control(
-        "wr-better", "Long after reinitialization has ended, accuracy is higher than without it.",
-        check=gain(WR, "digits", at=-1).least(0.0)),
-    control(
-        "soon", "Most of the accuracy comes back within 30 steps, after the strongest shuffling.",
-        check=Column(
-            soon, "Share of the accuracy that comes back in all that is back at the second look "
-            "after the last kick (30 steps)").least(0.5)),
-    control(
-        "logits-return", "After the last shuffle centred logits come nearer to those of other "
-        "seeds.",
-        check=of("logits", WS, at=-1).less(
-            of("logits", WS), f"{WORDS['logits']}, at the end less that at the last kick")
-        .positive()),
-    control(
-        "logits-whole", "Long after shuffling centred logits agree between seeds as well as "
-        "without it.",
-        check=of("logits", WS, at=-1).less(
-            of("logits", PLAIN, at=-1), f"{WORDS['logits']}, at the end less that without kicks")
-        .between(-SAME, SAME)),
-    control(
-        "twins", "Long after shuffling a training has the logits of any other, up to an affine "
-        "map.",
-        check=of("same", WS, at=-1).less(
-            of("logits", PLAIN, at=-1), "R² of the centred logits of a seed with those of the same "
-            "seed without kicks, at the end, less that of two seeds without kicks").least(-SAME)),
-    control(
-        "forgotten", "Once shuffling has ended, the weights themselves do not come back.",
+    control("wr-better", "Long after reinitialization has ended, accuracy is higher than without "
+        "it.", check=gain(WR, "digits", at=-1).least(0.0)),
+    control("soon", "Most of the accuracy comes back within 30 steps, after the strongest "
+        "shuffling.", check=Column(soon, "Share of the accuracy that comes back in all that is "
+        "back at the second look after the last kick (30 steps)").least(0.5)),
+    control("logits-return", "After the last shuffle centred logits come nearer to those of other "
+        "seeds.", check=of("logits", WS, at=-1).less(of("logits", WS), f"{WORDS['logits']}, at the "
+        "end less " "that at the last kick").positive()),
+    control("logits-whole", "Long after shuffling centred logits agree between seeds as well as "
+        "without it.", check=of("logits", WS, at=-1).less(of("logits", PLAIN, at=-1),
+        f"{WORDS['logits']}, at the " "end less that without kicks").between(-SAME, SAME)),
+    control("twins", "Long after shuffling a training has the logits of any other, up to an affine "
+        "map.", check=of("same", WS, at=-1).less(of("logits", PLAIN, at=-1), "R² of the centred "
+        "logits of a seed with those of the same seed without kicks, at the end, less that of two "
+        "seeds without kicks").least(-SAME)),
+    control("forgotten", "Once shuffling has ended, the weights themselves do not come back.",
         check=of("cosine", WS, at=-1).most(0.3)),
-    control(
-        "copies", "The released shuffle leaves few different numbers: 100 to 300 of 10,000.",
-        published="219, of one draw of the authors' code",
-        check=shuffles(RELEASED, "left", "Different numbers after 500 shuffles").between(100, 300)),
-    control(
-        "copies-entropy", "By itself the released shuffle lowers the entropy of weights.",
+    control("copies", "The released shuffle leaves few different numbers: 100 to 300 of 10,000.",
+        published="219, of one draw of the authors' code", check=shuffles(RELEASED, "left",
+        "Different numbers after 500 shuffles").between(100, 300)),
+    control("copies-entropy", "By itself the released shuffle lowers the entropy of weights.",
         check=shuffles(RELEASED, "bits", LOST).least(1)),
-    control(
-        "copies-trained", "Trained with the released shuffle, weights have a lower entropy than "
-        "with a true permutation, on digits.",
-        check=entropy(WS, COPIES, "digits",
+    control("copies-trained", "Trained with the released shuffle, weights have a lower entropy "
+        "than with a true permutation, on digits.", check=entropy(WS, COPIES, "digits",
         "with a true permutation less that with this").positive()),
-    control(
-        "silence", "On JSB Chorales the LSTM is better than to predict that no key is pressed.",
-        published=".9578 against .9558", source=MUSIC,
-        check=of("accuracy", PLAIN, "jsb").less(
-            of("silence", PLAIN, "jsb"), "Accuracy over keys less that of silence").least(0.005)),
-    holds(
-        "zero", "With p = 0 training ends with the very weights that it has without kicks.",
+    control("silence", "On JSB Chorales the LSTM is better than to predict that no key is pressed.",
+        published=".9578 against .9558", source=MUSIC, check=of("accuracy", PLAIN, "jsb").less(of(
+        "silence", PLAIN, "jsb"), "Accuracy over keys less that of silence").least(0.005)),
+    holds("zero", "With p = 0 training ends with the very weights that it has without kicks.",
         "the same", check=untouched("digits", *ZERO)),
-    holds(
-        "trivial", "In kernels of 5 × 5 a coverage of .098 shuffles nothing.",
+    holds("trivial", "In kernels of 5 × 5 a coverage of .098 shuffles nothing.",
         "the same", check=untouched("cifar", TRIVIAL)),
-    holds(
-        "multiset", "A true shuffle leaves the weights the same numbers.", "none lost",
-        check=shuffles(SHUFFLING, "lost", "Different numbers lost in 500 shuffles").holds(0)),
-    holds("rank", "Ten class vectors have rank 9 at most.", "9", check=Column(
-        lambda t: where(t["seeds"], problem=("digits", "cifar"))["rank"],
+    holds("multiset", "A true shuffle leaves the weights the same numbers.",
+        "none lost", check=shuffles(SHUFFLING, "lost", "Different numbers lost in 500 shuffles")
+        .holds(0)),
+    holds("rank", "Ten class vectors have rank 9 at most.",
+        "9", check=Column(lambda t: where(t["seeds"], problem=("digits", "cifar"))["rank"],
         "Largest rank of the centred class vectors, of 16 or 84 features").holds(9)),
 )  # fmt: skip
 LAPTOP: dict[str, Any] = {

@@ -255,30 +255,21 @@ def ends(ax: Axes, pairs: pd.DataFrame) -> None:
 
 
 CLAIMS = (
-    Claim(
-        "grows", "The f of two students become more alike in training, up to a linear map.",
+    Claim("grows", "The f of two students become more alike in training, up to a linear map.",
         "no number given", "Figure 2b", grows),
-    Claim(
-        "when", "The f of two students are most alike after about 4000 steps.",
+    Claim("when", "The f of two students are most alike after about 4000 steps.",
         "about 4000", "Section 5.1", when),
-    Claim(
-        "f", "In the end the f of two students are linear maps of each other.",
+    Claim("f", "In the end the f of two students are linear maps of each other.",
         "near 1, in a figure only", "Figures 2b and 2c", near_one("cca_f")),
-    Claim(
-        "g", "In the end the g of two students are linear maps of each other.",
+    Claim("g", "In the end the g of two students are linear maps of each other.",
         "no number given", "Theorem 1, Appendix C", near_one("cca_g")),
-    Claim(
-        "kappa", "One matrix serves for f and, inverted and transposed, for g: κ falls to 0.",
+    Claim("kappa", "One matrix serves for f and, inverted and transposed, for g: κ falls to 0.",
         "0 in the limit", "follows from Theorem 1", near_zero("kappa")),
-    Claim(
-        "logits", "The students come to have one distribution: the relative logit gap falls to 0.",
-        "0 in the limit", "what Theorem 1 assumes", near_zero("logit_gap"), "control"),
-    Claim(
-        "lr", "A better fit, here by a larger learning rate, makes the f of two students more "
-        "alike.",
-        "no number given", "Remark A.5", faster),
-    Claim(
-        "input", "A limit of the experiment: the plain input is already much like f.",
+    Claim("logits", "The students come to have one distribution: the relative logit gap falls to "
+        "0.", "0 in the limit", "what Theorem 1 assumes", near_zero("logit_gap"), "control"),
+    Claim("lr", "A better fit, here by a larger learning rate, makes the f of two students more "
+        "alike.", "no number given", "Remark A.5", faster),
+    Claim("input", "A limit of the experiment: the plain input is already much like f.",
         "not considered (0.976 in a re-run)", "not in the paper", plain_input, "control"),
 )  # fmt: skip
 # Batch, activation and the law of the noise are not published: 256, ReLU, standard normal.

@@ -321,37 +321,24 @@ def spectrum(ax: Axes, tables: Tables, k: int) -> None:
 HELD = "svcca_held_out"
 control = partial(Claim, published="not tested in the paper", source="Theorem 1", kind="control")
 CLAIMS = (
-    Claim(
-        "last-few",
-        "With the fewest components, the last layer is more alike than every earlier one.",
-        "0.89 against 0.80, 0.74, 0.64 (k = 16)", "Figure 4", lead(0)),
-    Claim(
-        "last-more",
-        "With more components, too, the last layer is more alike than every earlier one.",
-        "0.84 against 0.75, 0.685, 0.63 (k = 64)", "Figure 4", lead(1)),
-    Claim(
-        "last-all",
-        "With as many components as the narrowest model has, the last layer's lead is gone.",
-        "0.545 against 0.555 (k = 768)", "Figure 4", lead(-1, most=0.02)),
-    Claim(
-        "falls", "The more components are kept, the lower the similarity of the last layer.",
+    Claim("last-few", "With the fewest components, the last layer is more alike than every earlier "
+        "one.", "0.89 against 0.80, 0.74, 0.64 (k = 16)", "Figure 4", lead(0)),
+    Claim("last-more", "With more components, too, the last layer is more alike than every earlier "
+        "one.", "0.84 against 0.75, 0.685, 0.63 (k = 64)", "Figure 4", lead(1)),
+    Claim("last-all", "With as many components as the narrowest model has, the last layer's lead "
+        "is gone.", "0.545 against 0.555 (k = 768)", "Figure 4", lead(-1, most=0.02)),
+    Claim("falls", "The more components are kept, the lower the similarity of the last layer.",
         "0.89, 0.84, 0.68, 0.545", "Figure 4", falls),
-    Claim(
-        "near-one", "Correlations of the last layer approach 1.",
+    Claim("near-one", "Correlations of the last layer approach 1.",
         "0.98 (the first one)", "Section 5.4, Figure 4", near_one),
-    Claim(
-        "table", "By the notebook's method, means are those of the figure.",
+    Claim("table", "By the notebook's method, means are those of the figure.",
         "16 values", "Figure 4", published),
-    Claim(
-        "training", "Training makes the last layers of different widths more alike.",
+    Claim("training", "Training makes the last layers of different widths more alike.",
         "no number given", "Section 5", training),
-    control(
-        "seeds", "Two seeds of one width are, up to a linear map, more alike than two widths.",
+    control("seeds", "Two seeds of one width are, up to a linear map, more alike than two widths.",
         check=seeds),
-    control(
-        "distribution",
-        "Two seeds of one width learn the same distribution, which the theorem presupposes.",
-        check=distribution),
+    control("distribution", "Two seeds of one width learn the same distribution, which the theorem "
+        "presupposes.", check=distribution),
 )  # fmt: skip
 # The paper's own settings are those of checkpoints: layers before the last, k, sentences.
 COMMON = {"layers": [0, 4, 8, 12], "ks": [16, 64, 256, 768]}

@@ -247,33 +247,24 @@ def overlaid(ax: Axes, words: pd.DataFrame, title: str) -> None:
 WIDER = "R² of g on held-out words, full softmax: {}; the lowest is judged, 0.9 or more counts."
 control = partial(Claim, kind="control")
 CLAIMS = (
-    Claim(
-        "overlap",
-        "After a linear map, the word embeddings of two trainings overlap (negative sampling).",
-        "no number given", "Figure 1", overlap("negative_sampling")),
-    Claim(
-        "overlap-softmax", "After a linear map, the word embeddings of two trainings with the full "
-        "softmax, of which the theorem speaks, overlap.",
-        "no number given", "Figure 1, Theorem 1", overlap("softmax")),
-    Claim(
-        "overlap-nce", "After a linear map, the word embeddings of two trainings with "
-        "noise-contrastive estimation overlap.",
-        "no number given", "Figure 1, Appendix D.7", overlap("nce")),
-    control(
-        "wider", "After a linear map, word embeddings in more than two dimensions overlap too.",
-        "not shown in the paper", "Theorem 1",
-        lowest(check.above, OVERLAP, "r2", WIDER, wider=True)),
-    Claim(
-        "above-chance",
-        "Training makes the embeddings alike, whatever the objective and the width.",
-        "no number given", "Section 5", trained_above),
-    Claim(
-        "kappa", "The map of g is the one that the map of f implies (κ = 0).",
+    Claim("overlap", "After a linear map, the word embeddings of two trainings overlap (negative "
+        "sampling).", "no number given", "Figure 1", overlap("negative_sampling")),
+    Claim("overlap-softmax", "After a linear map, the word embeddings of two trainings with the "
+        "full softmax, of which the theorem speaks, overlap.", "no number given",
+        "Figure 1, Theorem 1", overlap("softmax")),
+    Claim("overlap-nce", "After a linear map, the word embeddings of two trainings with "
+        "noise-contrastive estimation overlap.", "no number given", "Figure 1, Appendix D.7",
+        overlap("nce")),
+    control("wider", "After a linear map, word embeddings in more than two dimensions overlap too.",
+        "not shown in the paper", "Theorem 1", lowest(check.above, OVERLAP, "r2", WIDER,
+        wider=True)),
+    Claim("above-chance", "Training makes the embeddings alike, whatever the objective and the "
+        "width.", "no number given", "Section 5", trained_above),
+    Claim("kappa", "The map of g is the one that the map of f implies (κ = 0).",
         "0 if the distributions are equal", "Theorem 1", one_map("kappa", "κ")),
-    control(
-        "logit-gap", "Two trainings give the same distribution, which the theorem presupposes.",
-        "0 if the distributions are equal", "Theorem 1",
-        one_map("logit_gap", "Relative logit gap")),
+    control("logit-gap", "Two trainings give the same distribution, which the theorem presupposes.",
+        "0 if the distributions are equal", "Theorem 1", one_map("logit_gap", "Relative logit "
+        "gap")),
 )  # fmt: skip
 # As in the notebook; it leaves open the optimiser (Adam here) and the noise (unigram here).
 COMMON = {"objectives": list(OBJECTIVES), "side": 2, "noise": 25, "diagonal": True}
