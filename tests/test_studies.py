@@ -53,9 +53,9 @@ from identikit.studies import (
     judge,
     load,
     mean_interval,
+    print_study,
     run,
 )
-from identikit.studies._report import print_study
 from identikit.studies._settings import settings_of
 from identikit.studies._words import headline, holm
 from study_units import (

@@ -242,9 +242,10 @@ CLAIMS = (
             check=compared(over, task=OTHERS))
         for over, words in (("raw", "raw features"), ("pca", "PCA"), ("random", "random axes"))
     ),
-    paper("random-as-pca", "A random rotation scores as PCA does.",
-        "RxRx3-core, for scale: 0.725 against 0.724", check=compared("pca", "Mean difference of "
-        "AUROC with the sparse learner; within 0.01 counts.", input="random", within=0.01)),
+    paper("random-as-pca", "One treatment against controls: PCA turned at random scores as PCA "
+        "does.", "RxRx3-core, for scale: 0.725 against 0.724", check=compared("pca",
+        "Mean difference of AUROC with the sparse learner; within 0.01 counts.", input="random",
+        within=0.01)),
     paper("l2-unaffected", "A learner without a preference for axes gains nothing from ICA.",
         "implied by PCA = PCA+Rand, not stated", kind="check", check=compared("pca",
         "Mean difference of AUROC with the L2 learner; within 0.002 counts.", learner="L2",
@@ -256,7 +257,7 @@ CLAIMS = (
     paper("raw-least-sparse", "The signal is least sparse over raw features.",
         "lowest, no number known", check=compared("raw", "Random axes, which the paper has next to "
         "the lowest, less raw ones; above 0 counts.", input="random", column="signal_sparsity")),
-    control("over-tvn", "ICA is above TVN.",
+    control("over-tvn", "One treatment against controls: ICA is above TVN of as many components.",
         check=compared("pca+tvn", f"{ABOVE} TVN of as many principal components; that of all "
         "features is in the table.")),
     control("batch-concentrated", "ICA gathers the batch in fewer axes than PCA does.",

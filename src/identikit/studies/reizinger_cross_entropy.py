@@ -175,8 +175,8 @@ CLAIMS = (
         "0.998 and 0.998", TABLE_3, alike(0.02, classes=1000)),
     paper("wide", "In wide clusters, κ = 5, as much of the latents is found as at κ = 10.",
         "0.997 and 0.997", TABLE_3, alike(0.02, kappa=5.0)),
-    paper("narrow", "In narrow clusters, κ = 50, much is lost, though no assumption is violated.",
-        0.655, TABLE_3, of(kappa=50.0).most(0.85)),
+    paper("narrow", "In narrow clusters, κ = 50, much of the latents is lost, though no assumption "
+        "is violated.", 0.655, TABLE_3, of(kappa=50.0).most(0.85)),
     paper("diet-narrow", "From instances too, much of the latents is lost in narrow clusters, κ = "
         "50.", 0.725, TABLE_2, of(kappa=50.0, **DIET).most(0.85)),
     paper("laplace", "If latents are Laplace around their class, against the theorem, some is "
@@ -215,9 +215,9 @@ CLAIMS = (
     control("quadric-below", "With 6 classes in 3 dimensions unit weights do not make f a "
         "rotation, although the printed condition holds.", source="corrected condition", check=of(
         "spread", 0.02, classes=6, **SMALL).least(0.3)),
-    control("quadric-above", "With 20 classes, above the bound of 9, unit weights make f a "
-        "rotation.", source="corrected condition", check=of("spread", 0.02, classes=20, **SMALL)
-        .most(0.15)),
+    control("quadric-above", "With 20 classes in 3 dimensions, above the bound of 9, unit weights "
+        "make f a rotation.", source="corrected condition", check=of("spread", 0.02, classes=20,
+        **SMALL).most(0.15)),
     control("images-intercept", "That pixels hardly have the size of a sprite is for want of an "
         "intercept.", source="control", check=column("factors", "with_intercept",
         f"{WORDS['with_intercept']} " "off pixels", source="pixels", factor="scale").least(0.8)),
@@ -231,7 +231,7 @@ CLAIMS = (
         "same probabilities, no rotation.", "exact", "corrected condition",
         Column(lambda t: t["other optima"]["gap"].dropna(), "Largest difference of a "
         "log-probability, or of a norm from 1").holds(1e-9), "check"),
-    Claim("floors", "No loss is below its floor.",
+    Claim("floors", "No loss of a classifier is below its floor.",
         "a bound", "by derivation", Column(lambda t: -t["worlds"]["gap"].dropna(),
         "Floor less loss, in nats, with the error of the held-out sample").holds(0.05), "check"),
 )  # fmt: skip

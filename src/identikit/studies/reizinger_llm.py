@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 NAMES = {
     lm.TRANSFORMER: "Transformer without positions",
     lm.LSTM: "LSTM",
-    lm.DECODER: "decoder with RMSNorm, rotary positions and SwiGLU",
+    lm.DECODER: "Decoder with RMSNorm, rotary positions and SwiGLU",
 }
 # The mixture of two coins; after so many ones, so many tokens are answered at the other rate.
 COINS, ONES, ANSWER = BernoulliMixture((0.1, 0.6)), (10, 20), 10

@@ -217,15 +217,15 @@ CLAIMS = (
         "cell.", ".414 to .734", "Table 1, μ=0", least(0.99, column="within", cell=ZERO, **CELLS)),
     paper("maximum", "With maximum variability the controls are found, in every dimension.",
         ".968 to 1.000", "Table 1", least(0.99, column="within", cell=MAXIMUM, **CELLS)),
-    paper("maximum-best", "Less is mixed up with maximum variability than with random variances.",
-        ".968 to 1.000 against .697 to .924", "Table 1", of("cells", "amari", cell="μ≠0 G/G")
-        .less(of("cells", "amari", cell="maximum"), "Amari error of CB, random less maximum "
-        "variability").least(0.001)),
-    paper("means-help", "More is found with random means than with means of 0.",
+    paper("maximum-best", "Controls are mixed up less with maximum variability than with random "
+        "variances.", ".968 to 1.000 against .697 to .924", "Table 1", of("cells", "amari",
+        cell="μ≠0 G/G").less(of("cells", "amari", cell="maximum"), "Amari error of CB, random less "
+        "maximum variability").least(0.001)),
+    paper("means-help", "More of the controls is found with random means than with means of 0.",
         ".852 against .574 on average", "Table 1, G/G", of("cells", "within", cell="μ≠0 G/G")
         .less(of("cells", "within", cell="μ=0 G/G"), "MCC within environments, random means less 0")
         .least(0.05)),
-    paper("condition", "The smaller the condition number of Δ, the less is mixed up.",
+    paper("condition", "The smaller the condition number of Δ, the less controls are mixed up.",
         "advice", "text", follows("condition", 0.3)),
     paper("markov", "Markov parameters are found up to order and scale of the controls.",
         "a theorem", "Theorem 7", most(0.05, column="markov", **FOUND)),
@@ -235,7 +235,7 @@ CLAIMS = (
         "a corollary", "Corollary 11", most(0.05, column="transfer", **FOUND)),
     paper("motor", "The voltage of a DC motor is found from its current and speed.",
         ".999", "DC motor", least(0.999, environments=3, **MOTOR)),
-    paper("noise-three", "With three controls less is found under observation noise than without.",
+    paper("noise-three", "Of three controls less is found under observation noise than without.",
         ".886 against .637 to .823", "Table 2", of("noise", "within", d=3, nominal=0.0, **SQUARES)
         .less(of("noise", "within", d=3, nominal=MIDDLE, **SQUARES), WITHOUT_NOISE).least(0.05)),
     paper("noise-two", "With two controls noise of variance 1 makes little difference.",
