@@ -19,6 +19,7 @@ from identikit.studies import (
     Claim,
     Finding,
     Record,
+    Result,
     Settings,
     Study,
     Tables,
@@ -27,6 +28,7 @@ from identikit.studies import (
     below,
     holds,
     judge,
+    run,
 )
 
 
@@ -116,6 +118,30 @@ def of_all_kinds() -> Study:
         for key, (kind, found) in planted.items()
     ]
     return replace(toy(), claims=tuple(claims))
+
+
+def stopped_and_resumed(
+    study: Study, folder: Path, settings: dict[str, Any], unit: str = "*"
+) -> tuple[Result, Result]:
+    """A study run at once, and one that is stopped when there is such a unit and then goes on.
+
+    That both have the same tables, but for rounding, is asserted here.
+    """
+    import pandas as pd
+    import pytest
+
+    def stop(what: str, done: int, of: int) -> None:
+        if list((folder / "stopped" / "units").glob(f"{unit}.safetensors")):
+            raise KeyboardInterrupt
+
+    alone: dict[str, Any] = {"settings": settings, "engine": "single"}
+    whole = run(study, folder=folder / "whole", **alone)
+    with pytest.raises(KeyboardInterrupt):
+        run(study, folder=folder / "stopped", progress=stop, **alone)
+    resumed = run(study, folder=folder / "stopped", **alone)
+    for name, table in whole.tables.items():
+        pd.testing.assert_frame_equal(table, resumed.tables[name], rtol=1e-12, atol=1e-12)
+    return whole, resumed
 
 
 def threads() -> Record:

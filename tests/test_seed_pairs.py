@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from conftest import close
 from identikit.report.drawing import sheet
-from identikit.studies import Record
+from identikit.studies import Record, rows_of, where
 from identikit.studies import _seed_pairs as pairs
 from identikit.studies._study import mean_interval, per_seed
 
@@ -33,12 +33,12 @@ def drawn(panel: pairs.Panel) -> Axes:
 
 
 def test_rows_of_units_are_one_table() -> None:
-    table = pairs.rows_of([Record([{"k": 1}, {"k": 2}]), Record(), Record([{"k": 3}])])
+    table = rows_of([Record([{"k": 1}, {"k": 2}]), Record(), Record([{"k": 3}])])
     assert table["k"].to_list() == [1, 2, 3]
 
 
 def test_rows_are_chosen_by_all_values(table: pd.DataFrame) -> None:
-    own = pairs.where(table, width=4, kind="y")
+    own = where(table, width=4, kind="y")
     assert len(own) == 6
     assert set(zip(own["width"], own["kind"])) == {(4, "y")}
 

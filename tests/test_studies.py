@@ -52,9 +52,9 @@ from identikit.studies import (
     judge,
     load,
     mean_interval,
+    print_study,
     run,
 )
-from identikit.studies._report import print_study
 from identikit.studies._settings import settings_of
 from identikit.studies._words import headline, holm
 from study_units import (
@@ -256,14 +256,14 @@ def test_a_folder_of_another_version_is_refused(tmp_path: Path):
     run(toy(), folder=tmp_path / "out")
     path = tmp_path / "out/study.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"identikit": "0.0.1"}))
-    with pytest.raises(InputError, match=r'the version of identikit was "0.0.1" and is now'):
+    with pytest.raises(InputError, match=r'identikit was "0.0.1" and is now'):
         run(toy(), folder=tmp_path / "out")
 
 
 def test_a_long_list_of_differences_is_cut(tmp_path: Path):
     many = {f"setting{i}": i for i in range(9)}
     run(toy(**many), folder=tmp_path / "out")
-    with pytest.raises(InputError, match=r"setting3 was 3 and is now 4; and 5 more\. They"):
+    with pytest.raises(InputError, match=r"setting3 was 3 and is now 4; and 5 more\. The two"):
         run(toy(**{key: i + 1 for i, key in enumerate(many)}), folder=tmp_path / "out")
 
 
@@ -271,7 +271,7 @@ def test_folders_that_are_no_study_s(tmp_path: Path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="not empty and no study's folder"):
         run(toy(), folder=tmp_path)
-    with pytest.raises(InputError, match=r"notes.txt is a file; give the name of a folder"):
+    with pytest.raises(InputError, match=r"notes.txt is a file; give another folder"):
         run(toy(), folder=tmp_path / "notes.txt")
     with pytest.raises(InputError, match=r"is no study's folder: it has no study.json"):
         load(tmp_path)
@@ -465,7 +465,7 @@ def test_torch_has_one_thread_in_processes(tmp_path: Path):
         ("input", False, InputError, "unit 'seed=1' failed: the width is 0; give a larger one"),
         ("extra", False, MissingExtraError, r"Training needs no_such_module.*identikit\[torch\]'"),
         ("extra", True, MissingExtraError, r"Training needs no_such_module.*identikit\[torch\]'"),
-        ("text", False, InputError, "unit 'seed=1' failed: its array 'names' is <U1; expected .*"),
+        ("text", False, InputError, "unit 'seed=1' failed: the array 'names' is <U1; expected .*"),
         ("nothing", False, InputError, "unit 'seed=1' failed: it returned a NoneType; expected .*"),
     ],
 )
@@ -1195,3 +1195,27 @@ def test_the_code_of_a_study_is_its_files() -> None:
     files = {path.name for path in _find._files_of("identikit.studies.reizinger_ima")}
     assert {"reizinger_ima.py", "_ima_fits.py", "_sprites.py", "_checks.py"} <= files
     assert len(_find.code_digest(find("reizinger-ima"))) == 16
+
+
+def test_the_code_of_a_study_of_one_s_own_is_also_what_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Units that a helper file has computed before it was changed are said to be of other code."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    helper = tmp_path / "with_helper_units.py"
+    helper.write_text("from study_units import square\n")
+    Path("with_helper.py").write_text(
+        "from study_units import toy\nfrom dataclasses import replace\n"
+        "def run(work):\n"
+        "    import with_helper_units, pandas as pd\n"
+        "    records = work.each('n={}', with_helper_units.square, range(3))\n"
+        "    return {'squares': pd.DataFrame([row for each in records for row in each.rows])}\n"
+        "STUDY = replace(toy(), name='with-helper', run=run)\n"
+    )
+    run("./with_helper.py", folder="out")
+    assert run("./with_helper.py", folder="out").document["units"]["of_other_code"] == 0
+    helper.write_text("from study_units import square  # faster\n")
+    with pytest.warns(UserWarning, match="were computed by other code of this study"):
+        again = run("./with_helper.py", folder="out")
+    assert again.document["units"]["of_other_code"] == 3

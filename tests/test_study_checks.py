@@ -6,6 +6,7 @@ from math import inf, nan
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -19,10 +20,13 @@ from identikit.studies import (
     REPRODUCED,
     UNMEASURED,
     Claim,
+    Column,
     Finding,
     above,
     below,
     best,
+    by_interval,
+    column,
     equal,
     falls,
     higher,
@@ -31,6 +35,7 @@ from identikit.studies import (
     mean_interval,
     ordered,
     rises,
+    trend,
     within,
     worst,
 )
@@ -304,3 +309,67 @@ def test_the_seeds_at_the_optimum_and_their_share():
     assert best([], [], None, 0.1) == ([], 0.0)
     assert best([1, 2], [nan, nan], None, 0.1) == ([], 0.0)
     assert above(*best([], [], None, 0.1)[:1], 0.5, "").verdict == UNMEASURED
+
+
+# Columns
+
+
+ROWS = pd.DataFrame(
+    {
+        "seed": [2, 0, 1, 0, 1, 2, 0, 1, 2],
+        "arm": ["a"] * 3 + ["b"] * 3 + ["c"] * 3,
+        "r2": [0.92, 0.9, 0.91, 0.8, 0.8, 0.83, 0.1, 0.9, 0.2],
+        "loss": [1.0, 1.01, 1.02, 1.5, 1.4, 1.0, 1, 1, 1],
+        "floor": 1.0,
+    }
+)
+
+
+def test_a_column_has_one_value_a_seed_and_says_what_counts():
+    a, b = (column("rows", "r2", "R²", arm=arm) for arm in "ab")
+    tables = {"rows": pd.concat([ROWS, ROWS.assign(r2=ROWS["r2"] + 0.02)])}
+    close(a.values(tables), [0.91, 0.92, 0.93], 1e-12)
+    found = a.least(0.8)(tables)
+    assert (found.verdict, found.comment) == (REPRODUCED, "R²; 0.8 or more counts.")
+    assert a.most(0.8)(tables).verdict == NOT
+    assert a.between(0.8, 0.95)(tables).comment == "R²; 0.8 to 0.95 counts."
+    assert a.holds(0.94)(tables).verdict == REPRODUCED
+    assert column("rows", "r2", "", arm=("a", "b")).values(tables)[0] == pytest.approx(0.86)
+    gap = a.less(b, "R², less that of b")
+    assert gap.positive()(tables).verdict == REPRODUCED
+    assert b.less(a, "").positive()(tables).verdict == NOT
+    assert gap.positive()(tables).comment == "R², less that of b; above 0 counts."
+    nothing = column("rows", "r2", "", arm="d")
+    for found in (nothing.least(0.9), nothing.less(a, "").positive(), a.less(nothing, "").most(1)):
+        assert found(tables).verdict == UNMEASURED
+
+
+def test_a_column_of_the_seeds_at_their_floor():
+    loss, floor = (column("rows", name, "", arm="b") for name in ("loss", "floor"))
+    kept = column("rows", "r2", "R²", arm="b").reached(loss, floor, 0.05)
+    found = kept.least(0.8)({"rows": ROWS})
+    assert (found.value, found.verdict) == (0.83, INCONCLUSIVE)
+    assert found.comment == "R², of the 33% of seeds within 0.05 of the floor; 0.8 or more counts."
+
+
+def test_a_trend_is_over_the_columns_of_a_table():
+    wide = pd.DataFrame(UP, columns=[1, 10, 100])
+    assert trend(rises, lambda _: wide, "R²", "width")({}) == rises(
+        [1, 10, 100], UP, "R²: the slope from one width to the next; above 0 counts."
+    )
+    assert trend(falls, lambda _: wide, "", "")({}).verdict == NOT
+    assert trend(falls, lambda _: wide.iloc[:0], "", "")({}).verdict == UNMEASURED
+
+
+@pytest.mark.parametrize(
+    ("interval", "verdict"),
+    [((0.4, 0.6), REPRODUCED), ((0.4, 1.2), INCONCLUSIVE), ((1.1, 1.2), NOT), ((-2, -1), NOT),
+     ((nan, 1), INCONCLUSIVE), (None, INCONCLUSIVE)],
+)  # fmt: skip
+def test_a_value_with_an_interval_of_its_own(interval: Any, verdict: str):
+    assert by_interval(0.5, interval, 0, 1, "").verdict == verdict
+
+
+def test_words_may_depend_on_the_tables():
+    found = Column(lambda _: [1.0, 1.1], lambda t: f"Of {len(t)} tables").least(0)({"a": ROWS})
+    assert found.comment == "Of 1 tables; 0 or more counts."

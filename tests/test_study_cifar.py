@@ -16,6 +16,7 @@ from identikit.family import SoftmaxModel
 from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Record, Result, Settings, run
 from identikit.studies import nielsen_cifar as study
 from identikit.studies import nielsen_small_kl as small_kl
+from identikit.studies._data import pixels
 
 torch = pytest.importorskip("torch")
 
@@ -25,10 +26,10 @@ torch = pytest.importorskip("torch")
 
 def test_inputs_have_mean_and_sd_of_one_half(rng: np.random.Generator):
     images = rng.integers(0, 256, (4, 32, 32, 3), dtype=np.uint8)
-    x = study.inputs(images, 32)
+    x = pixels(images, 32)
     close(x, ((images / 255 - 0.5) / 0.5).transpose(0, 3, 1, 2), 1e-6)
     # A pixel of half the side is the mean of four.
-    close(study.inputs(images, 16)[2, 1, 3, 5], x[2, 1, 6:8, 10:12].mean(), 1e-6)
+    close(pixels(images, 16)[2, 1, 3, 5], x[2, 1, 6:8, 10:12].mean(), 1e-6)
 
 
 def test_the_paper_s_f_is_resnet_18():

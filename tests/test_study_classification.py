@@ -16,6 +16,7 @@ from identikit.studies import _students as units
 from identikit.studies import roeder_classification as study
 from identikit.studies._angles import points, sectors
 from identikit.studies._study import per_seed
+from study_units import stopped_and_resumed
 
 pytest.importorskip("torch")
 
@@ -201,20 +202,8 @@ def test_smoke(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_was_stopped_ends_with_the_same_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(what: str, done: int, of: int) -> None:
-        if (tmp_path / "stopped" / "units" / "students,lr=0.001.safetensors").exists():
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("identikit.moments.engines._pool.cores", lambda: 1)
-    whole = run(study.STUDY, folder=tmp_path / "whole", settings=TINY)
-    with pytest.raises(KeyboardInterrupt):
-        run(study.STUDY, folder=tmp_path / "stopped", settings=TINY, progress=stop)
-    resumed = run(study.STUDY, folder=tmp_path / "stopped", settings=TINY)
+def test_a_run_that_was_stopped_ends_with_the_same_numbers(tmp_path: Path) -> None:
+    whole, resumed = stopped_and_resumed(study.STUDY, tmp_path, TINY, "students,lr=0.001")
     # Teacher and students were there, pairs were not.
     assert (whole.resumed, resumed.resumed) == (0, 2)
     assert list(whole.tables["mean"]["step"]) == [0, 40]
-    for name, table in whole.tables.items():
-        pd.testing.assert_frame_equal(table, resumed.tables[name])

@@ -103,7 +103,7 @@ def test_the_other_units_have_their_parts():
 
 def test_the_truth_as_the_decoder():
     torch = pytest.importorskip("torch")
-    from identikit.studies._ima_gap import decoder
+    from identikit.studies._ima_fits import decoder
 
     for contrast in (0.0, 1.0):
         f = mixing(5, contrast, 3)

@@ -33,6 +33,7 @@ from identikit.studies import (
 from identikit.studies import nelson_batches as study
 from identikit.studies._batch_data import CONTROL, GENES, NORMALISED, RAW, Wells, planted, read
 from identikit.studies._batch_units import by_unit, chosen, cosine, means, profile
+from study_units import stopped_and_resumed
 
 TINY = {"seeds": 1, "penalties": [0.1], "folds": 3, "permutations": 20}
 
@@ -674,25 +675,14 @@ def test_smoke(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_stopped_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(what: str, done: int, of: int) -> None:
-        if any((tmp_path / "stopped" / "units").iterdir()):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("identikit.moments.engines._pool.cores", lambda: 1)
-    whole = run(study.STUDY, folder=tmp_path / "whole", settings=TINY)
-    with pytest.raises(KeyboardInterrupt):
-        run(study.STUDY, folder=tmp_path / "stopped", settings=TINY, progress=stop)
-    resumed = run(study.STUDY, folder=tmp_path / "stopped", settings=TINY)
+def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
+    whole, resumed = stopped_and_resumed(study.STUDY, tmp_path, TINY)
     assert (whole.resumed, resumed.resumed) == (0, 1)
-    for name, table in whole.tables.items():
-        pd.testing.assert_frame_equal(table, resumed.tables[name], rtol=1e-12, atol=1e-12)
 
 
 def test_sets_without_labels_have_axes_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("identikit.moments.engines._pool.cores", lambda: 1)
     (tmp_path / "singlecell").mkdir()
     rng = np.random.default_rng(0)
     pcs, donor = rng.laplace(size=(200, 4)), np.repeat(["A", "B"], 100)

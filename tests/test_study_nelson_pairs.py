@@ -26,7 +26,7 @@ from identikit.studies import (
     run,
 )
 from identikit.studies import nelson_pairs as study
-from identikit.studies._data import CIFAR10, CORPORA
+from identikit.studies._data import CIFAR10, CORPORA, pixels
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -74,7 +74,7 @@ def test_the_layer_of_a_classifier_is_what_enters_its_last_block(seed: int) -> N
 
 def test_pixels_are_means_of_squares_from_minus_one_to_one(rng: np.random.Generator) -> None:
     images = rng.integers(256, size=(4, 32, 32, 3)).astype(np.uint8)
-    found = networks.pixels(images, 8).numpy()
+    found = pixels(images, 8).numpy()
     expected = images.reshape(4, 8, 4, 8, 4, 3).mean(axis=(2, 4)).transpose(0, 3, 1, 2)
     close(found, expected / 127.5 - 1, 1e-5)
 

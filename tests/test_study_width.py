@@ -16,6 +16,7 @@ from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Record,
 from identikit.studies import _width_models as units
 from identikit.studies import nielsen_width as study
 from identikit.studies._angles import sectors
+from study_units import stopped_and_resumed
 
 pytest.importorskip("torch")
 
@@ -174,21 +175,9 @@ def test_smoke(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_model_passes_and_a_stopped_run_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(what: str, done: int, of: int) -> None:
-        if any((tmp_path / "stopped" / "units").iterdir()):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("identikit.moments.engines._pool.cores", lambda: 1)
-    whole = run(study.STUDY, folder=tmp_path / "whole", settings=TINY)
-    with pytest.raises(KeyboardInterrupt):
-        run(study.STUDY, folder=tmp_path / "stopped", settings=TINY, progress=stop)
-    resumed = run(study.STUDY, folder=tmp_path / "stopped", settings=TINY)
+def test_no_model_passes_and_a_stopped_run_goes_on(tmp_path: Path) -> None:
+    whole, resumed = stopped_and_resumed(study.STUDY, tmp_path, TINY)
     assert (whole.resumed, resumed.resumed) == (0, 1)
-    for name, table in whole.tables.items():
-        pd.testing.assert_frame_equal(table, resumed.tables[name])
     assert not whole.tables["models"]["kept"].any()
     assert not whole.tables["pairs"]["trained"].any()
     assert whole.tables["mean"]["llv"].isna().all()

@@ -160,7 +160,7 @@ def show(
 
 
 def _show(result: Result, json: bool) -> None:
-    from identikit.studies._report import print_study
+    from identikit.studies import print_study
 
     if json:
         print_json(result.document)

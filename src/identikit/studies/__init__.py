@@ -9,20 +9,25 @@ from identikit.studies._checks import (
     above,
     below,
     best,
+    by_interval,
     equal,
     falls,
     higher,
     holds,
     ordered,
     rises,
+    undecided,
+    unmeasured,
     within,
     worst,
 )
+from identikit.studies._columns import Check, Column, column, trend, where
 from identikit.studies._data import CIFAR10, CORPORA, STAND_INS, Data, Images, Need
 from identikit.studies._figures import curve, dots, heat_map, scatter_after_map
 from identikit.studies._find import find, studies
+from identikit.studies._report import print_study
 from identikit.studies._run import Result, load, run
-from identikit.studies._store import Record
+from identikit.studies._store import Record, rows_of
 from identikit.studies._study import (
     INCONCLUSIVE,
     NOT,
@@ -47,7 +52,9 @@ __all__ = [
     "REPRODUCED",
     "STAND_INS",
     "UNMEASURED",
+    "Check",
     "Claim",
+    "Column",
     "Data",
     "Finding",
     "Images",
@@ -61,6 +68,8 @@ __all__ = [
     "above",
     "below",
     "best",
+    "by_interval",
+    "column",
     "curve",
     "dots",
     "equal",
@@ -74,10 +83,16 @@ __all__ = [
     "mean_interval",
     "ordered",
     "per_seed",
+    "print_study",
     "rises",
+    "rows_of",
     "run",
     "scatter_after_map",
     "studies",
+    "trend",
+    "undecided",
+    "unmeasured",
+    "where",
     "within",
     "worst",
 ]

@@ -17,7 +17,15 @@ from numpy.typing import ArrayLike
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.studies._study import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Finding, judge
+from identikit.studies._study import (
+    INCONCLUSIVE,
+    NOT,
+    REPRODUCED,
+    UNMEASURED,
+    Finding,
+    Interval,
+    judge,
+)
 
 # More than 0: what does not differ at all is not higher.
 POSITIVE = float(np.nextafter(0.0, 1.0))
@@ -90,7 +98,7 @@ def higher(a: ArrayLike, b: ArrayLike, comment: str) -> Finding:
     comment : str
         What was measured, and what counts.
     """
-    return judge(_differences(a, b), low=POSITIVE, comment=comment)
+    return judge(differences(a, b), low=POSITIVE, comment=comment)
 
 
 def ordered(groups: Sequence[ArrayLike], comment: str) -> Finding:
@@ -154,7 +162,7 @@ def equal(a: ArrayLike, b: ArrayLike, within: float, comment: str) -> Finding:
     comment : str
         What was measured, and what counts.
     """
-    return judge(_differences(a, b), -within, within, comment)
+    return judge(differences(a, b), -within, within, comment)
 
 
 def holds(values: ArrayLike, bound: float, comment: str) -> Finding:
@@ -178,6 +186,40 @@ def holds(values: ArrayLike, bound: float, comment: str) -> Finding:
         return Finding(None, None, INCONCLUSIVE, comment)
     largest = float(np.nanmax(every))
     return Finding(largest, None, REPRODUCED if largest <= bound else NOT, comment)
+
+
+def unmeasured(why: str) -> Finding:
+    """Nothing was measured, for a reason that the comment gives."""
+    return Finding(None, None, UNMEASURED, why)
+
+
+def undecided(why: str) -> Finding:
+    """What was measured cannot decide, for a reason that the comment gives."""
+    return Finding(None, None, INCONCLUSIVE, why)
+
+
+def by_interval(
+    value: float, interval: Interval | None, low: float, high: float, comment: str
+) -> Finding:
+    """A value that has an interval of its own, such as a slope, lies from `low` to `high`.
+
+    Parameters
+    ----------
+    value, interval
+        What was measured; without an interval, or with one that is not finite, it is open.
+    low, high : float
+        What counts.
+    comment : str
+        What was measured, and what counts.
+    """
+    if interval is None or not np.isfinite([value, *interval]).all():
+        return Finding(value if np.isfinite(value) else None, None, INCONCLUSIVE, comment)
+    inside, outside = (
+        low <= interval[0] and interval[1] <= high,
+        interval[1] < low or high < interval[0],
+    )
+    verdict = REPRODUCED if inside else NOT if outside else INCONCLUSIVE
+    return Finding(value, interval, verdict, comment)
 
 
 def best(
@@ -224,9 +266,9 @@ def _seeds(values: ArrayLike) -> Array:
     return line
 
 
-def _differences(a: ArrayLike, b: ArrayLike) -> list[float]:
+def differences(a: ArrayLike, b: ArrayLike) -> list[float]:
+    """a − b, seed by seed; nothing if one of the two was not measured."""
     first, second = _seeds(a), _seeds(b)
-    # One side that was not measured leaves no difference.
     if not len(first) or not len(second):
         return []
     if len(first) != len(second):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 from identikit.errors import InputError
 from identikit.studies._grammar import grammar
 from identikit.studies._text import read_sentences, words_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 VARIABLE = "IDENTIKIT_DATA"
 IMAGES, TEXT = "digits", "grammar"
@@ -212,6 +215,14 @@ def read_arrays(path: Path, names: Sequence[str], contains: str) -> dict[str, An
         raise InputError(
             f"{path} is damaged or of another kind ({error}); expected {contains}"
         ) from error
+
+
+def pixels(images: NDArray[np.uint8], side: int) -> Tensor:
+    """Images as (n, 3, side, side), from −1 to 1; with a smaller side, means of squares."""
+    import torch
+
+    x = torch.from_numpy(images).permute(0, 3, 1, 2) / 127.5 - 1
+    return torch.nn.functional.avg_pool2d(x, 32 // side)
 
 
 @lru_cache(maxsize=1)

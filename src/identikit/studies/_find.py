@@ -78,7 +78,7 @@ def _checked(found: object, name: str) -> Study:
 
 
 def code_digest(study: Study) -> str:
-    """A short hash of a study's code: its own file, and the private ones of studies it imports.
+    """A short hash of a study's code: its own file, and the files beside it that it imports.
 
     Parameters
     ----------
@@ -92,25 +92,31 @@ def code_digest(study: Study) -> str:
 
 
 def _files_of(module: str) -> set[Path]:
+    try:
+        spec = find_spec(module)
+    except ValueError:  # a script or a notebook
+        return set()
+    if spec is None or spec.origin is None:
+        return set()
     found: set[Path] = set()
-    waiting = [module]
+    waiting = [Path(spec.origin)]
     while waiting:
-        try:
-            spec = find_spec(waiting.pop())
-        except ValueError:  # a script or a notebook
-            continue
-        path = Path(spec.origin) if spec is not None and spec.origin is not None else None
-        if path is None or path in found or not path.is_file():
-            continue
-        found.add(path)
-        waiting += _imports(path)
+        path = waiting.pop()
+        if path not in found and path.is_file():
+            found.add(path)
+            waiting += _imports(path, module.rpartition(".")[0])
     return found
 
 
-def _imports(path: Path) -> Iterator[str]:
-    """The private modules of studies that a file imports, wherever it does."""
+def _imports(path: Path, package: str) -> Iterator[Path]:
+    """The files of the same folder that a file imports, wherever it does."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module == PACKAGE:
-            yield from (f"{PACKAGE}.{each.name}" for each in node.names if each.name[0] == "_")
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{PACKAGE}._"):
-            yield str(node.module)
+        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            whole = node.level == 0 or not package
+            base = ".".join(filter(None, ("" if whole else package, node.module)))
+            names = [base, *(f"{base}.{each.name}" for each in node.names)]
+        for name in names:
+            parent, _, own = name.rpartition(".")
+            if parent == package:
+                yield path.with_name(f"{own}.py")

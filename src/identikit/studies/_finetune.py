@@ -40,13 +40,6 @@ def tune(seed: int, settings: Settings) -> Record:
 
     A copy has its weights rescaled by α, or, as a control, an activation of relu(αx)/α, which
     leaves values and gradients as they are. From sin 2x₀ + x₁ to cos 2x₂ + x₁, all rows at once.
-
-    Parameters
-    ----------
-    seed : int
-        Of the inputs and of the network.
-    settings : Settings
-        `alphas`, and the steps `pretrain` and `finetune`.
     """
     import torch
     from torch import optim

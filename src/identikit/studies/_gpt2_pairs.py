@@ -20,8 +20,8 @@ from identikit.errors import InputError
 from identikit.inference import cca_chance, held_out_cca
 from identikit.moments import FOLDS, Moments, accumulate
 from identikit.similarity import cca
+from identikit.studies._columns import where
 from identikit.studies._data import Data
-from identikit.studies._seed_pairs import where
 from identikit.studies._store import Record
 from identikit.studies._study import Settings, Tables, mean_interval, per_seed
 
@@ -198,23 +198,7 @@ def compare_checkpoints(
 def compare_trained(
     step: int, back: int, runs: list[Any], test: NDArray[Any], vocabulary: int, settings: Settings
 ) -> Record:
-    """All pairs of models that were trained here, at one layer: a unit of work.
-
-    Parameters
-    ----------
-    step : int
-        0 before training, or the last.
-    back : int
-        Layers before the last.
-    runs : list of (width, seed, Record)
-        The models.
-    test : array (windows, context)
-        Tokens that no model was trained on.
-    vocabulary : int
-        Tokens.
-    settings : Settings
-        Of the study.
-    """
+    """All pairs of models that were trained here, at one layer: a unit of work."""
     from identikit.studies._text_models import restored, states
 
     views = [states(restored(run, vocabulary, settings), step, back, test) for run in runs]
@@ -227,15 +211,7 @@ def compare_trained(
 def audit_seeds(
     width: int, runs: list[Any], test: NDArray[Any], vocabulary: int, settings: Settings
 ) -> Record:
-    """What `identikit models` says of all pairs of seeds of one width: a unit of work.
-
-    Parameters
-    ----------
-    width : int
-        Of the states.
-    runs, test, vocabulary, settings
-        As for `compare_trained`.
-    """
+    """What `identikit models` says of all pairs of seeds of one width: a unit of work."""
     import torch
 
     from identikit.studies._text_models import restored
@@ -255,13 +231,7 @@ def audit_seeds(
 
 
 def gathered(records: Mapping[tuple[str, int], Record]) -> Tables:
-    """Rows and curves of all pairs, with their stage (trained or not) and layers before the last.
-
-    Parameters
-    ----------
-    records : mapping of (stage, layers before the last) to Record
-        What `measure` gave.
-    """
+    """Rows and curves of all pairs, by stage (trained or not) and layers before the last."""
     rows, curves = [], []
     for (stage, back), record in records.items():
         place = {"stage": stage, "layer": layer_name(back), "back": back}
@@ -296,13 +266,7 @@ def averaged(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def summary(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Means by layer and k: as the notebook takes them, and corrected; seeds; what to compare with.
-
-    Parameters
-    ----------
-    pairs : DataFrame
-        Of all pairs.
-    """
+    """Means by layer and k: as in the notebook, corrected, of seeds, and what to compare with."""
     rows: list[dict[str, Any]] = []
     for (back, k), here in pairs.groupby(["back", "k"]):
         other, same = (where(here, stage="trained", pair=kind) for kind in (OTHER, SAME))

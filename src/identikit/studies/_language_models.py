@@ -65,20 +65,8 @@ def both_losses(net: SoftmaxNet, x: Tensor, y: Tensor, *completed: Tensor) -> Te
 def teach(architecture: str, regime: str, folder: str, settings: Settings) -> Record:
     """All seeds of one architecture in one regime: a unit of work.
 
-    Parameters
-    ----------
-    architecture, regime : str
-        Which.
-    folder : str
-        For checkpoints.
-    settings : Settings
-        Of the study.
-
-    Returns
-    -------
-    Record
-        A row a seed, with losses and what is written after prompts on and off the support; arrays
-        f (seeds, prefixes on the support and prompts off it, M) and g (seeds, 5, M).
+    A row a seed, with losses and what is written after prompts on and off the support; arrays f
+    (seeds, prefixes on the support and prompts off it, M) and g (seeds, 5, M).
     """
     import torch
 

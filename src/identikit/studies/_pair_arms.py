@@ -75,19 +75,7 @@ def build(arm: Arm, d: int, s: Settings) -> SoftmaxNet:
 def measure(name: str, seed: int, settings: Settings) -> Record:
     """Train one network, and compare it with the truth on new data: a unit of work.
 
-    Parameters
-    ----------
-    name : str
-        Of an arm.
-    seed : int
-        Of the world, the data and the network.
-    settings : Settings
-        Of the study.
-
-    Returns
-    -------
-    Record
-        A row (see `compared`), and the learned concentrations from the smallest on.
+    A row (see `compared`), and the learned concentrations from the smallest on.
     """
     from identikit.learn import aninfonce, fresh, train
 
@@ -213,15 +201,7 @@ def degree(net: SoftmaxNet, own: AnisotropicPairs, z: Array, x: Array) -> float:
 
 
 def fit_at_truth(seed: int, settings: Settings) -> Record:
-    """Λ̂ for the true latents under both samplers, and two symmetries of the loss: a unit of work.
-
-    Parameters
-    ----------
-    seed : int
-        Of the pairs.
-    settings : Settings
-        Of the study.
-    """
+    """Λ̂ for the true latents under both samplers, and two symmetries of the loss: a unit."""
     from scipy.stats import ortho_group
 
     s, rows = settings, []

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from identikit.learn import MLP, Lookup, ResNet, Run, SoftmaxNet, rows, shuffled, supervised, train
 from identikit.studies import _text_models
-from identikit.studies._data import Data
+from identikit.studies._data import Data, pixels
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
 
@@ -83,12 +83,6 @@ def inside(net: SoftmaxNet, x: Tensor) -> NDArray[np.float32]:
     """What enters the last block of a classifier, averaged over the image: (n, channels)."""
     assert isinstance(net.f, ResNet)
     return rows(nn.Sequential(net.f.stages[:-1], nn.AdaptiveAvgPool2d(1), nn.Flatten()), x)
-
-
-def pixels(images: NDArray[np.uint8], side: int) -> Tensor:
-    """Images as (n, 3, side, side), from −1 to 1; with a smaller side, means of squares."""
-    x = torch.from_numpy(images).permute(0, 3, 1, 2) / 127.5 - 1
-    return nn.functional.avg_pool2d(x, 32 // side)
 
 
 def learn_autoencoder(seed: int, folder: Path, data: Data, settings: Settings) -> Record:

@@ -37,15 +37,7 @@ TONES = {REPRODUCED: GOOD, NOT: BAD, INCONCLUSIVE: DOUBTFUL, UNMEASURED: DOUBTFU
 
 
 def write_report(result: Result, figure: Figure) -> None:
-    """Write the figure as SVG and PNG, and the page.
-
-    Parameters
-    ----------
-    result : Result
-        What was found.
-    figure : Figure
-        What the study drew.
-    """
+    """Write the figure as SVG and PNG, and the page."""
     from matplotlib import style
 
     metadata: Any = {"Date": None}
@@ -121,15 +113,7 @@ def _cell(value: Any) -> str:
 
 
 def print_study(result: Result, console: Console) -> None:
-    """Print the title, how it went, and a table of claims with what was found of each.
-
-    Parameters
-    ----------
-    result : Result
-        What was found.
-    console : rich.console.Console
-        Where to print.
-    """
+    """Print the title, how it went, and a table of claims with what was found of each."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from identikit import _result
 from identikit._progress import Progress
+from identikit._store import digest_of
 from identikit._version import __version__
 from identikit.errors import InputError, naming_extras
 from identikit.moments.engines import engine_for
@@ -156,7 +157,7 @@ def run(
         "data": source.check(study.needs),
     }
     header |= {
-        "digest": store.digest(header),
+        "digest": digest_of(store.asked(header)),
         "title": study.title,
         "paper": study.paper,
         "about": study.about,

@@ -1,18 +1,17 @@
-"""Tables of pairs of seeds: rows of units, rows that have given values, and lines of a figure."""
+"""Panels of pairs of seeds: their lines over a setting, dots, and d_fg beside its bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from identikit.report.drawing import BELOW, absent, beside, dots, thinned
 from identikit.report.style import PALETTE
+from identikit.studies._columns import where
 from identikit.studies._figures import DASHED, LOOKS, MAX_TICKS, curve
-from identikit.studies._store import Record
 from identikit.studies._study import per_seed
 
 if TYPE_CHECKING:
@@ -22,22 +21,6 @@ if TYPE_CHECKING:
 TOLERANCE = 0.1
 
 Panel = Callable[["Axes"], None]
-
-
-def rows_of(records: Iterable[Record]) -> pd.DataFrame:
-    """The rows of several units, as one table."""
-    return pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
-
-
-def where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
-    """The rows of a table that have these values.
-
-    >>> where(pd.DataFrame({"k": [1, 2], "r": [0.5, 0.7]}), k=2)["r"].to_list()
-    [0.7]
-    """
-    for column, value in values.items():
-        table = table[table[column] == value]
-    return table
 
 
 def lines(

@@ -32,19 +32,8 @@ def build(pixels: int, width: int) -> SoftmaxNet:
 def decode(seed: int, settings: Settings) -> Record:
     """Train on shapes, and read the other factors off pixels and features: a unit of work.
 
-    Parameters
-    ----------
-    seed : int
-        Of the images and of the network.
-    settings : Settings
-        `images` to learn from (a quarter as many are held out), `features`, and `image_batch`,
-        `image_steps` and `image_lr` of the training.
-
-    Returns
-    -------
-    Record
-        A row a source and a factor: `r`, Pearson's, of a linear reading on images that neither the
-        network nor the reading has seen, without an intercept (as published) and with one.
+    A row a source and a factor: `r`, Pearson's, of a linear reading on images that neither the
+    network nor the reading has seen, without an intercept (as published) and with one.
     """
     from functools import partial
 

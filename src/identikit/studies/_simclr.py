@@ -98,23 +98,9 @@ def build(loss: str, s: Settings) -> SoftmaxNet:
 def probe(loss: str, seed: int, data: Data, settings: Settings) -> Record:
     """Train one network, and read classes and augmentations off it: a unit of work.
 
-    Parameters
-    ----------
-    loss : str
-        One of `LOSSES`.
-    seed : int
-        Of the network and of the augmentations that it learns from.
-    data : Data
-        Where the images are.
-    settings : Settings
-        Of the study.
-
-    Returns
-    -------
-    Record
-        A row before and after training: the accuracy of a linear reading of the class off f of
-        whole images, and R² of one of the parameters off f of an image and f of its view, mean
-        (`augmentations`) and each; all on images that neither network nor reading has seen.
+    A row before and after training: the accuracy of a linear reading of the class off f of whole
+    images, and R² of one of the parameters off f of an image and f of its view, mean
+    (`augmentations`) and each; all on images that neither network nor reading has seen.
     """
     import torch
 

@@ -10,32 +10,31 @@ tables/NAME.csv, .json  claims.json  figure.svg  figure.png  report.html
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from identikit import _store
 from identikit._files import replacing, write_text
 from identikit.errors import InputError
-from identikit.report.numbers import shorten
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from identikit.studies._study import Tables
 
 HEADER, RESULT, UNITS, TABLES = "study.json", "claims.json", "units", "tables"
 REMEDY = "delete the folder and run the study again, or give another with -o"
 # What makes two runs the same run.
 ASKED = ("identikit", "study", "preset", "settings", "data")
-NAMES = {"identikit": "the version of identikit"}
-# Differences that a message names.
-MOST = 4
 
 
 @dataclass(frozen=True)
@@ -49,13 +48,16 @@ class Record:
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
-def digest(header: Mapping[str, Any]) -> str:
-    """A short hash of what was asked."""
-    text = json.dumps(_asked(header), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def rows_of(records: Iterable[Record], columns: list[str] | None = None) -> pd.DataFrame:
+    """The rows of several units as one table; `columns` are those of a table without rows."""
+    import pandas as pd
+
+    rows = list(chain.from_iterable(record.rows for record in records))
+    return pd.DataFrame(rows, columns=None if rows else columns)
 
 
-def _asked(header: Mapping[str, Any]) -> dict[str, Any]:
+def asked(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of a header that must be the same if a run is to be resumed."""
     return {key: header.get(key) for key in ASKED}
 
 
@@ -69,49 +71,20 @@ def open_folder(folder: Path, header: Mapping[str, Any]) -> None:
     header : mapping
         What is asked; `ASKED` names the entries that must agree.
     """
-    if folder.is_file():
-        raise InputError(f"{folder} is a file; give the name of a folder with -o")
-    if (folder / HEADER).exists():
-        found = read_json(folder, HEADER)
-        apart = list(_differences(_asked(found), _asked(header)))
-        if apart:
-            more = f"; and {len(apart) - MOST} more" if len(apart) > MOST else ""
-            raise InputError(
-                f"{folder} holds results that were asked for differently: "
-                f"{'; '.join(apart[:MOST])}{more}. They are not mixed: give another folder with "
-                "-o, or delete this one"
-            )
-    elif folder.is_dir() and any(folder.iterdir()):
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / HEADER).exists():
         raise InputError(
             f"{folder} is not empty and no study's folder (it has no {HEADER}); give another "
             "folder with -o"
         )
+    remedy = "give another folder with -o, or delete this one"
+    _store.open_folder(folder, HEADER, asked(header), "the work of a study", remedy)
     for part in (UNITS, TABLES):
-        (folder / part).mkdir(parents=True, exist_ok=True)
+        (folder / part).mkdir(exist_ok=True)
     write_json(folder / HEADER, header)
 
 
-def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
-    """What is asked for now and was not then, in words."""
-    for key in {**here, **there}:
-        old, new = there.get(key), here.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            yield from _differences(old, new)
-        elif old != new:
-            was, now = (shorten(json.dumps(value), 60) for value in (old, new))
-            yield f"{NAMES.get(key, key)} was {was} and is now {now}"
-
-
 def read_json(folder: Path, name: str) -> dict[str, Any]:
-    """A JSON document of a study's folder.
-
-    Parameters
-    ----------
-    folder : Path
-        A study's folder.
-    name : str
-        Of the file in it.
-    """
+    """A JSON document of a study's folder, by the name of its file."""
     if not (folder / HEADER).is_file():
         raise InputError(f"{folder} is no study's folder: it has no {HEADER}")
     return dict(_read(folder / name, dict))
@@ -150,46 +123,27 @@ def unit_path(folder: Path, key: str) -> Path:
 
 def write_unit(path: Path, record: Record, digest: str, seconds: float, code: str = "") -> None:
     """Write a unit's file, atomically."""
-    from safetensors.numpy import save
-
-    metadata = {
-        "digest": digest,
-        "code": code,
-        "seconds": round(seconds, 3),
-        "rows": [finite(row) for row in record.rows],
-    }
-    arrays = {name: np.array(array, order="C") for name, array in record.arrays.items()}
-    for name, array in arrays.items():
-        if array.dtype.kind not in "biuf":
-            raise InputError(f"its array {name!r} is {array.dtype}; expected numbers")
-    with replacing(path) as temporary:
-        # Not safetensors' own writer, whose error for a full disk is no OSError.
-        temporary.write_bytes(save(arrays, {"identikit": json.dumps(metadata)}))
+    rows = [finite(row) for row in record.rows]
+    about = {"digest": digest, "code": code, "seconds": round(seconds, 3), "rows": rows}
+    _store.write(path, about, record.arrays)
 
 
 def read_unit(path: Path, digest: str) -> tuple[Record, float, str] | None:
     """A unit's record, seconds and code; None, with a warning if a file will not do."""
-    from safetensors import SafetensorError, safe_open
-
     try:
-        with safe_open(path, "numpy") as file:
-            metadata = json.loads(file.metadata()["identikit"])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        found, code = metadata["digest"], str(metadata.get("code", ""))
-        record, seconds = Record(metadata["rows"], arrays), float(metadata["seconds"])
+        about, arrays = _store.read(path)
+        record, seconds = Record(about["rows"], arrays), float(about["seconds"])
+        if about["digest"] == digest:
+            return record, seconds, str(about.get("code", ""))
+        why = f"{path} is of other settings or of another version"
     except FileNotFoundError:
         return None
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        _warn(path, f"is damaged or cut short ({error})")
-        return None
-    if found != digest:
-        _warn(path, "is of other settings or of another version")
-        return None
-    return record, seconds, code
-
-
-def _warn(path: Path, why: str) -> None:
-    warnings.warn(f"{path} {why}; this unit is computed again", stacklevel=4)
+    except _store.DamagedError as error:
+        why = str(error)
+    except (KeyError, TypeError, ValueError) as error:
+        why = f"{path} is damaged ({error})"
+    warnings.warn(f"{why}; this unit is computed again", stacklevel=3)
+    return None
 
 
 def write_tables(folder: Path, tables: Tables) -> None:

@@ -90,23 +90,9 @@ def fit_teacher(settings: Settings, **kwargs: Any) -> Record:
 def teach(lr: float, folder: str, weights: dict[str, Array], settings: Settings) -> Record:
     """Students of one learning rate, beside the input, untrained networks and the teacher: a unit.
 
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    folder : str
-        For checkpoints.
-    weights : dict of str to array
-        The teacher's.
-    settings : Settings
-        Of the study.
-
-    Returns
-    -------
-    Record
-        Arrays f (snapshots, seeds, rows, M) and g (snapshots, seeds, classes, M). A row a snapshot
-        and seed: KL divergence from the teacher; mean CCA of f with the plain input, with another
-        seed's f before training, and with the teacher's f.
+    Arrays f (snapshots, seeds, rows, M) and g (snapshots, seeds, classes, M). A row a snapshot and
+    seed: KL divergence from the teacher; mean CCA of f with the plain input, with another seed's f
+    before training, and with the teacher's f.
     """
     import torch
 
@@ -141,15 +127,7 @@ def snapshots(settings: Settings) -> list[int]:
 
 
 def compare(lr: float, step: int, f: Array, g: Array) -> Record:
-    """Every pair of students at one snapshot, as `identikit models` audits them: a unit of work.
-
-    Parameters
-    ----------
-    lr, step
-        Which they are.
-    f, g : array (seeds, rows, M), (seeds, classes, M)
-        The students.
-    """
+    """Every pair of students at one snapshot, as `identikit models` audits them: a unit of work."""
     models = [SoftmaxModel(*both, name=str(seed)) for seed, both in enumerate(zip(f, g))]
     labels = accumulate(list(g))
     rows = []

@@ -223,15 +223,17 @@ def judge(
     if not all(isfinite(value) for value in values):
         return Finding(None, None, INCONCLUSIVE, comment)
     value, interval = mean_interval(values)
-    if interval is None:
-        verdict = INCONCLUSIVE
-    elif low <= interval[0] and interval[1] <= high:
-        verdict = REPRODUCED
-    elif interval[1] < low or high < interval[0]:
-        verdict = NOT
-    else:
-        verdict = INCONCLUSIVE
+    verdict = verdict_of(interval, low, high)
     return Finding(value, interval, verdict, comment, *_decided(values, verdict, low, high))
+
+
+def verdict_of(interval: Interval | None, low: float, high: float) -> str:
+    """Where an interval lies: within the bars, outside of them, or neither; or there is none."""
+    if interval is None:
+        return INCONCLUSIVE
+    if low <= interval[0] and interval[1] <= high:
+        return REPRODUCED
+    return NOT if interval[1] < low or high < interval[0] else INCONCLUSIVE
 
 
 def _decided(

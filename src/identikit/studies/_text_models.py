@@ -34,13 +34,7 @@ PIECE = 64
 
 
 class Body(nn.Module):
-    """f of a language model: of (n, T) tokens the states after the final norm, (n, T, width).
-
-    Parameters
-    ----------
-    transformer : GPT2Model
-        The model without its head.
-    """
+    """f of a language model: of (n, T) tokens the states after the final norm, (n, T, width)."""
 
     def __init__(self, transformer: Any) -> None:
         super().__init__()
@@ -81,15 +75,7 @@ def gpt2(vocabulary: int, width: int, blocks: int, context: int) -> SoftmaxNet:
 
 
 def tokens(settings: Settings, data: Data) -> Record:
-    """The text as rows of `context` + 1 tokens, by byte-level BPE as GPT-2's: a unit of work.
-
-    Parameters
-    ----------
-    settings : Settings
-        `corpus`, `max_words`, `vocabulary`, `context` and `windows`.
-    data : Data
-        The text.
-    """
+    """The text as rows of `context` + 1 tokens, by byte-level BPE as GPT-2's: a unit of work."""
     s, lines = settings, data.text(settings.corpus, settings.max_words)
     tokenizer = require("tokenizers", "hf", PURPOSE).ByteLevelBPETokenizer()
     tokenizer.train_from_iterator(
@@ -172,19 +158,7 @@ def restored(run: tuple[int, int, Record], vocabulary: int, settings: Settings) 
 
 @torch.no_grad()
 def states(run: Run, step: int, back: int, windows: NDArray[Any]) -> NDArray[np.float32]:
-    """The states of every token of some windows at one layer, (tokens, width).
-
-    Parameters
-    ----------
-    run : Run
-        Of one seed.
-    step : int
-        0 before training, or the last.
-    back : int
-        Layers before the last.
-    windows : array (windows, context)
-        Tokens.
-    """
+    """The states of every token of some windows at one layer, (tokens, width)."""
     body: Any = run.net(run.seeds[0], step).f
     given = torch.from_numpy(windows)
     pieces = [given[at : at + PIECE] for at in range(0, len(given), PIECE)]

@@ -55,30 +55,12 @@ def reconstruction(net: SoftmaxNet, z: Tensor, x: Tensor) -> Tensor:
 
 
 def autoencoder(net: SoftmaxNet, x: Tensor) -> Tensor:
-    """Reconstruction only: −log p(x|f(x)).
-
-    Parameters
-    ----------
-    net : SoftmaxNet
-        A plain network.
-    x : Tensor (n, 32²)
-        Images from 0 to 1.
-    """
+    """Reconstruction only: −log p(x|f(x))."""
     return reconstruction(net, net.f(x), x)
 
 
 def beta_vae(net: SoftmaxNet, x: Tensor, beta: float) -> Tensor:
-    """−log p(x|z) + β KL(q(z|x) ‖ N(0, I)), of Higgins et al. 2017.
-
-    Parameters
-    ----------
-    net : SoftmaxNet
-        A variational network.
-    x : Tensor (n, 32²)
-        Images from 0 to 1.
-    beta : float
-        Weight of the divergence.
-    """
+    """−log p(x|z) + β KL(q(z|x) ‖ N(0, I)), of Higgins et al. 2017."""
     from identikit.learn import gaussian_kl, posterior
 
     mean, log_variance = posterior(net, x)
@@ -91,17 +73,6 @@ def beta_tcvae(net: SoftmaxNet, x: Tensor, beta: float, rows: int) -> Tensor:
     """−log p(x|z) + I(x; z) + β TC(z) + Σ_j KL(q(z_j) ‖ N(0, 1)), of Chen et al. 2018.
 
     The three are estimated in the batch, with the densities of `log_densities`.
-
-    Parameters
-    ----------
-    net : SoftmaxNet
-        A variational network.
-    x : Tensor (n, 32²)
-        Images from 0 to 1.
-    beta : float
-        Weight of the total correlation.
-    rows : int
-        Of the whole training set.
     """
     from identikit.learn import log_normal, posterior
 

@@ -197,13 +197,7 @@ def agreement(moments: Moments, i: int, j: int) -> float:
 
 
 def beside(arm: Record, plain: Record) -> list[dict[str, Any]]:
-    """The rows of an arm, with how far each seed is from its training without kicks.
-
-    Parameters
-    ----------
-    arm, plain : Record
-        Of `fitted`, the second without kicks.
-    """
+    """The rows of an arm, with how far each seed is from its training without kicks."""
     seeds = len({row["seed"] for row in arm.rows})
     rows = []
     for place, row in enumerate(arm.rows):

@@ -20,7 +20,7 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.learn import AfterStep, Lookup, Shuffling, SoftmaxNet, supervised
 from identikit.learn import scores as logits_of
-from identikit.studies._data import Data
+from identikit.studies._data import Data, pixels
 from identikit.studies._study import Settings
 from identikit.studies._weight_arms import JSB
 
@@ -40,17 +40,7 @@ class Problem(NamedTuple):
 
 
 def problem(name: str, data: Data, s: Settings) -> Problem:
-    """One of "digits", "cifar" and "jsb", with the learning rates of the authors.
-
-    Parameters
-    ----------
-    name : str
-        Which.
-    data : Data
-        Where images and chorales are.
-    s : Settings
-        `side`: pixels of the images.
-    """
+    """One of "digits", "cifar" and "jsb", with the learning rates of the authors."""
     if name == "digits":
         sgd = {"lr": 0.05, "momentum": 0.75}
         return Problem(*digits(), mlp, supervised, classified, sgd)
@@ -86,12 +76,9 @@ def images(data: Data, side: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...
     """CIFAR-10 from −1 to 1; with a smaller side, means of squares."""
     found = data.images()
 
-    def part(pixels: NDArray[np.uint8], labels: NDArray[np.int64]) -> tuple[Tensor, ...]:
-        x = torch.from_numpy(pixels).permute(0, 3, 1, 2) / 127.5 - 1
-        x = nn.functional.avg_pool2d(x, 32 // side).contiguous()
-        return x, torch.from_numpy(labels)
-
-    return part(found.x_train, found.y_train), part(found.x_test, found.y_test)
+    parts = (found.x_train, found.y_train), (found.x_test, found.y_test)
+    train, test = ((pixels(x, side).contiguous(), torch.from_numpy(y)) for x, y in parts)
+    return train, test
 
 
 def lenet(side: int) -> SoftmaxNet:

@@ -43,20 +43,8 @@ def data(classes: int, rows: int, seed: int) -> tuple[NDArray[np.float32], NDArr
 def teach(classes: int, width: int, folder: str, settings: Settings) -> Record:
     """The networks of one width: a unit of work.
 
-    Parameters
-    ----------
-    classes, width : int
-        K and w.
-    folder : str
-        For checkpoints.
-    settings : Settings
-        Of the study.
-
-    Returns
-    -------
-    Record
-        A row a seed, with accuracy and loss on the test points; arrays f (2, seeds, test, M) and
-        g (2, seeds, classes, M), before training and after.
+    A row a seed, with accuracy and loss on the test points; arrays f (2, seeds, test, M) and g (2,
+    seeds, classes, M), before training and after.
     """
     import torch
 
@@ -82,17 +70,7 @@ def teach(classes: int, width: int, folder: str, settings: Settings) -> Record:
 
 
 def compare(classes: int, width: int, taught: Record, settings: Settings) -> Record:
-    """All pairs of untrained networks, and of trained ones that passed the filter: a unit of work.
-
-    Parameters
-    ----------
-    classes, width : int
-        K and w.
-    taught : Record
-        Of `teach`.
-    settings : Settings
-        Of the study.
-    """
+    """All pairs of untrained networks, and of trained ones that passed the filter: a unit."""
     _, y = data(classes, settings.test, TEST)
     # The sets of the re-run: the first M + 1 labels, and of each the first input.
     labels = list(range(M + 1))

@@ -161,21 +161,7 @@ def log_unigram(text: Corpus) -> Array:
 def learn(
     objective: str, width: int, seed: int, folder: Path, settings: Settings, data: Data
 ) -> Record:
-    """One training: the model on held-out windows, before and after. A unit of work.
-
-    Parameters
-    ----------
-    objective : str
-        One of `OBJECTIVES`.
-    width, seed : int
-        Dimensions; of the initialisation, and of the order of the windows.
-    folder : Path
-        For checkpoints.
-    settings : Settings
-        Of the study.
-    data : Data
-        The text.
-    """
+    """One training: the model on held-out windows, before and after. A unit of work."""
     import torch
 
     from identikit.learn import train
@@ -201,19 +187,7 @@ def learn(
 
 
 def compare(objective: str, width: int, models: list[dict[str, Array]], groups: Ints) -> Record:
-    """All pairs of trainings with one objective and width: a unit of work.
-
-    Parameters
-    ----------
-    objective : str
-        One of `OBJECTIVES`.
-    width : int
-        Dimensions.
-    models : list of dicts of arrays
-        What `learn` gave for each seed.
-    groups : array of int
-        The sentence of each held-out window.
-    """
+    """All pairs of trainings with one objective and width: a unit of work."""
     rows = []
     for a, b in combinations(range(len(models)), 2):
         pair = models[a], models[b]

@@ -106,6 +106,7 @@ class Work:
         items: Iterable[Any],
         *,
         processes: bool = False,
+        checkpoints: bool = False,
         **kwargs: Any,
     ) -> list[Record]:
         """The Records of independent units, in order: `function(*item, **kwargs)` each.
@@ -121,13 +122,17 @@ class Work:
         processes : bool
             Compute in the processes of the engine: by default on this machine, as many at a time
             as there are cores, with one thread each.
+        checkpoints : bool
+            Give each unit, as its argument `folder`, a folder of its own (`folder_of`).
         **kwargs
             Further arguments, the same for every unit.
         """
         calls = []
         for item in items:
             args = item if isinstance(item, tuple) else (item,)
-            calls.append(self._call(key.format(*args), function, args, kwargs))
+            own = key.format(*args)
+            given = kwargs | ({"folder": str(self.folder_of(own))} if checkpoints else {})
+            calls.append(self._call(own, function, args, given))
         return self._all(calls, processes)
 
     def folder_of(self, key: str) -> Path:

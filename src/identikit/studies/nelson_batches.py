@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +54,8 @@ from identikit.studies._batch_units import (
     tasks,
 )
 from identikit.studies._figures import DASHED, dots
-from identikit.studies._study import UNMEASURED, Claim, Finding, Settings, Study, Tables
+from identikit.studies._store import rows_of
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def run(work: Work) -> Tables:
     records += work.each(key, score, controlled, others=True, **shared)
     axes = work.each("axes,{0}", carried, s.sets, **shared)
     scores = chosen(records, s.penalties)
-    table = pd.DataFrame(list(chain.from_iterable(record.rows for record in axes)), columns=AXES)
+    table = rows_of(axes).reindex(columns=AXES)
     return {
         "mean": means(scores),
         "scores": scores,
@@ -126,11 +126,11 @@ def compared(
     def by_units(tables: Tables) -> Finding:
         name, others = measured(tables, sets), over.split()
         if name is None:
-            return Finding(None, None, UNMEASURED, f"Not measured in this run: {sets[0]}.")
+            return check.unmeasured(f"Not measured in this run: {sets[0]}.")
         units = by_unit(tables["scores"], name, task, learner)[column]
         missing = [each for each in (input, *others) if each not in units]
         if missing:
-            return Finding(None, None, UNMEASURED, f"Not measured of {name}: {', '.join(missing)}.")
+            return check.unmeasured(f"Not measured of {name}: {', '.join(missing)}.")
         values = units[input] - np.maximum.reduce([units[each] for each in others])
         of = "held-out parts" if task == TREATED else "treatments"
         seen = ", ".join(f"{each} {units[each].mean():.3f}" for each in (input, *others))
@@ -234,8 +234,7 @@ CLAIMS = (
         for over, words in (
             ("raw", "raw features"), ("pca", "PCA"), ("random", "PCA turned at random"))
     ),
-    paper(
-        "over-pca-treated", "All treatments against controls: ICA is above PCA.",
+    paper("over-pca-treated", "All treatments against controls: ICA is above PCA.",
         "no number given", check=compared("pca", task=TREATED)),
     *(
         control(
@@ -243,43 +242,28 @@ CLAIMS = (
             check=compared(over, task=OTHERS))
         for over, words in (("raw", "raw features"), ("pca", "PCA"), ("random", "random axes"))
     ),
-    paper(
-        "random-as-pca", "A random rotation scores as PCA does.",
-        "RxRx3-core, for scale: 0.725 against 0.724",
-        check=compared(
-            "pca", "Mean difference of AUROC with the sparse learner; within 0.01 counts.",
-            input="random", within=0.01)),
-    paper(
-        "l2-unaffected", "A learner without a preference for axes gains nothing from ICA.",
-        "implied by PCA = PCA+Rand, not stated", kind="check",
-        check=compared(
-            "pca", "Mean difference of AUROC with the L2 learner; within 0.002 counts.",
-            learner="L2", within=0.002)),
-    paper(
-        "sparsest", "The signal is sparser over ICA's axes than over raw, PCA or random ones.",
-        "highest, no number known",
-        check=compared(
-            "raw pca random", "Hoyer's sparsity of the correlations with the label within training "
-            "batches, less the highest of the three; above 0 counts. The paper's vector is not "
-            "known.", column="signal_sparsity")),
-    paper(
-        "raw-least-sparse", "The signal is least sparse over raw features.",
-        "lowest, no number known",
-        check=compared(
-            "raw", "Random axes, which the paper has next to the lowest, less raw ones; above 0 "
-            "counts.", input="random", column="signal_sparsity")),
-    control(
-        "over-tvn", "ICA is above TVN.",
-        check=compared(
-            "pca+tvn", f"{ABOVE} TVN of as many principal components; that of all features is in "
-            "the table.")),
-    control(
-        "batch-concentrated", "ICA gathers the batch in fewer axes than PCA does.",
-        check=compared(
-            "pca", "Hoyer's sparsity of √η² of batch among training controls; above 0 counts.",
-            column="batch_sparsity", task=TREATED)),
-    control(
-        "drop", "Leaving out the quarter of ICA's axes that carries most batch helps.",
+    paper("random-as-pca", "One treatment against controls: PCA turned at random scores as PCA "
+        "does.", "RxRx3-core, for scale: 0.725 against 0.724", check=compared("pca",
+        "Mean difference of AUROC with the sparse learner; within 0.01 counts.", input="random",
+        within=0.01)),
+    paper("l2-unaffected", "A learner without a preference for axes gains nothing from ICA.",
+        "implied by PCA = PCA+Rand, not stated", kind="check", check=compared("pca",
+        "Mean difference of AUROC with the L2 learner; within 0.002 counts.", learner="L2",
+        within=0.002)),
+    paper("sparsest", "The signal is sparser over ICA's axes than over raw, PCA or random ones.",
+        "highest, no number known", check=compared("raw pca random", "Hoyer's sparsity of the "
+        "correlations with the label within training batches, less the highest of the three; above "
+        "0 counts. The paper's vector is not known.", column="signal_sparsity")),
+    paper("raw-least-sparse", "The signal is least sparse over raw features.",
+        "lowest, no number known", check=compared("raw", "Random axes, which the paper has next to "
+        "the lowest, less raw ones; above 0 counts.", input="random", column="signal_sparsity")),
+    control("over-tvn", "One treatment against controls: ICA is above TVN of as many components.",
+        check=compared("pca+tvn", f"{ABOVE} TVN of as many principal components; that of all "
+        "features is in the table.")),
+    control("batch-concentrated", "ICA gathers the batch in fewer axes than PCA does.",
+        check=compared("pca", "Hoyer's sparsity of √η² of batch among training controls; above 0 "
+        "counts.", column="batch_sparsity", task=TREATED)),
+    control("drop", "Leaving out the quarter of ICA's axes that carries most batch helps.",
         check=compared("ica", input="ica dropped")),
 )  # fmt: skip
 LAPTOP: dict[str, Any] = {

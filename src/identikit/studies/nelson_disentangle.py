@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +27,7 @@ import pandas as pd
 from identikit._linalg import Array
 from identikit.report.drawing import BELOW, sheet
 from identikit.studies import _checks as check
+from identikit.studies._columns import where
 from identikit.studies._data import Need
 from identikit.studies._figures import dots
 from identikit.studies._latent_codes import (
@@ -41,16 +41,8 @@ from identikit.studies._latent_codes import (
     published,
     score,
 )
-from identikit.studies._store import Record
-from identikit.studies._study import (
-    UNMEASURED,
-    Claim,
-    Finding,
-    Settings,
-    Study,
-    Tables,
-    mean_interval,
-)
+from identikit.studies._store import Record, rows_of
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables, mean_interval
 from identikit.studies._vaes import AE, BETA, TC, draw, teach
 from identikit.studies._work import Work
 
@@ -81,17 +73,13 @@ def chosen_decay(models: list[Record], slack: float) -> float:
 def run(work: Work) -> Tables:
     """Train, choose the weight decay, and score every method and seed."""
     s = work.settings
-    key = "model={},decay={},seed={}"
-
-    def taught(items: list[tuple[str, float, int]]) -> list[Record]:
-        folders = [(*item, str(work.folder_of(key.format(*item)))) for item in items]
-        return work.each(key, teach, folders, processes=True, settings=s)
-
+    key, options = "model={},decay={},seed={}", {"processes": True, "checkpoints": True}
     grid = [(AE, decay, 0) for decay in s.decays]
     others = [(model, 0.0, seed) for model in (BETA, TC) for seed in range(s.seeds)]
-    first = taught(grid + others)
+    first = work.each(key, teach, grid + others, **options, settings=s)
     decay = chosen_decay(first[: len(grid)], s.slack)
-    rest = taught([(AE, decay, seed) for seed in range(1, s.seeds)])
+    more = [(AE, decay, seed) for seed in range(1, s.seeds)]
+    rest = work.each(key, teach, more, **options, settings=s)
     models = first + rest
     items: list[tuple[Any, ...]] = []
     classes = draw(s)[2]
@@ -110,8 +98,7 @@ def run(work: Work) -> Tables:
         rows = slice(s.test)
         items.append((f"published-{name}", 0, codes[rows], codes[rows], known[rows]))
     records = work.each("score,{0},seed={1}", score, items, processes=True, settings=s)
-    scores = pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
-    table = pd.DataFrame([record.rows[0] for record in models])
+    scores, table = rows_of(records), rows_of(models)
     used = (table["model"] != AE) | (table["decay"] == decay)
     return {
         "mean": means(scores),
@@ -144,9 +131,7 @@ def means(scores: pd.DataFrame) -> pd.DataFrame:
 
 def values(tables: Tables, method: str, part: str, form: str) -> Array:
     """A part of InfoMEC of every seed, in the order of seeds."""
-    scores = tables["scores"]
-    own = scores[(scores["metric"] == "infomec") & (scores["part"] == part)]
-    own = own[(own["method"] == method) & (own["form"] == form)]
+    own = where(tables["scores"], metric="infomec", part=part, method=method, form=form)
     return own.sort_values("seed")["value"].to_numpy(float)
 
 
@@ -174,11 +159,10 @@ same = partial(gap, test=check.within, bars=(-0.02, 0.02), counts="within ±0.02
 
 def best_published(tables: Tables) -> Finding:
     """AE + ICA less the best of the published VAEs."""
-    scores = tables["scores"]
-    own = scores[scores["method"].str.startswith("published-")]
-    own = own[(own["form"] == REFERENCE) & (own["part"] == "InfoM")]
+    own = where(tables["scores"], form=REFERENCE, part="InfoM")
+    own = own[own["method"].str.startswith("published-")]
     if own.empty:
-        return Finding(None, None, UNMEASURED, f"{FILE} is absent: the five were not scored.")
+        return check.unmeasured(f"{FILE} is absent: the five published VAEs were not scored.")
     best = own.sort_values("value").iloc[-1]
     ours = values(tables, ICA_, "InfoM", REFERENCE)
     name = PUBLISHED[best["method"].removeprefix("published-")]
@@ -198,8 +182,8 @@ def figure(tables: Tables, _settings: Settings) -> Figure:
     )  # fmt: skip
 
     def panel(form: str, metric: str, part: str, title: str) -> Callable[[Axes], None]:
-        own = scores[(scores["form"] == form) & (scores["metric"] == metric)]
-        return partial(_panel, rows=own[own["part"] == part], title=title)
+        own = where(scores, form=form, metric=metric, part=part)
+        return partial(_panel, rows=own, title=title)
 
     infos = ("InfoM", "InfoC", "InfoE")
     trees = "dci" in set(scores["metric"])
@@ -227,51 +211,37 @@ WHERE, GATES = "Table 2, aggregated (other data)", "codes weighted and entries a
 DERIVED = "derived: the map is linear and invertible"
 control = partial(Claim, published="no number given", kind="control")
 CLAIMS = (
-    Claim(
-        "infom-ae", "AE + ICA has a higher InfoM than AE.", "0.65 against 0.39", WHERE, gap(AE)),
-    Claim(
-        "infom-beta", "AE + ICA has a higher InfoM than β-VAE.", "0.65 against 0.59", WHERE,
-        gap(BETA)),
-    Claim(
-        "infom-tc", "AE + ICA has a higher InfoM than β-TCVAE.", "0.65 against 0.58", WHERE,
-        gap(TC)),
+    Claim("infom-ae", "AE + ICA has a higher InfoM than AE.",
+        "0.65 against 0.39", WHERE, gap(AE)),
+    Claim("infom-beta", "AE + ICA has a higher InfoM than β-VAE.",
+        "0.65 against 0.59", WHERE, gap(BETA)),
+    Claim("infom-tc", "AE + ICA has a higher InfoM than β-TCVAE.",
+        "0.65 against 0.58", WHERE, gap(TC)),
     *(
         control(
             f"gated-{key}", f"AE + ICA has a higher InfoM than {NAMES[other]}, with {GATES}.",
             source="not in the paper", check=gap(other, form=GATED))
         for key, other in (("ae", AE), ("beta", BETA), ("tc", TC))
     ),
-    Claim(
-        "infoe-beta", "AE + ICA has a higher InfoE than β-VAE.", "0.83 against 0.81", WHERE,
-        gap(BETA, "InfoE")),
-    Claim(
-        "infoc-beta", "AE + ICA has a lower InfoC than β-VAE.", "0.40 against 0.55", WHERE,
-        lower(BETA, "InfoC")),
-    Claim(
-        "infoe-tc", "AE + ICA has a higher InfoE than β-TCVAE.", "0.83 against 0.72", WHERE,
-        gap(TC, "InfoE")),
-    Claim(
-        "infoc-tc", "AE + ICA has a lower InfoC than β-TCVAE.", "0.40 against 0.59", WHERE,
-        lower(TC, "InfoC")),
-    Claim(
-        "infoe-ae", "InfoE does not change from AE to AE + ICA.",
+    Claim("infoe-beta", "AE + ICA has a higher InfoE than β-VAE.",
+        "0.83 against 0.81", WHERE, gap(BETA, "InfoE")),
+    Claim("infoc-beta", "AE + ICA has a lower InfoC than β-VAE.",
+        "0.40 against 0.55", WHERE, lower(BETA, "InfoC")),
+    Claim("infoe-tc", "AE + ICA has a higher InfoE than β-TCVAE.",
+        "0.83 against 0.72", WHERE, gap(TC, "InfoE")),
+    Claim("infoc-tc", "AE + ICA has a lower InfoC than β-TCVAE.",
+        "0.40 against 0.59", WHERE, lower(TC, "InfoC")),
+    Claim("infoe-ae", "InfoE does not change from AE to AE + ICA.",
         "0.76 to 0.83; equal on Shapes3D and Falcor3D", DERIVED, same(AE, "InfoE"), "check"),
-    Claim(
-        "infoe-ae-held-out", "InfoE held out, with a converged probe, does not change from AE to "
-        "AE + ICA.",
-        "no number given", DERIVED, same(AE, "InfoE", GATED), "check"),
-    control(
-        "rotation", "ICA does more for InfoM than a random rotation of whitened latents.",
+    Claim("infoe-ae-held-out", "InfoE held out, with a converged probe, does not change from AE to "
+        "AE + ICA.", "no number given", DERIVED, same(AE, "InfoE", GATED), "check"),
+    control("rotation", "ICA does more for InfoM than a random rotation of whitened latents.",
         source="control, not in Table 2", check=gap(TURNED)),
-    control(
-        "rotation-gated", "ICA does more for InfoM than a random rotation of whitened latents, "
-        f"with {GATES}.",
-        source="control, not in Table 2", check=gap(TURNED, form=GATED)),
-    Claim(
-        "noise", "AE + ICA has a higher InfoM than codes of pure noise.",
+    control("rotation-gated", "ICA does more for InfoM than a random rotation of whitened latents, "
+        f"with {GATES}.", source="control, not in Table 2", check=gap(TURNED, form=GATED)),
+    Claim("noise", "AE + ICA has a higher InfoM than codes of pure noise.",
         "no number given; noise has about 0.5", "control, not in the paper", gap(NOISE), "control"),
-    control(
-        "published", "AE + ICA has a higher InfoM than the best of five published VAEs.",
+    control("published", "AE + ICA has a higher InfoM than the best of five published VAEs.",
         source="control, not in the paper", check=best_published),
 )  # fmt: skip
 METRICS = [

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,20 +30,11 @@ from identikit.inference import jackknife_interval
 from identikit.report.drawing import BELOW, sheet
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
+from identikit.studies._columns import where
 from identikit.studies._figures import DASHED, curve
 from identikit.studies._mnist_units import BOUND, LAYERS, MEASURED, MNIST, compare, learn, summary
-from identikit.studies._study import (
-    INCONCLUSIVE,
-    NOT,
-    REPRODUCED,
-    Claim,
-    Finding,
-    Interval,
-    Settings,
-    Study,
-    Tables,
-    per_seed,
-)
+from identikit.studies._store import rows_of
+from identikit.studies._study import Claim, Finding, Interval, Settings, Study, Tables, per_seed
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
@@ -76,14 +68,12 @@ def run(work: Work) -> Tables:
         )
     name = "digits" if path is None else "mnist"
     key = f"models,{name},alpha={{0}}"
-    items = [(alpha, str(work.folder_of(key.format(alpha)))) for alpha in s.alphas]
-    learned = work.each(key, learn, items, processes=True, path=path, settings=s)
+    learned = work.each(
+        key, learn, s.alphas, processes=True, checkpoints=True, path=path, settings=s
+    )
     records = list(zip(s.alphas, learned))
     compared = work.each(f"pairs,{name},alpha={{0}}", compare, records, processes=True)
-    models, pairs = (
-        pd.DataFrame(list(chain.from_iterable(record.rows for record in each)))
-        for each in (learned, compared)
-    )
+    models, pairs = rows_of(learned), rows_of(compared)
     return {"summary": summary(pairs), "pairs": pairs, "models": models}
 
 
@@ -92,8 +82,7 @@ def run(work: Work) -> Tables:
 
 def at_stage(tables: Tables, stage: str = "trained") -> pd.DataFrame:
     """The pairs of one stage."""
-    pairs = tables["pairs"]
-    return pairs[pairs["stage"] == stage]
+    return where(tables["pairs"], stage=stage)
 
 
 def by_pair(tables: Tables, stage: str = "trained") -> pd.DataFrame:
@@ -187,19 +176,12 @@ def predicts(
         comment = says.format(**facts(pairs))
         if worse and least < IMPERFECT:
             comment += f" Some explain all but {least:.1%}: reconstruction is not imperfect enough."
-            return Finding(None, None, INCONCLUSIVE, comment)
+            return check.undecided(comment)
         comment = (
             f"Rank correlation of √(2L+L²) and the error, over {len(pairs)} pairs; {PREDICTS} or "
             f"more counts. {comment}"
         )
-        value, interval = rank_correlation(pairs, column)
-        if not np.isfinite(value):
-            return Finding(None, None, INCONCLUSIVE, comment)
-        if interval is None or not np.isfinite(interval).all():
-            return Finding(value, None, INCONCLUSIVE, comment)
-        low, high = interval
-        verdict = REPRODUCED if low >= PREDICTS else NOT if high < PREDICTS else INCONCLUSIVE
-        return Finding(value, interval, verdict, comment)
+        return check.by_interval(*rank_correlation(pairs, column), PREDICTS, inf, comment)
 
     return over
 
@@ -277,43 +259,28 @@ def _against_law(ax: Axes, pairs: pd.DataFrame, column: str, title: str) -> None
 
 NO_NUMBER, WARM_UP = "in a figure, no number given", "the warm-up on MNIST"
 CLAIMS = (
-    Claim(
-        "falls", "The error after rigid alignment falls as the leak α rises.",
+    Claim("falls", "The error after rigid alignment falls as the leak α rises.",
         NO_NUMBER, WARM_UP, slope),
-    Claim(
-        "every-step", "The error after rigid alignment falls from every α to the next.",
+    Claim("every-step", "The error after rigid alignment falls from every α to the next.",
         NO_NUMBER, WARM_UP, every_step),
-    Claim(
-        "bound", "√(2L+L²) predicts the error, with L from the bound 1+L = α⁻³.",
-        NO_NUMBER, f"{WARM_UP}, Theorem 1",
-        predicts(BOUND, "With L from α this says no more than that the error falls with α.")),
-    Claim(
-        "measured", "√(2L+L²) predicts the error, with L from the decoder's Jacobian on the "
-        "images.",
-        "not known whether the paper does this", "Theorem 1",
-        predicts(
-            MEASURED, "√(2L+L²) is {low:.2g} to {high:.2g} as measured, up to {bound:.2g} by the "
-            "bound. Among pairs of one α the correlation is {within:.2f}. Where it is least the "
-            "error is still {least:.4f}, which training leaves.")),
-    Claim(
-        "imperfect", "√(2L+L²) predicts the error even where reconstruction is imperfect.",
-        NO_NUMBER, WARM_UP,
-        predicts(
-            MEASURED, "L measured; the half of the pairs that reconstruct worse, with "
-            "{left_low:.0%} to {left_high:.0%} of the variance unexplained.", worse=True)),
-    Claim(
-        "early", "√(2L+L²) predicts the error where training was stopped early, too.",
-        "not in the paper", "beyond Theorem 1",
-        predicts(
-            MEASURED, "L measured; after a tenth of the steps, with {left:.0%} of the variance "
-            "unexplained. Seeds do not yet have the same output, which the theorem asks for.",
-            "early"),
-        "control"),
-    Claim(
-        "isometry", "The decoder's bi-Lipschitz constant is at most α⁻³.",
+    Claim("bound", "√(2L+L²) predicts the error, with L from the bound 1+L = α⁻³.",
+        NO_NUMBER, f"{WARM_UP}, Theorem 1", predicts(BOUND, "With L from α this says no more than "
+        "that the error falls with α.")),
+    Claim("measured", "√(2L+L²) predicts the error, with L from the decoder's Jacobian on the "
+        "images.", "not known whether the paper does this", "Theorem 1", predicts(MEASURED,
+        "√(2L+L²) is {low:.2g} to {high:.2g} as measured, up to {bound:.2g} by the bound. Among "
+        "pairs of one α the correlation is {within:.2f}. Where it is least the error is still "
+        "{least:.4f}, which training leaves.")),
+    Claim("imperfect", "√(2L+L²) predicts the error even where reconstruction is imperfect.",
+        NO_NUMBER, WARM_UP, predicts(MEASURED, "L measured; the half of the pairs that reconstruct "
+        "worse, with {left_low:.0%} to {left_high:.0%} of the variance unexplained.", worse=True)),
+    Claim("early", "√(2L+L²) predicts the error where training was stopped early, too.",
+        "not in the paper", "beyond Theorem 1", predicts(MEASURED, "L measured; after a tenth of "
+        "the steps, with {left:.0%} of the variance unexplained. Seeds do not yet have the same "
+        "output, which the theorem asks for.", "early"), "control"),
+    Claim("isometry", "The decoder's bi-Lipschitz constant is at most α⁻³.",
         "at most 1", WARM_UP, in_range, "check"),
-    Claim(
-        "training", "Training, and not only orthogonal layers, makes seeds alike.",
+    Claim("training", "Training, and not only orthogonal layers, makes seeds alike.",
         "not in the paper", "a control", training, "control"),
 )  # fmt: skip
 # Ten latents, for the digits' spectrum falls after the tenth: the best linear code is unique.

@@ -33,6 +33,7 @@ from identikit.errors import InputError
 from identikit.report.drawing import BELOW, sheet
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
+from identikit.studies._columns import where
 from identikit.studies._data import CIFAR10, CORPORA, Data, Need
 from identikit.studies._figures import DASHED, curve
 from identikit.studies._near_pairs import (
@@ -52,18 +53,8 @@ from identikit.studies._near_pairs import (
     extracts,
     summary,
 )
-from identikit.studies._study import (
-    INCONCLUSIVE,
-    NOT,
-    REPRODUCED,
-    UNMEASURED,
-    Claim,
-    Finding,
-    Settings,
-    Study,
-    Tables,
-    per_seed,
-)
+from identikit.studies._store import Record, rows_of
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
@@ -98,7 +89,8 @@ def of_trained(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
             f"{', '.join(CORPORA)}"
         )
     images, words = source(work.data, CIFAR10), source(work.data, CORPORA[s.gpt2_corpus])
-    pairs, models = [], []
+    pairs: list[Record] = []
+    models: list[Record] = []
     for model in [name for name in MODELS if name in s.models]:
         name, groups = images.stand_in or "cifar10", None
         given: dict[str, Any] = {"data": images}
@@ -109,10 +101,9 @@ def of_trained(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
             groups, given = np.repeat(np.arange(len(windows)), windows.shape[1] - 1), {"text": text}
         # The data are not in the settings, so units are named after them.
         key = f"{model},{name},seed={{0}}"
-        items = [(seed, work.folder_of(key.format(seed))) for seed in range(s.seeds)]
-        learn = networks.LEARN[model]
-        learned = work.each(key, learn, items, processes=True, settings=s, **given)
-        models += [row for record in learned for row in record.rows]
+        given |= {"processes": True, "checkpoints": True, "settings": s}
+        learned = work.each(key, networks.LEARN[model], range(s.seeds), **given)
+        models += learned
         cases = [
             (model, stage, a, b, [learned[seed].arrays[stage] for seed in (a, b)])
             for stage in STAGES
@@ -120,8 +111,8 @@ def of_trained(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
         ]
         key = f"pairs,{name},{{0}},{{1}},{{2}}-{{3}}"
         compared = work.each(key, compare, cases, processes=True, groups=groups)
-        pairs += [row for record in compared for row in record.rows]
-    return pd.DataFrame(pairs), pd.DataFrame(models)
+        pairs += compared
+    return rows_of(pairs), rows_of(models)
 
 
 def of_folders(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -141,7 +132,7 @@ def of_folders(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
         {"folder": str(folder), "model": each["model"]["name"], "rows": each["rows"]}
         for folder, each in zip(folders, manifests)
     ]
-    return pd.DataFrame([row for one in compared for row in one.rows]), pd.DataFrame(about)
+    return rows_of(compared), pd.DataFrame(about)
 
 
 # What the claims are put to.
@@ -149,9 +140,7 @@ def of_folders(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def trained(tables: Tables, model: str, coordinates: str = RAW) -> pd.DataFrame:
     """The pairs of one model after training, with a few ratios and differences."""
-    pairs = tables["pairs"]
-    chosen = (pairs["model"] == model) & (pairs["coordinates"] == coordinates)
-    own = pairs[chosen & (pairs["stage"] == STAGES[1])]
+    own = where(tables["pairs"], model=model, coordinates=coordinates, stage=STAGES[1])
     own = own.astype(dict.fromkeys((*GROUPS, EFFICIENCY, CONTROL), float))
     return own.assign(
         gained=own["permutation"] - own["ica"],
@@ -169,7 +158,7 @@ def judged(
     def over(tables: Tables, model: str) -> Finding:
         own, white = (trained(tables, model, where) for where in (RAW, WHITENED))
         if own.empty:
-            return Finding(None, None, UNMEASURED, f"{MODELS[model]} was not run.")
+            return check.unmeasured(f"{MODELS[model]} was not run.")
         shown = ", ".join(f"{name} {own[name].mean():.3f}" for name in beside)
         comment = f"{says} Means over pairs: {shown}; whitened {white[column].mean():.2f}."
         none = int(own[column].isna().sum())
@@ -184,7 +173,7 @@ def theory(tables: Tables) -> Finding:
     """Whether a linear map gains less on autoencoders than on GPT-2s."""
     shares = [per_seed(trained(tables, model), "linear_share") for model in (AUTOENCODER, GPT2)]
     if not all(shares):
-        return Finding(None, None, UNMEASURED, "Needs the autoencoder and the GPT-2.")
+        return check.unmeasured("Needs the autoencoder and the GPT-2.")
     comment = (
         "Linear over rigid error of the autoencoder, where a rigid map should do and 1 be near, "
         f"less that of GPT-2: {np.mean(shares[0]):.2f} less {np.mean(shares[1]):.2f}; above 0 "
@@ -199,16 +188,14 @@ def folders(tables: Tables) -> Finding:
     table = tables[RAW][~tables[RAW]["model"].isin(MODELS)].dropna(subset=[EFFICIENCY])
     if table.empty:
         why = "Needs two folders, --set a=… --set b=…, of one width, where a rigid map gains."
-        return Finding(None, None, UNMEASURED, why)
+        return check.unmeasured(why)
     worst = table.sort_values(EFFICIENCY).iloc[0]
     low, high = worst[f"{EFFICIENCY}_low"], worst[f"{EFFICIENCY}_high"]
     comment = (
         f"ICA's efficiency at {worst['model']}, the lowest of {len(table)} layers, with its "
         f"interval over rows; from 0 to 1 counts. A random rotation has {worst[CONTROL]:.2f}."
     )
-    inside, outside = low >= 0 and high <= 1, high < 0 or low > 1
-    verdict = REPRODUCED if inside else NOT if outside else INCONCLUSIVE
-    return Finding(worst[EFFICIENCY], (low, high), verdict, comment)
+    return check.by_interval(worst[EFFICIENCY], (low, high), 0, 1, comment)
 
 
 SHOWN = {"permutation": "permu-\ntation", "random rotation": "random\nrotation", "ica": "ICA",
@@ -252,9 +239,9 @@ def _errors(ax: Axes, table: pd.DataFrame, title: str) -> None:
 def _efficiencies(ax: Axes, tables: Tables) -> None:
     """ICA and its controls, filled if raw: with intervals over seeds (of one pair, over rows)."""
     ax.set_title("Efficiency of ICA")
-    after = [tables[where][tables[where]["stage"] == STAGES[1]] for where in (RAW, WHITENED)]
+    after = [tables[of][tables[of]["stage"] == STAGES[1]] for of in (RAW, WHITENED)]
     names = list(after[0]["model"])
-    for table, shift, fill, where in zip(after, (-0.12, 0.12), (None, "none"), (RAW, WHITENED)):
+    for table, shift, fill, name in zip(after, (-0.12, 0.12), (None, "none"), (RAW, WHITENED)):
         at = np.arange(len(table)) + shift
         value, low, high = (
             table[f"{EFFICIENCY}{end}"].to_numpy(float) for end in ("", "_low", "_high")
@@ -262,7 +249,7 @@ def _efficiencies(ax: Axes, tables: Tables) -> None:
         ends = np.nan_to_num([value - low, high - value])
         look: dict[str, Any] = {"ls": "", "ms": 5, "mfc": fill}
         ax.errorbar(at, value, ends, marker="o", color=PALETTE["accent"], capsize=2,
-                    label=f"ICA, {where}", **look)  # fmt: skip
+                    label=f"ICA, {name}", **look)  # fmt: skip
         for (gain, words), mark in zip(GAINS.items(), "vx_"):
             # Shuffled rows are far below; at the edge they leave room for the rest.
             own = table[f"efficiency_{gain}"].astype(float).clip(lower=-1)
@@ -326,11 +313,10 @@ def asked(model: str, key: str) -> Claim:
 
 CLAIMS = (
     *(asked(model, key) for model in MODELS for key in ASKED),
-    Claim(
-        "theory", "Autoencoders align rigidly and GPTs linearly: GPTs gain more from a linear map.",
-        "0.33 and 0.46 against 0.87, the other way round", "the text on Table 1", theory),
-    Claim(
-        "folders", "Of two extracted folders: ICA closes a part of the gap at every layer.",
+    Claim("theory", "Autoencoders align rigidly and GPTs linearly: GPTs gain more from a linear "
+        "map.", "0.33 and 0.46 against 0.87, the other way round", "the text on Table 1", theory),
+    Claim("folders", "Of two extracted folders: ICA closes a part of the gap between permutation "
+    "and rigid map at every layer.",
         "25 to 59 %", SCALE, folders),
 )  # fmt: skip
 SMOKE: dict[str, Any] = {

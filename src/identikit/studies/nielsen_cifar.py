@@ -9,7 +9,7 @@ their embeddings (m_CCA, d_fg), as in Figures 3 (left) and 5, with the bounds of
 from __future__ import annotations
 
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,10 +25,11 @@ from identikit.report.drawing import BELOW, sheet, thinned
 from identikit.report.style import PALETTE
 from identikit.similarity import cca
 from identikit.studies import _checks as check
-from identikit.studies._data import CIFAR10, Data
+from identikit.studies._columns import where
+from identikit.studies._data import CIFAR10, Data, pixels
 from identikit.studies._figures import LOOKS
-from identikit.studies._seed_pairs import bounds, dotted, rows_of, where
-from identikit.studies._store import Record
+from identikit.studies._seed_pairs import bounds, dotted
+from identikit.studies._store import Record, rows_of
 from identikit.studies._study import (
     INCONCLUSIVE,
     NOT,
@@ -44,7 +45,6 @@ from identikit.studies._work import Work
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from torch import Tensor
 
     from identikit.learn import SoftmaxNet
 
@@ -68,11 +68,10 @@ def run(work: Work) -> Tables:
         raise InputError(f"seeds is {s.seeds}; networks are compared in pairs, so give 2 or more")
     if s.side < 1 or 32 % s.side:
         raise InputError(f"side is {s.side}; images have 32 pixels a side, so give a divisor of 32")
-    key, seeds = "M={0},seed={1}", range(s.seeds)
-    items = [
-        (M, seed, str(work.folder_of(key.format(M, seed)))) for M in DIMENSIONS for seed in seeds
-    ]
-    records = work.each(key, learn, items, processes=True, data=work.data, settings=s)
+    records = work.each(
+        "M={0},seed={1}", learn, product(DIMENSIONS, range(s.seeds)), processes=True,
+        checkpoints=True, data=work.data, settings=s,
+    )  # fmt: skip
     groups = {M: records[at * s.seeds :][: s.seeds] for at, M in enumerate(DIMENSIONS)}
     compared = work.each("pairs,M={0}", compare, groups.items(), settings=s)
     models, pairs = rows_of(records), rows_of(compared)
@@ -84,14 +83,6 @@ def run(work: Work) -> Tables:
         "models": models,
         "embeddings": scatter(drawn, images.y_test, images.names),
     }
-
-
-def inputs(images: NDArray[np.uint8], side: int) -> Tensor:
-    """Images as (n, 3, side, side), from −1 to 1; with a smaller side, means of squares."""
-    import torch
-
-    x = torch.from_numpy(images).permute(0, 3, 1, 2) / 127.5 - 1
-    return torch.nn.functional.avg_pool2d(x, 32 // side)
 
 
 def build(M: int, classes: int, settings: Settings) -> SoftmaxNet:
@@ -110,35 +101,19 @@ def build(M: int, classes: int, settings: Settings) -> SoftmaxNet:
 def learn(M: int, seed: int, folder: str, data: Data, settings: Settings) -> Record:
     """One network: a unit of work.
 
-    Parameters
-    ----------
-    M : int
-        Dimensions of the embedding.
-    seed : int
-        Of the initialisation.
-    folder : str
-        For checkpoints.
-    data : Data
-        Where the images are.
-    settings : Settings
-        Of the study.
-
-    Returns
-    -------
-    Record
-        A row with loss and accuracy on the test images; f of these, trained and untrained; g.
+    A row with loss and accuracy on the test images; f of these, trained and untrained; g.
     """
     import torch
 
     from identikit.learn import shuffled, supervised, train
 
     s, images = settings, data.images()
-    x, y = inputs(images.x_train, s.side), torch.from_numpy(images.y_train)
+    x, y = pixels(images.x_train, s.side), torch.from_numpy(images.y_train)
     result = train(
         partial(build, M, len(images.names), s), supervised, shuffled((x, y), s.batch), s.steps,
         seeds=(seed,), data_seed=ORDER, lr=s.lr, snapshots=(0,), folder=folder,
     )  # fmt: skip
-    test = inputs(images.x_test, s.side)
+    test = pixels(images.x_test, s.side)
     model = result.model(seed, test)
     (untrained,) = result.embed(test, 0).values()
     loss, accuracy = fit_of(model, images.y_test)
@@ -155,17 +130,7 @@ def fit_of(model: SoftmaxModel, labels: NDArray[np.int64]) -> tuple[float, float
 
 
 def compare(M: int, records: list[Record], settings: Settings) -> Record:
-    """Every pair of seeds of one M: a unit of work.
-
-    Parameters
-    ----------
-    M : int
-        Dimensions.
-    records : list of Record
-        Of `learn`, one a seed.
-    settings : Settings
-        `candidates`: sets of inputs that d_LLV chooses from.
-    """
+    """Every pair of seeds of one M: a unit of work."""
     models = [SoftmaxModel(record.arrays["f"], record.arrays["g"]) for record in records]
     trained = accumulate([model.f for model in models])
     untrained = accumulate([record.arrays["untrained"] for record in records])
@@ -348,22 +313,17 @@ CLAIMS = (
             "no number given", "Figure 5", partial(out_of_order, M=M))
         for M in DIMENSIONS
     ),
-    Claim(
-        "example-cca", "Two networks with M = 2 and nearly the same loss are not alike: m_CCA.",
+    Claim("example-cca", "Two networks with M = 2 and nearly the same loss are not alike: m_CCA.",
         0.551, "Figure 3, left", dissimilar),
-    Claim(
-        "example-kl", "Two networks with M = 2 and nearly the same loss have different "
-        "distributions: d_KL.",
-        1.131, "Figure 3, left", partial(like_published, column="kl", published=1.131)),
-    Claim(
-        "example-llv", "Two networks with M = 2 and nearly the same loss have different "
-        "distributions: d_LLV.",
-        1.546, "Figure 3, left", partial(like_published, column="llv", published=1.546)),
-    Claim(
-        "bound", "d_fg is never above 2M d_LLV.",
+    Claim("example-kl", "Two networks with M = 2 and nearly the same loss have different "
+        "distributions: d_KL.", 1.131, "Figure 3, left", partial(like_published, column="kl",
+        published=1.131)),
+    Claim("example-llv", "Two networks with M = 2 and nearly the same loss have different "
+        "distributions: d_LLV.", 1.546, "Figure 3, left", partial(like_published, column="llv",
+        published=1.546)),
+    Claim("bound", "d_fg is never above 2M d_LLV.",
         "at most 1", "Theorem 4.7", partial(within, bound="bound"), "check"),
-    Claim(
-        "sharper-bound", "d_fg is never above 2 d_LLV².",
+    Claim("sharper-bound", "d_fg is never above 2 d_LLV².",
         "at most 1", "not in the paper", partial(within, bound="sharper_bound"), "check"),
 )  # fmt: skip
 STUDY = Study(

@@ -22,8 +22,9 @@ from identikit.report.drawing import dots, sheet
 from identikit.report.style import PALETTE
 from identikit.similarity import cca
 from identikit.studies import _checks as check
-from identikit.studies._seed_pairs import curves, rows_of, where
-from identikit.studies._store import Record
+from identikit.studies._columns import where
+from identikit.studies._seed_pairs import curves
+from identikit.studies._store import Record, rows_of
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
 
@@ -172,33 +173,24 @@ def circle(ax: Axes, points: pd.DataFrame, colour: str, title: str) -> None:
 
 LENGTH = "length ρ of the label vectors"
 CLAIMS = (
-    Claim(
-        "kl-3", "At ρ = 3 the distributions of the two models still differ.", 0.8866, "Table 1",
-        lambda t: check.within(
-            at(t, 3, "kl"), 0.99 * 0.8866, 1.01 * 0.8866,
-            "Mean of d_KL over draws; within 1 % of the published draw counts.")),
-    Claim(
-        "kl-18", "At ρ = 18 the KL divergence of the two models is all but zero.", "about 1e-4",
-        "Table 1",
-        lambda t: check.within(at(t, LONG, "kl"), 0.5e-4, 1.5e-4, "Mean of d_KL over draws.")),
-    Claim(
-        "llv", "d_LLV stays where it is, whatever ρ.", 1.317, "Table 1",
-        lambda t: check.within(
-            farthest(t, "llv", 1.317), 1.314, 1.32,
-            "Of every draw the d_LLV, over all ρ, farthest from 1.317; within 0.003 counts. "
-            "Without noise it is 1.3179 at every ρ.")),
-    Claim(
-        "cca", "No linear map relates the embeddings.", "about 0", "Table 1",
-        lambda t: check.below(
-            farthest(t, "cca", 0.0), 0.005,
-            "Mean canonical correlation of the two f; below 0.005 counts as 0.")),
-    Claim(
-        "svd", "d_SVD of the embeddings stays at its largest.", 0.999, "Table 1",
-        lambda t: check.above(
-            farthest(t, "svd_f", 1.0), 0.998, "The smallest over all ρ; 0.998 or more counts.")),
-    Claim(
-        "nll", "Both models come as close to the maximum likelihood as one likes.", "to 0",
-        "Corollary 3.2", likelihood),
+    Claim("kl-3", "At ρ = 3 the distributions of the two models still differ.",
+        0.8866, "Table 1", lambda t: check.within(at(t, 3, "kl"), 0.99 * 0.8866, 1.01 * 0.8866,
+        "Mean of d_KL over draws; within 1 % of the published draw counts.")),
+    Claim("kl-18", "At ρ = 18 the KL divergence of the two models is all but zero.",
+        "about 1e-4", "Table 1", lambda t: check.within(at(t, LONG, "kl"), 0.5e-4, 1.5e-4,
+        "Mean of d_KL over draws.")),
+    Claim("llv", "d_LLV of the two models stays where it is, whatever ρ.",
+        1.317, "Table 1", lambda t: check.within(farthest(t, "llv", 1.317), 1.314, 1.32,
+        "Of every draw the d_LLV, over all ρ, farthest from 1.317; within 0.003 counts. Without "
+        "noise it is 1.3179 at every ρ.")),
+    Claim("cca", "No linear map relates the embeddings of the two models.",
+        "about 0", "Table 1", lambda t: check.below(farthest(t, "cca", 0.0), 0.005,
+        "Mean canonical correlation of the two f; below 0.005 counts as 0.")),
+    Claim("svd", "d_SVD of the two models' embeddings stays at its largest.",
+        0.999, "Table 1", lambda t: check.above(farthest(t, "svd_f", 1.0), 0.998,
+        "The smallest over all ρ; 0.998 or more counts.")),
+    Claim("nll", "Both models come as close to the maximum likelihood as one likes.",
+        "to 0", "Corollary 3.2", likelihood),
 )  # fmt: skip
 STUDY = Study(
     name="nielsen-small-kl",

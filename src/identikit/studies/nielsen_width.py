@@ -13,7 +13,8 @@ fixed sets, and mean CCA, are measured beside.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,27 +24,16 @@ from identikit.errors import InputError
 from identikit.inference import cca_chance
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
-from identikit.studies._seed_pairs import Panel, bounds, curves, lines, rows_of, where
-from identikit.studies._study import (
-    INCONCLUSIVE,
-    NOT,
-    REPRODUCED,
-    UNMEASURED,
-    Claim,
-    Finding,
-    Interval,
-    Settings,
-    Study,
-    Tables,
-    per_seed,
-)
+from identikit.studies._columns import Check, where
+from identikit.studies._seed_pairs import Panel, bounds, curves, lines
+from identikit.studies._store import rows_of
+from identikit.studies._study import Claim, Finding, Interval, Settings, Study, Tables, per_seed
 from identikit.studies._width_models import M, compare, teach
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Check = Callable[[Tables], Finding]
 MEASURED = ("llv", "representation", "fixed", "cca", "kl")
 # Models of 20 that passed the filter, by number of labels and width.
 PASSED = {
@@ -67,10 +57,10 @@ def run(work: Work) -> Tables:
         )
     cells = [(classes, width) for classes in s.classes for width in s.widths]
     key = "classes={},width={}"
-    folders = [(*cell, str(work.folder_of(f"models,{key.format(*cell)}"))) for cell in cells]
-    taught = work.each(f"models,{key}", teach, folders, processes=True, settings=s)
+    learn = partial(work.each, processes=True, settings=s)
+    taught = learn(f"models,{key}", teach, cells, checkpoints=True)
     items = [(*cell, record) for cell, record in zip(cells, taught)]
-    compared = work.each(f"pairs,{key}", compare, items, processes=True, settings=s)
+    compared = learn(f"pairs,{key}", compare, items)
     models, pairs = rows_of(taught), rows_of(compared)
     mean = means(models, pairs, s.least).assign(cca_chance=cca_chance(s.test, M, M))
     return {"mean": mean, "models": models, "pairs": pairs}
@@ -99,15 +89,6 @@ def slope(tables: Tables, classes: int, column: str) -> tuple[float, Interval] |
     Least squares on log₂ w. The means of different widths are independent, each with its jackknife
     variance over seeds; their weighted sum has Welch's degrees of freedom. None if fewer than two
     widths have enough models.
-
-    Parameters
-    ----------
-    tables : dict
-        Of the study.
-    classes : int
-        K.
-    column : str
-        Of the pairs.
     """
     from scipy.special import stdtrit
 
@@ -132,7 +113,7 @@ def trend(classes: int, column: str, falls: bool = True) -> Check:
     def over(t: Tables) -> Finding:
         mean = where(t["mean"], classes=classes)
         if mean.empty:
-            return Finding(None, None, UNMEASURED, f"K = {classes} was not run.")
+            return check.unmeasured(f"K = {classes} was not run.")
         rows = mean[mean["counts"]]
         listed = ", ".join(f"{row[column]:.3g} at {row['width']}" for _, row in rows.iterrows())
         comment = (
@@ -141,11 +122,9 @@ def trend(classes: int, column: str, falls: bool = True) -> Check:
         )
         found = slope(t, classes, column)
         if found is None:
-            return Finding(None, None, INCONCLUSIVE, comment)
-        value, (low, high) = found
-        as_said, against = (high < 0, low > 0) if falls else (low > 0, high < 0)
-        verdict = REPRODUCED if as_said else NOT if against else INCONCLUSIVE
-        return Finding(value, (low, high), verdict, comment)
+            return check.undecided(comment)
+        bars = (-inf, -check.POSITIVE) if falls else (check.POSITIVE, inf)
+        return check.by_interval(*found, *bars, comment)
 
     return over
 
@@ -156,7 +135,7 @@ def under(bound: str) -> Check:
     def over(t: Tables) -> Finding:
         pairs = where(t["pairs"], trained=True)
         if pairs.empty:
-            return Finding(None, None, INCONCLUSIVE, "No two models passed the filter.")
+            return check.undecided("No two models passed the filter.")
         comment = (
             f"The largest d_fg over its bound, of {len(pairs)} pairs; below 1 counts. The bound "
             f"says something, being below 1, for {(pairs[bound] < 1).mean():.0%} of them."
@@ -174,15 +153,14 @@ def passed(classes: int) -> Check:
         models = where(t["models"], classes=classes)
         models = models[models["width"].isin(PASSED[classes])]
         if models.empty:
-            return Finding(None, None, UNMEASURED, f"K = {classes} was not run.")
+            return check.unmeasured(f"K = {classes} was not run.")
         needed = models["width"].map(PASSED[classes]).mean() / 20 - 0.1
         share, ends = wilson(int(models["kept"].sum()), len(models))
         comment = (
             f"Share of the models, with Wilson's interval; {needed:.2f} or more counts, 0.1 less "
             "than published for these widths."
         )
-        verdict = REPRODUCED if ends[0] >= needed else NOT if ends[1] < needed else INCONCLUSIVE
-        return Finding(share, ends, verdict, comment)
+        return check.by_interval(share, ends, needed, inf, comment)
 
     return over
 
@@ -242,21 +220,18 @@ CLAIMS = (
     ),
     *(
         Claim(
-            f"kept-{classes}", f"With K = {classes} nearly all models have an accuracy above 0.9.",
+            f"kept-{classes}", f"With K = {classes} labels nearly all models have an accuracy "
+            "above 0.9.",
             f"{', '.join(map(str, counts.values()))} of 20", "Appendix F", passed(classes))
         for classes, counts in PASSED.items()
     ),
-    Claim(
-        "bound", "d_fg never exceeds 2Mε, with ε = d_LLV.",
+    Claim("bound", "d_fg never exceeds 2Mε, with ε = d_LLV.",
         "always below", "Theorem 4.7, Figure 16", under("bound"), "check"),
-    Claim(
-        "sharper", "d_fg never exceeds 2ε², with ε = d_LLV.",
+    Claim("sharper", "d_fg never exceeds 2ε², with ε = d_LLV.",
         "not in the paper", "derived from its proof", under("sharper_bound"), "check"),
-    Claim(
-        "fixed-4", "Against the paper: over fixed sets, with K = 4, d_fg rises with width.",
+    Claim("fixed-4", "Against the paper: over fixed sets, with K = 4, d_fg rises with width.",
         "0.251 to 0.366", AGAINST, trend(4, "fixed", falls=False), "control"),
-    Claim(
-        "cca-4", "Against the paper: with K = 4, mean CCA of f falls with width.",
+    Claim("cca-4", "Against the paper: with K = 4, mean CCA of f falls with width.",
         "0.741 to 0.666", AGAINST, trend(4, "cca"), "control"),
 )  # fmt: skip
 COMMON = {

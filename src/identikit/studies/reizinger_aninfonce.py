@@ -17,29 +17,27 @@ On CIFAR-10 a small SimCLR is asked for classes, and for the parameters of augme
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import chain, product
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from identikit.report.drawing import sheet
-from identikit.studies import _checks as check
+from identikit.studies._columns import Check, Column, column, where
 from identikit.studies._data import CIFAR10
 from identikit.studies._figures import dots
 from identikit.studies._pair_arms import ARMS, fit_at_truth, measure, world
 from identikit.studies._simclr import LOSSES, PARAMETERS, probe
-from identikit.studies._store import Record
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables
+from identikit.studies._store import Record, rows_of
+from identikit.studies._study import Claim, Settings, Study, Tables
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Check = Callable[[Tables], Finding]
 IMAGES = replace(CIFAR10, optional=True)
 #: A loss within so much of that of the true latents is at its floor; a fold costs more than that.
 #: With one negative an anchor, all losses are smaller.
@@ -56,18 +54,13 @@ def run(work: Work) -> Tables:
         key = "images,{0},seed={1}"
         items = product(LOSSES, seeds)
         read = work.each(key, probe, items, processes=True, data=work.data, settings=s)
-    worlds, truth, images = map(rows_of, (trained, fitted, read))
+    worlds = rows_of(trained)
     return {
         "worlds": worlds.assign(gap=worlds["loss"] - worlds["truth"]),
         "concentrations": concentrations(trained, s),
-        "truth": truth,
-        "images": images if len(images) else pd.DataFrame(columns=COLUMNS),
+        "truth": rows_of(fitted),
+        "images": rows_of(read, COLUMNS),
     }
-
-
-def rows_of(records: list[Record]) -> pd.DataFrame:
-    """All rows of some units."""
-    return pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
 
 
 def concentrations(records: list[Record], s: Settings) -> pd.DataFrame:
@@ -81,65 +74,32 @@ def concentrations(records: list[Record], s: Settings) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-# What the claims are put to: a check of one column of one arm, or of two arms seed by seed.
+# What the claims are put to: a column of one arm, or of two arms seed by seed.
 
 
-def of(tables: Tables, arm: str, column: str) -> pd.Series[Any]:
-    """A column of an arm, or of a sampler at the true latents, a value a seed."""
-    name, key = ("truth", "sampler") if arm in ("exact", "approximate") else ("worlds", "arm")
-    table = tables[name]
-    return table[table[key] == arm].sort_values("seed")[column].astype(float)
-
-
-def judged(
-    test: Any, arm: str, column: str, *bars: float, slack: float | None = None, less: str = ""
-) -> Check:
-    """A column of an arm, maybe less another, maybe of seeds at the floor, against its bars."""
-    counts = {check.above: "{} or more", check.below: "{} or less", check.within: "{} to {}"}
-
-    def over(t: Tables) -> Finding:
-        values = of(t, arm, column) - (of(t, arm, less) if less else 0)
-        values, which = values.abs() if column == "degree" else values, ""
-        if slack is not None:
-            kept, share = check.best(
-                values.to_list(), of(t, arm, "loss"), of(t, arm, "truth"), slack
-            )
-            values, which = pd.Series(kept, dtype=float), f", of the {share:.0%} of seeds within "
-            which += f"{slack} of the true latents' loss"
-        comment = f"{WORDS[column]}{f', less {WORDS[less]}' if less else ''}{which}"
-        found: Finding = test(values, *bars, f"{comment}; {counts[test].format(*bars)} counts.")
+def of(arm: str, name: str, slack: float | None = None) -> Column:
+    """A column of an arm, maybe of its seeds at the floor, or of a sampler at the true latents."""
+    table, key = ("truth", "sampler") if arm in ("exact", "approximate") else ("worlds", "arm")
+    found = column(table, name, WORDS.get(name, ""), **{key: arm})
+    if name == "degree":
+        signed = found.values
+        found = replace(found, values=lambda t: np.abs(signed(t)))
+    if slack is None:
         return found
-
-    return over
-
-
-least, most, between = (partial(judged, test) for test in (check.above, check.below, check.within))
+    return found.reached(of(arm, "loss"), of(arm, "truth"), slack)
 
 
 def more(a: tuple[str, str], b: tuple[str, str], says: str) -> Check:
     """A column of one arm is higher than one of another."""
-    return lambda t: check.higher(of(t, *a), of(t, *b), f"{says}; above 0 counts.")
+    return of(*a).less(of(*b), says).positive()
 
 
-def pictures(
-    column: str, a: str, b: str, within: float | None = None, before: bool = False
-) -> Check:
-    """A reading off images is better after one loss than after another, or before training."""
-
-    def over(t: Tables) -> Finding:
-        table = t["images"]
-        first, second = (
-            table[(table["loss"] == loss) & (table["trained"] == trained)]
-            .sort_values("seed")[column].astype(float)
-            for loss, trained in ((a, True), (b, not before))
-        )  # fmt: skip
-        than = "before training" if before else f"after {NAMES[b]}"
-        comment = f"{WORDS[column]} after {NAMES[a]}, less that {than}"
-        if within is not None:
-            return check.equal(first, second, within, f"{comment}; within {within} counts.")
-        return check.higher(first, second, f"{comment}; above 0 counts.")
-
-    return over
+def pictures(name: str, a: str, b: str, before: bool = False) -> Column:
+    """A reading off images after one loss, less that after another, or before training."""
+    first = column("images", name, WORDS[name], loss=a, trained=True)
+    second = column("images", name, WORDS[name], loss=b, trained=not before)
+    than = "before training" if before else f"after {NAMES[b]}"
+    return first.less(second, f"{WORDS[name]} after {NAMES[a]}, less that {than}")
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
@@ -193,119 +153,85 @@ FIGURE, LOGS = "read off a figure, 50,000 steps", "committed training logs"
 PAGE = "project page, CIFAR-10"
 paper, control = Claim, partial(Claim, published="not in the paper", kind="control")
 CLAIMS = (
-    paper(
-        "content", "AnInfoNCE finds the content latents up to a linear map.",
-        "about 0.99", FIGURE, least("aninfonce", "content", 0.95, slack=SLACK)),
-    paper(
-        "style", "AnInfoNCE finds the style latents too.",
-        "about 0.99", FIGURE, least("aninfonce", "style", 0.9, slack=SLACK)),
-    paper(
-        "infonce-content", "InfoNCE, with the temperature τ = 1, keeps the content.",
-        "about 0.95", FIGURE, least("tau-1", "content", 0.85)),
-    paper(
-        "infonce-style", "InfoNCE, with the temperature τ = 1, loses the style.",
-        "about 0.01", FIGURE, most("tau-1", "style", 0.5)),
-    paper(
-        "lambda-content", "The learned concentrations of content are the true ones.",
-        "23.1 for 25", LOGS, between("aninfonce", "high", 0.8, 1.2, slack=SLACK)),
-    paper(
-        "lambda-style", "The learned concentrations of style are the true ones.",
-        "5.5 for 5", LOGS, between("aninfonce", "low", 0.8, 1.2, slack=SLACK)),
-    paper(
-        "distinct", "If all concentrations differ, every latent has an axis of its own.",
-        "MCC 0.988", LOGS, least("distinct", "mcc", 0.95, slack=SLACK)),
-    paper(
-        "distinct-content", "Of concentrations that all differ, the largest are found as well.",
-        "24.2 for 25", LOGS, between("distinct", "high", 0.8, 1.2, slack=SLACK)),
-    paper(
-        "distinct-style", "Of concentrations that all differ, the smallest are found as well.",
-        "5.9 for 5", LOGS, between("distinct", "low", 0.8, 1.2, slack=SLACK)),
-    paper(
-        "images-augmentations", "On images AnInfoNCE keeps more of the augmentations than InfoNCE.",
-        "80.5 % against 57.7 %", PAGE, pictures("augmentations", "aninfonce", "tau-fixed")),
-    paper(
-        "images-classes", "On images AnInfoNCE keeps less of the classes than InfoNCE.",
-        "88.4 % against 90.9 %", PAGE, pictures("classes", "tau-fixed", "aninfonce")),
-    control(
-        "repeated", "If concentrations repeat, axes inside a block are arbitrary, and MCC is that "
-        "of a random rotation there: a low MCC beside a high R² is no failure.",
-        published="0.685 in two blocks of 5, whose level is 0.729", source=LOGS,
-        check=between("aninfonce", "mcc", -0.1, 0.1, less="inside")),
-    control(
-        "rungs", "An order and signs explain latents of distinct concentrations better than those "
-        "of repeated ones.", source="the theorem as rungs",
-        check=more(("aninfonce", "permutation"), ("distinct", "permutation"),
-                   f"{WORDS['permutation']}, less that for distinct concentrations")),
-    control(
-        "observed", "The style that AnInfoNCE finds is not in the observations already.",
-        source="the mixing alone: R² 0.69 and 0.66 in the committed logs",
-        check=more(("aninfonce", "style"), ("aninfonce", "seen_style"),
-                   "R² of the style from f, less that from x")),
-    control(
-        "infonce-truth", "At τ = 1 the true latents have a higher loss than what is learned: style "
-        "is not lost for want of training.", source="control",
-        check=more(("tau-1", "truth"), ("tau-1", "loss"), "Loss of the truth, less that learned")),
-    control(
-        "learned-style", "A learned temperature does not save the style.", source="control",
-        check=most("tau-learned", "style", 0.8)),
-    control(
-        "learned-truth", "With a learned temperature too the true latents, at the temperature that "
-        "is best for them, have a higher loss than what is learned.", source="control",
-        check=more(("tau-learned", "truth"), ("tau-learned", "loss"),
-                   "Loss of the truth, less that learned")),
-    control(
-        "learned-fold", "With a learned temperature the encoder folds the sphere: its degree is 0.",
-        source="control", check=most("tau-learned", "degree", 0.2)),
-    control(
-        "unfolded", "The encoder of AnInfoNCE covers the sphere once.", source="control",
-        check=between("aninfonce", "degree", 0.9, 1.1, slack=SLACK)),
-    control(
-        "hard-content", "With negatives drawn around the anchor by Λ⁻, the concentrations of "
-        "content are those of Λ⁺ − Λ⁻.", source="by derivation",
-        check=between("hard", "high", 0.8, 1.2, slack=HARD_SLACK)),
-    control(
-        "hard-style", "With such negatives the concentrations of style are those of Λ⁺ − Λ⁻, half "
-        "of those of Λ⁺.", source="by derivation",
-        check=between("hard", "low", 0.8, 1.2, slack=HARD_SLACK)),
-    control(
-        "sampler", "The approximate sampler of the authors' code does not shrink Λ̂.",
-        source="23.1 for 25 in the committed logs",
-        check=lambda t: check.equal(
-            of(t, "approximate", "high"), of(t, "exact", "high"), 0.05,
-            f"{WORDS['high']}, fitted to the true latents of approximate pairs, less that of exact "
-            "ones; within 0.05 counts.")),
-    control(
-        "shrunk", "It is an encoder that is not quite at its optimum that shrinks Λ̂.",
-        source="control",
-        check=more(("exact", "high"), ("aninfonce", "high"),
-                   f"{WORDS['high']} with the true latents, less that with the learned ones")),
-    control(
-        "across", "A rotation that mixes content and style is no symmetry of the loss.",
-        source="by derivation", check=least("exact", "across", 0.1)),
-    control(
-        "images-temperature", "What AnInfoNCE keeps of the augmentations, InfoNCE keeps as well "
-        "once its temperature is learned.", source="control",
-        check=pictures("augmentations", "aninfonce", "tau-learned", 0.03)),
-    control(
-        "images-accuracy", "With a learned temperature InfoNCE has as much of the classes, too.",
-        source="control", check=pictures("classes", "aninfonce", "tau-learned", 0.02)),
-    control(
-        "images-learned", "Classes are read better after training than before.", source="control",
-        check=pictures("classes", "aninfonce", "aninfonce", before=True)),
-    Claim(
-        "inside", "A rotation inside the blocks of equal concentration leaves the loss as it is.",
-        "exact", "by derivation",
-        lambda t: check.holds(
-            t["truth"]["inside"], 1e-9, "Change of the loss of the true latents; 1e-9 holds."),
-        "check"),
-    Claim(
-        "floor", "No loss of AnInfoNCE is below that of the true latents.", "a bound",
-        "by derivation",
-        lambda t: check.holds(
-            -t["worlds"].loc[~t["worlds"]["arm"].isin(["tau-1", "tau-learned"]), "gap"], 0.03,
-            "Loss of the truth less that learned, in nats; up to 0.03 holds, for a finite sample "
-            "and partners that are not quite uniform."),
-        "check"),
+    paper("content", "AnInfoNCE finds the content latents up to a linear map.",
+        "about 0.99", FIGURE, of("aninfonce", "content", SLACK).least(0.95)),
+    paper("style", "AnInfoNCE finds the style latents up to a linear map.",
+        "about 0.99", FIGURE, of("aninfonce", "style", SLACK).least(0.9)),
+    paper("infonce-content", "InfoNCE, with the temperature τ = 1, keeps the content.",
+        "about 0.95", FIGURE, of("tau-1", "content").least(0.85)),
+    paper("infonce-style", "InfoNCE, with the temperature τ = 1, loses the style.",
+        "about 0.01", FIGURE, of("tau-1", "style").most(0.5)),
+    paper("lambda-content", "The learned concentrations of content are the true ones.",
+        "23.1 for 25", LOGS, of("aninfonce", "high", SLACK).between(0.8, 1.2)),
+    paper("lambda-style", "The learned concentrations of style are the true ones.",
+        "5.5 for 5", LOGS, of("aninfonce", "low", SLACK).between(0.8, 1.2)),
+    paper("distinct", "If all concentrations differ, every latent has an axis of its own.",
+        "MCC 0.988", LOGS, of("distinct", "mcc", SLACK).least(0.95)),
+    paper("distinct-content", "Of concentrations that all differ, the largest are found as well.",
+        "24.2 for 25", LOGS, of("distinct", "high", SLACK).between(0.8, 1.2)),
+    paper("distinct-style", "Of concentrations that all differ, the smallest are found as well.",
+        "5.9 for 5", LOGS, of("distinct", "low", SLACK).between(0.8, 1.2)),
+    paper("images-augmentations", "On images AnInfoNCE keeps more of the augmentations than "
+        "InfoNCE.", "80.5 % against 57.7 %", PAGE, pictures("augmentations", "aninfonce",
+        "tau-fixed").positive()),
+    paper("images-classes", "On images AnInfoNCE keeps less of the classes than InfoNCE.",
+        "88.4 % against 90.9 %", PAGE, pictures("classes", "tau-fixed", "aninfonce").positive()),
+    control("repeated", "If concentrations repeat, axes inside a block are arbitrary, and MCC is "
+        "that of a random rotation there: a low MCC beside a high R² is no failure.",
+        published="0.685 in two blocks of 5, whose level is 0.729", source=LOGS, check=of(
+        "aninfonce", "mcc").less(of("aninfonce", "inside"), f"{WORDS['mcc']}, less "
+        f"{WORDS['inside']}").between(-0.1, 0.1)),
+    control("rungs", "An order and signs explain latents of distinct concentrations better than "
+        "those of repeated ones.", source="the theorem as rungs", check=more(("aninfonce",
+        "permutation"), ("distinct", "permutation"), f"{WORDS['permutation']}, less that for "
+        "distinct concentrations")),
+    control("observed", "The style that AnInfoNCE finds is not in the observations already.",
+        source="the mixing alone: R² 0.69 and 0.66 in the committed logs", check=more(("aninfonce",
+        "style"), ("aninfonce", "seen_style"), "R² of the style from f, less that from x")),
+    control("infonce-truth", "At τ = 1 the true latents have a higher loss than what is learned: "
+        "style is not lost for want of training.", source="control", check=more(("tau-1", "truth"),
+        ("tau-1", "loss"), "Loss of the truth, less that learned")),
+    control("learned-style", "A learned temperature does not save the style.",
+        source="control", check=of("tau-learned", "style").most(0.8)),
+    control("learned-truth", "With a learned temperature too the true latents, at the temperature "
+        "that is best for them, have a higher loss than what is learned.", source="control",
+        check=more(("tau-learned", "truth"), ("tau-learned", "loss"), "Loss of the truth, less "
+        "that learned")),
+    control("learned-fold", "With a learned temperature the encoder folds the sphere: its degree "
+        "is 0.", source="control", check=of("tau-learned", "degree").most(0.2)),
+    control("unfolded", "The encoder of AnInfoNCE covers the sphere once.",
+        source="control", check=of("aninfonce", "degree", SLACK).between(0.9, 1.1)),
+    control("hard-content", "With negatives drawn around the anchor by Λ⁻, the concentrations of "
+        "content are those of Λ⁺ − Λ⁻.", source="by derivation", check=of("hard", "high",
+        HARD_SLACK).between(0.8, 1.2)),
+    control("hard-style", "With negatives drawn around the anchor by Λ⁻, the concentrations of "
+        "style are those of Λ⁺ − Λ⁻, half of those of Λ⁺.", source="by derivation", check=of("hard",
+        "low", HARD_SLACK).between(0.8, 1.2)),
+    control("sampler", "The approximate sampler of the authors' code does not shrink Λ̂.",
+        source="23.1 for 25 in the committed logs", check=of("approximate", "high").less(of("exact",
+        "high"), f"{WORDS['high']}, fitted to the true latents of approximate " "pairs, less that "
+        "of exact ones").between(-0.05, 0.05)),
+    control("shrunk", "It is an encoder that is not quite at its optimum that shrinks Λ̂.",
+        source="control", check=more(("exact", "high"), ("aninfonce", "high"), f"{WORDS['high']} "
+        "with the true latents, less that with the learned ones")),
+    control("across", "A rotation that mixes content and style is no symmetry of the loss.",
+        source="by derivation", check=of("exact", "across").least(0.1)),
+    control("images-temperature", "What AnInfoNCE keeps of the augmentations of images, InfoNCE "
+        "keeps as well once its temperature is learned.", source="control", check=pictures(
+        "augmentations", "aninfonce", "tau-learned").between(-0.03, 0.03)),
+    control("images-accuracy", "On images InfoNCE with a learned temperature keeps as much of the "
+        "classes as AnInfoNCE.", source="control", check=pictures("classes", "aninfonce",
+        "tau-learned").between(-0.02, 0.02)),
+    control("images-learned", "Classes of images are read better after training than before.",
+        source="control", check=pictures("classes", "aninfonce", "aninfonce", before=True)
+        .positive()),
+    Claim("inside", "A rotation inside the blocks of equal concentration leaves the loss as it is.",
+        "exact", "by derivation", Column(lambda t: t["truth"]["inside"], "Change of the loss of "
+        "the true latents").holds(1e-9), "check"),
+    Claim("floor", "No loss of AnInfoNCE is below that of the true latents.",
+        "a bound", "by derivation", Column(lambda t: -where(t["worlds"], arm=("aninfonce",
+        "distinct", "hard"))["gap"], "Loss of the truth less that learned, in nats, of a finite "
+        "sample and partners that are not quite uniform").holds(0.03), "check"),
 )  # fmt: skip
 LAPTOP = {
     "seeds": 10, "block": 3, "repeated": [25.0, 3.0], "distinct": [2.0, 4.0, 8.0, 16.0, 32.0],

@@ -16,10 +16,8 @@ On re-rendered dSprites a classifier of shapes is asked for factors that it was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,15 +26,16 @@ import pandas as pd
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies._cluster_arms import SMALL, Arm, another, arms, measure
+from identikit.studies._columns import Check, Column, column, trend, where
 from identikit.studies._figures import curve, dots
 from identikit.studies._shape_classifier import decode
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables
+from identikit.studies._store import rows_of
+from identikit.studies._study import Claim, Settings, Study, Tables
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Check = Callable[[Tables], Finding]
 #: What counts as a loss at its floor, in nats.
 SLACK = 0.05
 
@@ -46,10 +45,7 @@ def run(work: Work) -> Tables:
     s = work.settings
     trained = work.each("{}", measure, arms(s), processes=True, settings=s)
     read = work.each("images,seed={}", decode, range(s.seeds), processes=True, settings=s)
-    worlds, factors = (
-        pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
-        for records in (trained, read)
-    )
+    worlds, factors = rows_of(trained), rows_of(read)
     other = [another(classes, seed) for classes in s.quadric for seed in range(s.seeds)]
     worlds = worlds.assign(gap=worlds["loss"] - worlds["floor"])
     return {"worlds": worlds, "factors": factors, "other optima": pd.DataFrame(other)}
@@ -58,92 +54,47 @@ def run(work: Work) -> Tables:
 # What the claims are put to: a check of one column of one arm, or of two arms seed by seed.
 
 
-def of(tables: Tables, **arm: Any) -> pd.DataFrame:
-    """The rows of an arm, a seed each."""
-    table = tables["worlds"]
-    for name, value in asdict(Arm(**arm)).items():
-        table = table[table[name] == value]
-    return table.sort_values("seed")
-
-
-def judged(
-    test: Any, bar: float, column: str = "r2", slack: float | None = None, **arm: Any
-) -> Check:
-    """A column against a bar, of all seeds of an arm or of those that came down to their floor."""
-    sign = "more" if test is check.above else "less"
-
-    def over(t: Tables) -> Finding:
-        rows, which = of(t, **arm), ""
-        values = rows[column].to_list()
-        if slack is not None:
-            values, share = check.best(values, rows["loss"], rows["floor"], slack)
-            which = f", of the {share:.0%} of seeds within {slack} of their floor"
-        found: Finding = test(values, bar, f"{WORDS[column]}{which}; {bar} or {sign} counts.")
+def of(name: str = "r2", slack: float | None = None, **arm: Any) -> Column:
+    """A column of an arm, of all seeds or of those that came down to their floor."""
+    found = column("worlds", name, WORDS.get(name, ""), **asdict(Arm(**arm)))
+    if slack is None:
         return found
-
-    return over
-
-
-least, most = partial(judged, check.above), partial(judged, check.below)
+    return found.reached(of("loss", **arm), of("floor", **arm), slack)
 
 
 def alike(bar: float, **arm: Any) -> Check:
     """R² is that of the first arm."""
-    comment = f"{WORDS['r2']}, less that of the first setting; within {bar} counts."
-    return lambda t: check.equal(of(t, **arm)["r2"], of(t)["r2"], bar, comment)
+    return of(**arm).less(of(), f"{WORDS['r2']}, less that of the first setting").between(-bar, bar)
 
 
-def more(says: str, a: Any, b: Any, column: str = "r2", than: str | None = None) -> Check:
+def more(says: str, a: Any, b: Any, name: str = "r2", than: str | None = None) -> Check:
     """A column of one arm is higher than that, or another, of another arm."""
-    comment = f"{says}; above 0 counts."
-    return lambda t: check.higher(of(t, **a)[column], of(t, **b)[than or column], comment)
+    return of(name, **a).less(of(than or name, **b), says).positive()
 
 
-def trend(test: Any, column: str, **arm: Any) -> Check:
-    """A column against all dimensions that were tried."""
-    sign = "below" if test is check.falls else "above"
+def over(test: Any, name: str, **arm: Any) -> Check:
+    """A column rises or falls with the dimensions that were tried."""
+    at = asdict(Arm(**arm))
+    del at["d"]
 
-    def over(t: Tables) -> Finding:
-        dims = sorted(d for d in t["worlds"]["d"].unique() if len(of(t, d=d, **arm)))
-        values = np.array([of(t, d=d, **arm)[column] for d in dims]).T
-        comment = f"{WORDS[column]}: the slope from one dimension to the next; {sign} 0 counts."
-        found: Finding = test(dims, values, comment)
-        return found
+    def by_dimension(t: Tables) -> pd.DataFrame:
+        return where(t["worlds"], **at).pivot_table(name, "seed", "d")
 
-    return over
+    return trend(test, by_dimension, WORDS[name], "dimension")
 
 
-def read_off(
-    a: str, b: str, factors: Sequence[str], column: str = "r", within: float | None = None
-) -> Check:
-    """Factors are read off source a better than off source b, or as well."""
-
-    def over(t: Tables) -> Finding:
-        table = t["factors"][t["factors"]["factor"].isin(factors)]
-        means = table.groupby(["source", "seed"])[column].mean()
-        comment = f"{WORDS[column]} off {SOURCES[a]}, less that off {SOURCES[b]}"
-        if within is not None:
-            return check.equal(means[a], means[b], within, f"{comment}; within {within} counts.")
-        return check.higher(means[a], means[b], f"{comment}; above 0 counts.")
-
-    return over
+def read_off(a: str, b: str, factors: tuple[str, ...], name: str = "r") -> Column:
+    """How well factors are read off source a, less that off source b."""
+    first, second = (column("factors", name, "", source=each, factor=factors) for each in (a, b))
+    return first.less(second, f"{WORDS[name]} off {SOURCES[a]}, less that off {SOURCES[b]}")
 
 
-def named(t: Tables) -> Finding:
-    """The ladder names the rung of each case."""
+def named(t: Tables) -> Any:
+    """In how many of the three cases the ladder names the rung."""
     rungs = {"C1": "rigid", "C2": "rigid", "C3": "similarity"}
-    hits = [(of(t, case=c, diet=True)["rung"] == rung).to_numpy() for c, rung in rungs.items()]
-    shares = np.mean(hits, axis=0) if all(map(len, hits)) else []
-    comment = "Share of the three cases in which the ladder names that rung; 0.8 or more counts."
-    return check.above(shares, 0.8, comment)
-
-
-def pixels_with_intercept(t: Tables) -> Finding:
-    """Pixels have the size."""
-    table = t["factors"]
-    own = table[(table["source"] == "pixels") & (table["factor"] == "scale")]
-    comment = f"{WORDS['with_intercept']} off pixels; 0.8 or more counts."
-    return check.above(own["with_intercept"], 0.8, comment)
+    arms = {case: asdict(Arm(case=case, diet=True)) for case in rungs}
+    hits = [(where(t["worlds"], **arms[c])["rung"] == rung).to_numpy() for c, rung in rungs.items()]
+    return np.mean(hits, axis=0) if all(map(len, hits)) else []
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
@@ -188,6 +139,7 @@ WORDS = {
     "gap": "Loss less its floor, in nats",
     "off": "Mean of |κσ − 1| over the singular values σ of the map from f to z",
     "spread": "Largest less smallest κσ of the map from f to z (a rotation has 0)",
+    "beta": "β at κ = 10",
     "r": "Pearson's r of a held-out linear reading without an intercept",
     "with_intercept": "Pearson's r of a held-out linear reading with an intercept",
 }
@@ -201,123 +153,87 @@ DIET: dict[str, Any] = {"diet": True}
 UNIT: dict[str, Any] = {"diet": True, "case": "C3"}
 paper, control = Claim, partial(Claim, published="not in the paper", kind="control")
 CLAIMS = (
-    paper(
-        "supervised", "A classifier of 100 classes finds the five latents up to a linear map.",
-        0.998, TABLE_3, least(0.95)),
-    paper(
-        "diet", "A classifier of instances (DIET), told of no classes, finds them as far.",
-        0.99, TABLE_2, least(0.95, **DIET)),
-    paper(
-        "unit-weights", "With weights at unit norm (case C3) DIET finds the latents as well.",
-        0.986, "Table 2, W normalised", least(0.95, **UNIT)),
-    paper(
-        "weights", "The weights of instances are the vectors of their classes.",
-        0.999, TABLE_2, least(0.99, "weights", **DIET)),
-    paper(
-        "scale", "With unit weights the map from f to z is a rotation over κ.",
-        "MAE 0.01, a tenth of 1/κ", "Table 2, W normalised", most(0.1, "off", **UNIT)),
-    paper(
-        "temperature", "With both at unit norm (C1) the learned factor β is κ.",
-        "β = κ", "theorem, case C1",
-        lambda t: check.within(
-            of(t, case="C1", diet=True)["beta"], 9, 11, "β at κ = 10; 9 to 11 counts.")),
-    paper(
-        "dimensions", "In more dimensions less of the latents is found.",
-        "0.998, 0.972, 0.821 at d = 5, 10, 20", TABLE_3, trend(check.falls, "r2")),
-    paper(
-        "diet-dimensions", "From instances too, less is found in more dimensions.",
-        "0.990, 0.930, 0.819 at d = 5, 10, 20", TABLE_2, trend(check.falls, "r2", **DIET)),
-    paper(
-        "few-classes", "With 10 classes less is found than with 100.",
+    paper("supervised", "A classifier of 100 classes finds the five latents up to a linear map.",
+        0.998, TABLE_3, of().least(0.95)),
+    paper("diet", "A classifier of instances (DIET), told of no classes, finds the five latents as "
+        "far.", 0.99, TABLE_2, of(**DIET).least(0.95)),
+    paper("unit-weights", "With weights at unit norm (case C3) DIET finds the latents as well.",
+        0.986, "Table 2, W normalised", of(**UNIT).least(0.95)),
+    paper("weights", "The weights of instances are the vectors of their classes.",
+        0.999, TABLE_2, of("weights", **DIET).least(0.99)),
+    paper("scale", "With unit weights the map from f to z is a rotation over κ.",
+        "MAE 0.01, a tenth of 1/κ", "Table 2, W normalised", of("off", **UNIT).most(0.1)),
+    paper("temperature", "With features and weights at unit norm (C1) the learned factor β is κ.",
+        "β = κ", "theorem, case C1", of("beta", case="C1", diet=True).between(9, 11)),
+    paper("dimensions", "In more dimensions less of the latents is found.",
+        "0.998, 0.972, 0.821 at d = 5, 10, 20", TABLE_3, over(check.falls, "r2")),
+    paper("diet-dimensions", "From instances too, less of the latents is found in more dimensions.",
+        "0.990, 0.930, 0.819 at d = 5, 10, 20", TABLE_2, over(check.falls, "r2", **DIET)),
+    paper("few-classes", "With 10 classes less of the latents is found than with 100.",
         "0.975 against 0.998", TABLE_3, more("R² less that of 10 classes", {}, {"classes": 10})),
-    paper(
-        "many-classes", "With 1,000 classes as much is found as with 100.",
+    paper("many-classes", "With 1,000 classes as much of the latents is found as with 100.",
         "0.998 and 0.998", TABLE_3, alike(0.02, classes=1000)),
-    paper(
-        "wide", "In wide clusters, κ = 5, as much is found as at κ = 10.",
+    paper("wide", "In wide clusters, κ = 5, as much of the latents is found as at κ = 10.",
         "0.997 and 0.997", TABLE_3, alike(0.02, kappa=5.0)),
-    paper(
-        "narrow", "In narrow clusters, κ = 50, much is lost, though no assumption is violated.",
-        0.655, TABLE_3, most(0.85, kappa=50.0)),
-    paper(
-        "diet-narrow", "From instances too, much is lost at κ = 50.",
-        0.725, TABLE_2, most(0.85, kappa=50.0, **DIET)),
-    paper(
-        "laplace", "If latents are Laplace around their class, against the theorem, some is lost.",
-        0.854, TABLE_3,
-        lambda t: check.within(
-            of(t, law="laplace")["r2"], 0.8, 0.9, f"{WORDS['r2']}; 0.8 to 0.9 counts.")),
-    paper(
-        "normal", "If latents are normal around their class, against the theorem, little is lost.",
-        0.996, TABLE_3, least(0.95, law="normal")),
-    paper(
-        "tails", "Fat tails are what hurts: Laplace with its tails cut off does better.",
-        "in words", FIGURE,
-        more("R² less that with tails", {"law": "truncated"}, {"law": "laplace"})),
-    paper(
-        "noise-50", "That half of the labels are random hardly matters.",
+    paper("narrow", "In narrow clusters, κ = 50, much of the latents is lost, though no assumption "
+        "is violated.", 0.655, TABLE_3, of(kappa=50.0).most(0.85)),
+    paper("diet-narrow", "From instances too, much of the latents is lost in narrow clusters, κ = "
+        "50.", 0.725, TABLE_2, of(kappa=50.0, **DIET).most(0.85)),
+    paper("laplace", "If latents are Laplace around their class, against the theorem, some is "
+        "lost.", 0.854, TABLE_3, of(law="laplace").between(0.8, 0.9)),
+    paper("normal", "If latents are normal around their class, against the theorem, little is "
+        "lost.", 0.996, TABLE_3, of(law="normal").least(0.95)),
+    paper("tails", "Fat tails are what hurts: Laplace with its tails cut off does better.",
+        "in words", FIGURE, more("R² less that with tails", {"law": "truncated"},
+        {"law": "laplace"})),
+    paper("noise-50", "That half of the labels are random hardly matters for what is found.",
         "in words, up to 80 %", FIGURE, alike(0.05, noise=0.5)),
-    paper(
-        "noise-80", "That 80 % of the labels are random hardly matters.",
+    paper("noise-80", "That 80 % of the labels are random hardly matters for what is found.",
         "in words, up to 80 %", FIGURE, alike(0.05, noise=0.8)),
-    paper(
-        "noise-100", "Labels that are all random teach nothing: x itself has more of the latents.",
-        "in words", FIGURE,
-        more("R² from x less that from f", {"noise": 1.0}, {"noise": 1.0}, "observed", "r2")),
-    paper(
-        "images-size", "A classifier of shapes has the size of a sprite, better than pixels do.",
-        "0.98 against 0.62", TABLE_4, read_off("trained", "pixels", SIZE)),
-    paper(
-        "images-place", "A classifier of shapes has the place of a sprite, better than pixels do.",
-        "0.97 against 0.92", TABLE_4, read_off("trained", "pixels", PLACE)),
-    control(
-        "observed", "What the network finds is not in the observations already.",
+    paper("noise-100", "Labels that are all random teach nothing: x itself has more of the "
+        "latents.", "in words", FIGURE, more("R² from x less that from f", {"noise": 1.0},
+        {"noise": 1.0}, "observed", "r2")),
+    paper("images-size", "A classifier of shapes has the size of a sprite, better than pixels do.",
+        "0.98 against 0.62", TABLE_4, read_off("trained", "pixels", SIZE).positive()),
+    paper("images-place", "A classifier of shapes has the place of a sprite, better than pixels "
+        "do.", "0.97 against 0.92", TABLE_4, read_off("trained", "pixels", PLACE).positive()),
+    control("observed", "What the network finds is not in the observations already.",
         source="control", check=more("R² from f less that from x", {}, {}, "r2", "observed")),
-    control(
-        "too-few-floor", "With 5 classes in 5 dimensions the loss comes down to its floor.",
-        source="control", check=most(SLACK, "gap", classes=5)),
-    control(
-        "too-few-missing", "At that floor the direction that 5 classes do not span is unknown.",
-        source="control", check=most(0.3, "missing", SLACK, classes=5)),
-    control(
-        "narrow-gap", "What is lost at κ = 50 is for want of training: the loss is farther off.",
-        source="control",
-        check=more("Loss above its floor, less that at κ = 10", {"kappa": 50.0}, {}, "gap")),
-    control(
-        "dimensions-gap", "What is lost in more dimensions is for want of training as well.",
-        source="control", check=trend(check.rises, "gap")),
-    control(
-        "rungs", "Norms decide the rung: rigid in C1 and C2, similarity in C3.",
-        source="the theorem's cases as rungs", check=named),
-    control(
-        "quadric-below", "With 6 classes in 3 dimensions unit weights do not make f a rotation, "
-        "although the printed condition holds.",
-        source="corrected condition", check=least(0.3, "spread", 0.02, classes=6, **SMALL)),
-    control(
-        "quadric-above", "With 20 classes, above the bound of 9, unit weights make f a rotation.",
-        source="corrected condition", check=most(0.15, "spread", 0.02, classes=20, **SMALL)),
-    control(
-        "images-intercept", "That pixels hardly have the size is for want of an intercept.",
-        source="control", check=pixels_with_intercept),
-    control(
-        "images-learned-size", "The size is there because shapes were learned.",
-        source="control", check=read_off("trained", "untrained", SIZE, "with_intercept")),
-    control(
-        "images-place-before", "The place is there before anything is learned, just as well.",
-        source="control", check=read_off("trained", "untrained", PLACE, "with_intercept", 0.02)),
-    Claim(
-        "other-optimum", "Below the bound there is another optimum: unit weights, the same "
-        "probabilities, no rotation.", "exact", "corrected condition",
-        lambda t: check.holds(
-            t["other optima"]["gap"].dropna(), 1e-9,
-            "Largest difference of a log-probability, or of a norm from 1; 1e-9 or less holds."),
-        "check"),
-    Claim(
-        "floors", "No loss is below its floor.", "a bound", "by derivation",
-        lambda t: check.holds(
-            -t["worlds"]["gap"].dropna(), 0.05,
-            "Floor less loss, in nats; up to 0.05 is the error of the held-out sample."),
-        "check"),
+    control("too-few-floor", "With 5 classes in 5 dimensions the loss comes down to its floor.",
+        source="control", check=of("gap", classes=5).most(SLACK)),
+    control("too-few-missing", "With 5 classes in 5 dimensions, at the floor of the loss, the "
+        "direction that the classes do not span is unknown.", source="control", check=of("missing",
+        SLACK, classes=5).most(0.3)),
+    control("narrow-gap", "What is lost at κ = 50 is for want of training: the loss is farther "
+        "off.", source="control", check=more("Loss above its floor, less that at κ = 10",
+        {"kappa": 50.0}, {}, "gap")),
+    control("dimensions-gap", "What is lost in more dimensions is for want of training as well.",
+        source="control", check=over(check.rises, "gap")),
+    control("rungs", "Norms decide the rung up to which latents are found: rigid in C1 and C2, "
+        "similarity in C3.", source="the theorem's cases as rungs", check=Column(named,
+        "Share of the three cases in which the ladder names that rung").least(0.8)),
+    control("quadric-below", "With 6 classes in 3 dimensions unit weights do not make f a "
+        "rotation, although the printed condition holds.", source="corrected condition", check=of(
+        "spread", 0.02, classes=6, **SMALL).least(0.3)),
+    control("quadric-above", "With 20 classes in 3 dimensions, above the bound of 9, unit weights "
+        "make f a rotation.", source="corrected condition", check=of("spread", 0.02, classes=20,
+        **SMALL).most(0.15)),
+    control("images-intercept", "That pixels hardly have the size of a sprite is for want of an "
+        "intercept.", source="control", check=column("factors", "with_intercept",
+        f"{WORDS['with_intercept']} " "off pixels", source="pixels", factor="scale").least(0.8)),
+    control("images-learned-size", "The features have the size of a sprite because shapes were "
+        "learned.", source="control", check=read_off("trained", "untrained", SIZE, "with_intercept")
+        .positive()),
+    control("images-place-before", "The features have the place of a sprite before anything is "
+        "learned, just as well.", source="control", check=read_off("trained", "untrained", PLACE,
+        "with_intercept").between(-0.02, 0.02)),
+    Claim("other-optimum", "Below the bound on classes there is another optimum: unit weights, the "
+        "same probabilities, no rotation.", "exact", "corrected condition",
+        Column(lambda t: t["other optima"]["gap"].dropna(), "Largest difference of a "
+        "log-probability, or of a norm from 1").holds(1e-9), "check"),
+    Claim("floors", "No loss of a classifier is below its floor.",
+        "a bound", "by derivation", Column(lambda t: -t["worlds"]["gap"].dropna(),
+        "Floor less loss, in nats, with the error of the held-out sample").holds(0.05), "check"),
 )  # fmt: skip
 LAPTOP = {
     "seeds": 10, "steps": 2000, "batch": 512, "lr": 0.03, "schedule": "cosine",

@@ -14,27 +14,23 @@ authors' tables have one run a cell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
-from itertools import chain, product
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from identikit.report.drawing import sheet
-from identikit.studies import _checks as check
+from identikit.studies._columns import Check, Column, column, where
 from identikit.studies._curiosity_features import ARMS, CONTROLLABLE, FEATURES, features
 from identikit.studies._curiosity_games import AGENTS, agent, pixels
 from identikit.studies._figures import dots
-from identikit.studies._store import Record
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables
+from identikit.studies._store import Record, rows_of
+from identikit.studies._study import Claim, Settings, Study, Tables
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Check = Callable[[Tables], Finding]
 # What an agent scores that has learned; one at random has about 22.
 LEARNED = 150.0
 # Of the features' standard deviation, over the baseline's: the committed tables of six games.
@@ -56,10 +52,7 @@ def run(work: Work) -> Tables:
         if find_spec("ale_py") is not None:
             found["pixels"] = each("pixels={}", pixels, range(s.pixel_seeds))
     tables = {
-        name: pd.DataFrame(
-            list(chain.from_iterable(record.rows for record in found.get(name, []))),
-            columns=COLUMNS.get(name) if name not in found else None,
-        )
+        name: rows_of(found.get(name, []), COLUMNS.get(name))
         for name in ("features", "agents", "pixels")
     }
     agents = tables["agents"]
@@ -71,37 +64,15 @@ def run(work: Work) -> Tables:
 # What the claims are put to: a column of an arm, one value a seed.
 
 
-def of(tables: Tables, table: str, column: str, arm: str | None = None) -> list[float]:
-    """A column of a table, of one arm if there are several, in the order of the seeds."""
-    rows = tables[table]
-    if arm is not None:
-        rows = rows[rows["arm"] == arm]
-    values: list[float] = rows.sort_values("seed")[column].astype(float).to_list()
-    return values
+def of(table: str, name: str, arm: str) -> Column:
+    """A column of an arm, of agents or of features."""
+    return column(table, name, WORDS[name], arm=arm)
 
 
-def judged(test: Any, bars: Sequence[float], table: str, column: str, arm: str) -> Check:
-    """A column of an arm against a bar, or between two."""
-    sign = {check.above: " or more", check.below: " or less"}.get(test, "")
-    comment = f"{WORDS[column]}; {' to '.join(f'{bar:g}' for bar in bars)}{sign} counts."
-    return lambda t: test(of(t, table, column, arm), *bars, comment)
-
-
-def more(table: str, column: str, a: str, b: str) -> Check:
+def more(table: str, name: str, a: str, b: str) -> Check:
     """A column is higher in one arm than in another, seed by seed."""
-    comment = f"{WORDS[column]}: {LABELS[a]}, less {LABELS[b]}; above 0 counts."
-    return lambda t: check.higher(of(t, table, column, a), of(t, table, column, b), comment)
-
-
-def above_chance(column: str, chance: str, sign: float, least: float) -> Check:
-    """On pictures, a column is better than chance by so much."""
-
-    def over(t: Tables) -> Finding:
-        rows = t["pixels"]
-        gain = sign * (rows[column].astype(float) - rows[chance].astype(float))
-        return check.above(gain, least, f"{WORDS[column]}; {least:g} or more counts.")
-
-    return over
+    words = f"{WORDS[name]}: {LABELS[a]}, less {LABELS[b]}"
+    return of(table, name, a).less(of(table, name, b), words).positive()
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:  # noqa: ARG001
@@ -156,107 +127,74 @@ PATHAK = "Pathak et al. 2017, section 2.2"
 control = partial(Claim, published="not in the paper", source="control", kind="control")
 identity = partial(Claim, published="a bound", source="by derivation", kind="check")
 CLAIMS = (
-    Claim(
-        "feature-std", "Attention before the heads of an actor-critic enlarges the standard "
-        "deviation of its features as much as in the six games.",
-        "1.4 to 3.6 times", TABLE,
-        judged(check.within, [LOWEST, HIGHEST], "agents", "ratio", "attention")),
-    Claim(
-        "curious-std", "Curiosity with gates on the inputs of its models leaves that standard "
-        "deviation as it is.",
-        "within 11.5 % (gates and reward off in the released code)", TABLE,
-        judged(check.within, [1 - NOISE, 1 + NOISE], "agents", "ratio", "curious")),
-    Claim(
-        "controllable", "Features by inverse dynamics hold the factors that actions control.",
-        "no number", PATHAK,
-        judged(check.above, [0.98], "features", "read_controllable", "inverse")),
-    Claim(
-        "exogenous", "What the inverse model reads of its features holds nothing of factors that "
-        "no action changes.",
-        "no number", PATHAK,
-        judged(check.below, [0.02], "features", "read_exogenous", "inverse")),
-    Claim(
-        "collapse", "Without the inverse loss features collapse: the forward loss alone makes them "
-        "all but constant.",
-        "no number", PATHAK, judged(check.below, [0.1], "features", "shrunk", "forward")),
-    control(
-        "learns", "The agent without a gate learns, so that its features are those of an agent.",
-        check=judged(check.above, [LEARNED], "agents", "score", "baseline")),
-    control(
-        "rescaled-std", "A gate times d does not enlarge the standard deviation: what does is the "
-        "scale of the gate, not what it selects.",
-        check=judged(check.below, [1.0], "agents", "ratio", "rescaled")),
-    control(
-        "gate-score", "The gate that is not rescaled costs score.",
+    Claim("feature-std", "Attention before the heads of an actor-critic enlarges the standard "
+        "deviation of its features as much as in the six games.", "1.4 to 3.6 times", TABLE, of(
+        "agents", "ratio", "attention").between(LOWEST, HIGHEST)),
+    Claim("curious-std", "Curiosity with gates on the inputs of its models leaves the standard "
+        "deviation of an actor-critic's features as it is.", "within 11.5 % (gates and reward off "
+        "in the released code)", TABLE, of("agents", "ratio", "curious").between(1 - NOISE,
+        1 + NOISE)),
+    Claim("controllable", "Features by inverse dynamics hold the factors that actions control.",
+        "no number", PATHAK, of("features", "read_controllable", "inverse").least(0.98)),
+    Claim("exogenous", "What the inverse model reads of its features holds nothing of factors that "
+        "no action changes.", "no number", PATHAK, of("features", "read_exogenous", "inverse")
+        .most(0.02)),
+    Claim("collapse", "Without the inverse loss features collapse: the forward loss alone makes "
+        "them all but constant.", "no number", PATHAK, of("features", "shrunk", "forward")
+        .most(0.1)),
+    control("learns", "The agent without a gate learns, so that its features are those of an "
+        "agent.", check=of("agents", "score", "baseline").least(LEARNED)),
+    control("rescaled-std", "A gate times d does not enlarge the standard deviation of features: "
+        "what does is the scale of the gate, not what it selects.", check=of("agents", "ratio",
+        "rescaled").most(1.0)),
+    control("gate-score", "The gate that is not rescaled costs score.",
         check=more("agents", "score", "baseline", "attention")),
-    control(
-        "rescaled-score", "With the gate times d scores are higher than with the plain one.",
+    control("rescaled-score", "With the gate times d scores are higher than with the plain one.",
         check=more("agents", "score", "rescaled", "attention")),
-    control(
-        "intrinsic", "The intrinsic reward is really there, and on average smaller than the "
-        "game's 0.05 a step.",
-        check=judged(check.within, [1e-4, 0.05], "agents", "intrinsic", "curious")),
-    control(
-        "floor", "The inverse model comes close to the true posterior of the actions.",
-        check=judged(check.below, [0.05], "features", "excess", "inverse")),
-    control(
-        "agree", "Two networks read the same of their features, up to an affine map.",
-        check=judged(check.above, [0.98], "features", "read_agreement", "inverse")),
-    control(
-        "kept", "No incentive to keep exogenous factors is none to drop them: directions of φ that "
-        "the head does not read still show them.",
-        check=judged(check.above, [0.1], "features", "exogenous", "inverse")),
-    control(
-        "gate-loss", "With a softmax gate on each part the inverse model is further from the true "
-        "posterior, after as many steps.",
-        check=more("features", "excess", "gated", "inverse")),
-    control(
-        "gate-agree", "With that gate two networks agree less, after the gate.",
-        check=more("features", "agreement", "inverse", "gated")),
-    control(
-        "gate-longer", "That is for want of steps: after four times as many the model with the "
-        "gate is close to the true posterior.",
-        check=judged(check.below, [0.02], "features", "excess", "longer")),
-    control(
-        "gate-longer-agree", "After as many steps two networks with the gate agree, after the "
-        "gate.",
-        check=judged(check.above, [0.98], "features", "agreement", "longer")),
-    control(
-        "rescaled-loss", "With the gate times d the inverse model is nearer to the true posterior "
-        "than with the plain gate.",
-        check=more("features", "excess", "gated", "rescaled")),
-    control(
-        "rescaled-agree", "With the gate times d two networks agree more than with the plain gate.",
-        check=more("features", "agreement", "rescaled", "gated")),
-    control(
-        "both", "With the inverse loss beside it the forward loss does not make features collapse.",
-        check=judged(check.above, [0.2], "features", "shrunk", "both")),
-    control(
-        "rational", "The rational forward loss alone makes features collapse as well.",
-        check=judged(check.below, [0.1], "features", "shrunk", "rational")),
-    control(
-        "pixels", "From pictures of Pong the inverse model learns which of six actions was taken.",
-        check=above_chance("loss", "uniform", -1.0, 0.1)),
-    control(
-        "pixels-accuracy", "On later pictures it names the action more often than by chance.",
-        check=above_chance("accuracy", "most", 1.0, 0.05)),
-    identity(
-        "bayes", "No model is better than the true posterior, but for sampling error.",
-        check=lambda t: check.holds(
-            t["features"]["beats"], 4.0,
-            "By how many standard errors the best is below it; 4 or less holds.")),
-    identity(
-        "rank", f"Nine actions span {CONTROLLABLE} of {FEATURES} dimensions of φ: as many as there "
-        "are controllable factors.",
-        check=lambda t: check.holds(
-            (t["features"]["rank"] - CONTROLLABLE).abs(), 0,
-            "Largest difference of the rank of V_a − V_0 from 3; 0 holds.")),
-    identity(
-        "read", "Three directions of φ carry the log-odds, once they are learned.",
-        check=lambda t: check.holds(
-            1 - t["features"].loc[t["features"]["arm"] == "inverse", "share"], 0.02,
-            "Largest share of the variance of log-odds outside the first three; .02 or less "
-            "holds.")),
+    control("intrinsic", "The intrinsic reward is really there, and on average smaller than the "
+        "game's 0.05 a step.", check=of("agents", "intrinsic", "curious").between(1e-4, 0.05)),
+    control("floor", "The inverse model comes close to the true posterior of the actions.",
+        check=of("features", "excess", "inverse").most(0.05)),
+    control("agree", "Two networks read the same of their features, up to an affine map.",
+        check=of("features", "read_agreement", "inverse").least(0.98)),
+    control("kept", "No incentive to keep exogenous factors is none to drop them: directions of φ "
+        "that the head does not read still show them.", check=of("features", "exogenous", "inverse")
+        .least(0.1)),
+    control("gate-loss", "With a softmax gate on each part the inverse model is further from the "
+        "true posterior, after as many steps.", check=more("features", "excess", "gated",
+        "inverse")),
+    control("gate-agree", "With a softmax gate on each part two networks agree less, after the "
+        "gate.", check=more("features", "agreement", "inverse", "gated")),
+    control("gate-longer", "What a gate costs is for want of steps: after four times as many the "
+        "model with the gate is close to the true posterior.", check=of("features", "excess",
+        "longer").most(0.02)),
+    control("gate-longer-agree", "After four times as many steps two networks with the gate agree, "
+        "after the gate.", check=of("features", "agreement", "longer").least(0.98)),
+    control("rescaled-loss", "With the gate times d the inverse model is nearer to the true "
+        "posterior than with the plain gate.", check=more("features", "excess", "gated",
+        "rescaled")),
+    control("rescaled-agree", "With the gate times d two networks agree more than with the plain "
+        "gate.", check=more("features", "agreement", "rescaled", "gated")),
+    control("both", "With the inverse loss beside it the forward loss does not make features "
+        "collapse.", check=of("features", "shrunk", "both").least(0.2)),
+    control("rational", "The rational forward loss alone makes features collapse as well.",
+        check=of("features", "shrunk", "rational").most(0.1)),
+    control("pixels", "From pictures of Pong the inverse model learns which of six actions was "
+        "taken.", check=column("pixels", "uniform", "").less(column("pixels", "loss", ""),
+        WORDS["loss"]).least(0.1)),
+    control("pixels-accuracy", "On later pictures of Pong the inverse model names the action more "
+        "often than by chance.", check=column("pixels", "accuracy", "").less(column("pixels",
+        "most", ""), WORDS["accuracy"]).least(0.05)),
+    identity("bayes", "No model is better than the true posterior, but for sampling error.",
+        check=Column(lambda t: t["features"]["beats"], "By how many standard errors the best is "
+        "below it").holds(4)),
+    identity("rank", f"Nine actions span {CONTROLLABLE} of {FEATURES} dimensions of φ: as many as "
+        "there are controllable factors.",
+        check=Column(lambda t: (t["features"]["rank"] - CONTROLLABLE).abs(), "Largest difference "
+        "of the rank of V_a − V_0 from 3").holds(0)),
+    identity("read", "Three directions of φ carry the log-odds, once they are learned.",
+        check=Column(lambda t: 1 - where(t["features"], arm="inverse")["share"], "Largest share of "
+        "the variance of log-odds outside the first three").holds(0.02)),
 )  # fmt: skip
 LAPTOP: dict[str, Any] = {
     "seeds": 10, "width": 64, "updates": 2000, "last": 200, "reward_scale": 0.05,

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from identikit.studies import _language_models as lm
 from identikit.studies._checks import above, below, higher, holds, ordered, within
 from identikit.studies._figures import dots
 from identikit.studies._finetune import tune
+from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 NAMES = {
     lm.TRANSFORMER: "Transformer without positions",
     lm.LSTM: "LSTM",
-    lm.DECODER: "decoder with RMSNorm, rotary positions and SwiGLU",
+    lm.DECODER: "Decoder with RMSNorm, rotary positions and SwiGLU",
 }
 # The mixture of two coins; after so many ones, so many tokens are answered at the other rate.
 COINS, ONES, ANSWER = BernoulliMixture((0.1, 0.6)), (10, 20), 10
@@ -51,20 +51,17 @@ def run(work: Work) -> Tables:
     s = work.settings
     wanted = [(each, regime) for each in s.architectures for regime in lm.REGIMES]
     wanted.insert(0, (s.architectures[0], lm.RELEASED))
-    items = [(*each, str(work.folder_of(",".join(each)))) for each in wanted]
-    taught = dict(zip(wanted, work.each("{0},{1}", lm.teach, items, processes=True, settings=s)))
+    units = partial(work.each, processes=True, settings=s)
+    taught = dict(zip(wanted, units("{0},{1}", lm.teach, wanted, checkpoints=True)))
     arrays = [
         (each, {regime: taught[each, regime].arrays for regime in lm.REGIMES})
         for each in s.architectures
     ]
-    pairs = work.each("pairs,{0}", lm.compare, arrays, processes=True, settings=s)
+    pairs = units("pairs,{0}", lm.compare, arrays)
     seeds = range(s.first_seed, s.first_seed + s.seeds)
-    tuning = work.each("finetune,seed={}", tune, seeds, processes=True, settings=s)
-    records = {"models": taught.values(), "pairs": pairs, "tuning": tuning}
-    return {
-        name: pd.DataFrame(list(chain.from_iterable(record.rows for record in each)))
-        for name, each in records.items()
-    } | {"rare": rare()}
+    tuning = units("finetune,seed={}", tune, seeds)
+    tables = {"models": rows_of(taught.values()), "pairs": rows_of(pairs)}
+    return tables | {"tuning": rows_of(tuning), "rare": rare()}
 
 
 def rare() -> pd.DataFrame:
@@ -273,15 +270,9 @@ CLAIMS = (
         Claim(key, says, published, COMMITTED, partial(_share, given=given), kind)
         for key, (says, published, kind, given) in SHARES.items()
     ),
-    Claim(
-        "first-token",
-        "Without a loss on the first new token, as released, the oracle's model keeps R1 less "
-        "often off the support.",
-        "0.830 ± 0.105, as released",
-        COMMITTED,
-        _first_token,
-        "control",
-    ),
+    Claim("first-token", "Without a loss on the first new token, as released, the oracle's model "
+        "keeps R1 less often off the support.", "0.830 ± 0.105, as released", COMMITTED,
+        _first_token, "control"),
     *(
         Claim(
             by.lower(),
@@ -292,27 +283,15 @@ CLAIMS = (
         )
         for by, alphas in (("Adam", (10.0, 1.0, 0.1)), ("SGD", (1.0, 0.1)))
     ),
-    Claim(
-        "logits",
-        "Centred logits of two seeds are farther apart off the support than on it.",
-        "not in the paper",
-        "derived",
-        _logits,
-        "control",
-    ),
+    Claim("logits", "Centred logits of two seeds are farther apart off the support than on it.",
+        "not in the paper", "derived", _logits, "control"),
     *(
         Claim(key, says, published, "derived", partial(_every, given=given), "check")
         for key, (says, published, given) in BOUNDS.items()
     ),
-    Claim(
-        "inert",
-        "The activation relu(αx)/α, as released for case 3, changes no fine-tuning.",
-        "0",
-        "derived",
-        _inert,
-        "check",
-    ),
-)
+    Claim("inert", "The activation relu(αx)/α, as released for case 3, changes no fine-tuning.",
+        "0", "derived", _inert, "check"),
+)  # fmt: skip
 
 STUDY = Study(
     name="reizinger-llm",

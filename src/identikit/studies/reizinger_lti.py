@@ -16,9 +16,9 @@ closed form, and both are near to what Tables 1 and 2 print.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import chain, product
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,17 +26,17 @@ import pandas as pd
 
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
+from identikit.studies._columns import Check, Column, where
 from identikit.studies._figures import curve, heat_map
 from identikit.studies._lti_fits import cells, conditions, motors, noisy, numbers, systems
 from identikit.studies._lti_published import DIMENSIONS, NOISE, TABLE_1, table_1, table_2
-from identikit.studies._store import Record
+from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Check = Callable[[Tables], Finding]
 Test = Callable[..., Finding]
 Row = dict[str, Any]
 ZERO, RANDOM = (tuple(name for name in TABLE_1 if name.startswith(mean)) for mean in ("μ=0", "μ≠0"))
@@ -69,11 +69,6 @@ def run(work: Work) -> Tables:
     }
 
 
-def rows_of(records: list[Record]) -> pd.DataFrame:
-    """All rows of some units."""
-    return pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
-
-
 def summary(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Means over seeds in every cell, and the standard deviation of the MCC within environments."""
     cell = table.drop(columns="seed").groupby(by, sort=False)
@@ -83,13 +78,6 @@ def summary(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 # What the claims are put to: one value a seed.
-
-
-def at_values(rows: pd.DataFrame, at: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows in which columns have these values, or one of these."""
-    for name, value in at.items():
-        rows = rows[rows[name].isin(value if isinstance(value, tuple) else [value])]
-    return rows
 
 
 def by_seed(rows: pd.DataFrame, column: str, less: str = "") -> pd.Series[float]:
@@ -105,7 +93,7 @@ def judged(
     comment = counting(f"{WORDS[column]}{f', less {WORDS[less]}' if less else ''}", test, bars)
 
     def over(t: Tables) -> Finding:
-        rows, names = at_values(t[table], at), by.split()
+        rows, names = where(t[table], **at), by.split()
         if not names or not len(rows):
             return test(by_seed(rows, column, less), *bars, comment)
         found = []
@@ -118,14 +106,9 @@ def judged(
     return over
 
 
-def apart(test: Test, *bars: float, says: str, table: str, column: str, a: Row, b: Row) -> Check:
-    """A column where others have some values, less that where they have others, seed by seed."""
-
-    def over(t: Tables) -> Finding:
-        first, second = (by_seed(at_values(t[table], at), column) for at in (a, b))
-        return test(first - second, *bars, counting(says, test, bars))
-
-    return over
+def of(table: str, name: str, **at: Any) -> Column:
+    """A column where others have given values, one value a seed."""
+    return Column(lambda t: by_seed(where(t[table], **at), name), WORDS.get(name, ""))
 
 
 def counting(what: str, test: Test, bars: Iterable[float]) -> str:
@@ -223,143 +206,102 @@ COUNT: Row = {"table": "environments"}
 FOUND: Row = {"table": "systems", "by": "d", "short": 0}
 MOTOR: Row = {"table": "motor", "column": "within", "mean": "0.0"}
 SQUARES: Row = {"way": "least squares"}
-NOISY: Row = {"table": "noise", "column": "within"}
-NOISY |= {"says": "MCC within environments, without noise less with it"}
+WITHOUT_NOISE = "MCC within environments, without noise less with it"
 paper = Claim
 control = partial(Claim, published="not in the paper", source="control", kind="control")
 CLAIMS = (
-    paper(
-        "means", "With d + 1 environments and random means the controls are found, in every cell.",
-        ".697 to .943", "Table 1, μ≠0", least(0.99, column="within", cell=RANDOM, **CELLS)),
-    paper(
-        "no-means", "With d + 1 environments and means of 0 the controls are found, in every cell.",
-        ".414 to .734", "Table 1, μ=0", least(0.99, column="within", cell=ZERO, **CELLS)),
-    paper(
-        "maximum", "With maximum variability the controls are found, in every dimension.",
+    paper("means", "With d + 1 environments and random means the controls are found, in every "
+        "cell.", ".697 to .943", "Table 1, μ≠0", least(0.99, column="within", cell=RANDOM,
+        **CELLS)),
+    paper("no-means", "With d + 1 environments and means of 0 the controls are found, in every "
+        "cell.", ".414 to .734", "Table 1, μ=0", least(0.99, column="within", cell=ZERO, **CELLS)),
+    paper("maximum", "With maximum variability the controls are found, in every dimension.",
         ".968 to 1.000", "Table 1", least(0.99, column="within", cell=MAXIMUM, **CELLS)),
-    paper(
-        "maximum-best", "Less is mixed up with maximum variability than with random variances.",
-        ".968 to 1.000 against .697 to .924", "Table 1",
-        apart(check.above, 0.001, table="cells", column="amari", a={"cell": "μ≠0 G/G"},
-              b={"cell": "maximum"}, says="Amari error of CB, random less maximum variability")),
-    paper(
-        "means-help", "More is found with random means than with means of 0.",
-        ".852 against .574 on average", "Table 1, G/G",
-        apart(check.above, 0.05, table="cells", column="within", a={"cell": "μ≠0 G/G"},
-              b={"cell": "μ=0 G/G"}, says="MCC within environments, random means less 0")),
-    paper(
-        "condition", "The smaller the condition number of Δ, the less is mixed up.",
+    paper("maximum-best", "Controls are mixed up less with maximum variability than with random "
+        "variances.", ".968 to 1.000 against .697 to .924", "Table 1", of("cells", "amari",
+        cell="μ≠0 G/G").less(of("cells", "amari", cell="maximum"), "Amari error of CB, random less "
+        "maximum variability").least(0.001)),
+    paper("means-help", "More of the controls is found with random means than with means of 0.",
+        ".852 against .574 on average", "Table 1, G/G", of("cells", "within", cell="μ≠0 G/G")
+        .less(of("cells", "within", cell="μ=0 G/G"), "MCC within environments, random means less 0")
+        .least(0.05)),
+    paper("condition", "The smaller the condition number of Δ, the less controls are mixed up.",
         "advice", "text", follows("condition", 0.3)),
-    paper(
-        "markov", "Markov parameters are found up to order and scale of the controls.",
+    paper("markov", "Markov parameters are found up to order and scale of the controls.",
         "a theorem", "Theorem 7", most(0.05, column="markov", **FOUND)),
-    paper(
-        "realisation", "A, B and C are found up to a similarity transform, order and scale.",
+    paper("realisation", "A, B and C are found up to a similarity transform, order and scale.",
         "a corollary", "Corollary 10", most(0.05, column="realisation", **FOUND)),
-    paper(
-        "transfer", "The transfer function is found up to order and scale of the controls.",
+    paper("transfer", "The transfer function is found up to order and scale of the controls.",
         "a corollary", "Corollary 11", most(0.05, column="transfer", **FOUND)),
-    paper(
-        "motor", "The voltage of a DC motor is found from its current and speed.",
+    paper("motor", "The voltage of a DC motor is found from its current and speed.",
         ".999", "DC motor", least(0.999, environments=3, **MOTOR)),
-    paper(
-        "noise-three", "With three controls less is found under observation noise than without.",
-        ".886 against .637 to .823", "Table 2",
-        apart(check.above, 0.05, **NOISY, a={"d": 3, "nominal": 0.0, **SQUARES},
-              b={"d": 3, "nominal": MIDDLE, **SQUARES})),
-    paper(
-        "noise-two", "With two controls noise of variance 1 makes little difference.",
-        ".627 against .625", "Table 2",
-        apart(check.within, -0.05, 0.05, **NOISY, a={"d": 2, "nominal": 0.0, **SQUARES},
-              b={"d": 2, "nominal": LARGE, **SQUARES})),
-    control(
-        "line", "One environment identifies nothing: its MCC is below .97 in every dimension.",
+    paper("noise-three", "Of three controls less is found under observation noise than without.",
+        ".886 against .637 to .823", "Table 2", of("noise", "within", d=3, nominal=0.0, **SQUARES)
+        .less(of("noise", "within", d=3, nominal=MIDDLE, **SQUARES), WITHOUT_NOISE).least(0.05)),
+    paper("noise-two", "With two controls noise of variance 1 makes little difference.",
+        ".627 against .625", "Table 2", of("noise", "within", d=2, nominal=0.0, **SQUARES).less(of(
+        "noise", "within", d=2, nominal=LARGE, **SQUARES), WITHOUT_NOISE).between(-0.05, 0.05)),
+    control("line", "One environment identifies nothing: its MCC is below .97 in every dimension.",
         check=most(0.97, column="line", **GG0)),
-    control(
-        "line-published", "Published cells with means of 0 (G/G) are below one environment's MCC.",
-        check=least(0.02, column="line", less="published", **GG0)),
-    control(
-        "one-rung", "From one environment controls are found up to a linear map only.",
+    control("line-published", "Published cells with means of 0 (G/G) are below one environment's "
+        "MCC.", check=least(0.02, column="line", less="published", **GG0)),
+    control("one-rung", "From one environment controls are found up to a linear map only.",
         check=least(0.9, column="linear", variances="random", environments=1, **COUNT)),
-    control(
-        "rung", "From d + 1 environments controls are found up to order and scale.",
+    control("rung", "From d + 1 environments controls are found up to order and scale.",
         check=least(0.9, column="monomial", variances="random", short=0, **COUNT)),
-    control(
-        "two", "Two environments are enough if no two ratios of variances are near.",
+    control("two", "Two environments are enough if no two ratios of variances are near.",
         check=least(0.99, column="within", variances="distinct", **COUNT)),
-    control(
-        "two-rung", "From two such environments controls are found up to order and scale.",
-        check=least(0.9, column="monomial", variances="distinct", **COUNT)),
-    control(
-        "two-maximum", "With maximum variability two environments are not enough.",
+    control("two-rung", "From two environments controls are found up to order and scale if no two "
+        "ratios of variances are near.", check=least(0.9, column="monomial", variances="distinct",
+        **COUNT)),
+    control("two-maximum", "With maximum variability two environments are not enough.",
         check=most(0.8, column="within", variances="maximum", environments=2, **COUNT)),
-    control(
-        "two-maximum-rung", "From two such environments controls are found up to a linear map.",
-        check=least(0.9, column="linear", variances="maximum", environments=2, **COUNT)),
-    control(
-        "d-maximum", "With maximum variability d environments are enough: d + 1 are not needed.",
-        check=least(0.99, column="within", variances="maximum", short=1, **COUNT)),
-    control(
-        "told", "With two or three random environments, controls called identified are found.",
+    control("two-maximum-rung", "With maximum variability two environments give the controls up to "
+        "a linear map.", check=least(0.9, column="linear", variances="maximum", environments=2,
+        **COUNT)),
+    control("d-maximum", "With maximum variability d environments are enough: d + 1 are not "
+        "needed.", check=least(0.99, column="within", variances="maximum", short=1, **COUNT)),
+    control("told", "With two or three random environments, controls called identified are found.",
         check=least(0.99, column="found", variances="random", environments=(2, 3), **COUNT)),
-    control(
-        "error", "The error that is reported tells which systems are mixed up more.",
+    control("error", "The error that is reported tells which systems are mixed up more.",
         check=follows("predicted", 0.3)),
-    control(
-        "error-size", "The error that is reported is as large as what is mixed up.",
+    control("error-size", "The error that is reported is as large as what is mixed up.",
         check=between(-0.1, 0.1, table="conditions", column="log_ratio")),
-    control(
-        "one-transfer", "From one environment the transfer function is not found.",
+    control("one-transfer", "From one environment the transfer function is not found.",
         check=least(0.1, column="transfer", table="systems", by="d", environments=1)),
-    control(
-        "weights", "Weighted least squares finds C A C⁻¹ better than least squares.",
+    control("weights", "Weighted least squares finds C A C⁻¹ better than least squares.",
         check=least(0.001, table="cells", column="plain_transition", less="transition")),
-    control(
-        "one-motor", "One environment finds the voltage as well: one control has no order.",
+    control("one-motor", "One environment finds the voltage as well: one control has no order.",
         check=least(0.999, environments=1, **MOTOR)),
-    control(
-        "instruments", "Under noise instruments find C A C⁻¹ where least squares is biased.",
-        check=apart(check.above, 0.1, table="noise", column="transition",
-                    a={"nominal": MIDDLE, **SQUARES}, b={"nominal": MIDDLE, "way": "instruments"},
-                    says="Relative error of C A C⁻¹, least squares less instruments")),
-    control(
-        "noise-limit", "Under noise of variance 1 even the best linear reading of pairs is poor.",
-        check=most(0.7, table="noise", column="within", by="d", nominal=LARGE,
-                   way="best reading")),
-    control(
-        "released-means", "With random means the released objective is a guess of environments: "
-        "its pooled MCC is above that within.",
-        check=least(0.02, column="released_pooled", less="released_within", **GG)),
-    control(
-        "released-worse", "Within environments its optimum finds less than joint diagonalisation.",
-        check=least(0.05, column="within", less="released_within", **GG)),
-    control(
-        "released-explains", "That optimum has about the published MCC, in every column with "
-        "means.",
-        check=between(-0.1, 0.1, table="cells", column="released_pooled", less="published",
-                      by="cell", cell=(*RANDOM, *MAXIMUM))),
-    control(
-        "collapse-explains", "With means of 0 the direction in which W vanishes last has about the "
-        "published MCC, in every column.",
-        check=between(-0.1, 0.1, table="cells", column="released_pooled", less="published",
-                      by="cell", cell=ZERO)),
-    control(
-        "noise-explains", "Under noise the released objective's optimum has about the published "
-        "MCC, with two and with three controls.",
-        check=between(-0.1, 0.1, table="noise", column="pooled", less="published", by="d",
-                      way="released")),
-    control(
-        "determinant", "With the log-determinant halving the true W is a loss, with means of 0.",
-        check=most(-0.1, column="gain_likelihood", **GG0)),
-    Claim(
-        "collapse", "With means of 0 the released objective gains if the true W is halved.",
-        "W = 0 is its optimum", "by derivation",
-        lambda t: check.holds(
-            -t["cells"]["gain"].dropna(), 0.0, "The largest loss, in nats a step; below 0 holds."),
-        "check"),
-    Claim(
-        "coordinates", "MCC does not depend on C.", "an identity", "by derivation", coordinates,
-        "check"),
+    control("instruments", "Under noise instruments find C A C⁻¹ where least squares is biased.",
+        check=of("noise", "transition", nominal=MIDDLE, **SQUARES).less(of("noise", "transition",
+        nominal=MIDDLE, way="instruments"), "Relative error of C A C⁻¹, least squares less "
+        "instruments").least(0.1)),
+    control("noise-limit", "Under noise of variance 1 even the best linear reading of pairs is "
+        "poor.", check=most(0.7, table="noise", column="within", by="d", nominal=LARGE,
+        way="best reading")),
+    control("released-means", "With random means the released objective is a guess of "
+        "environments: its pooled MCC is above that within.", check=least(0.02,
+        column="released_pooled", less="released_within", **GG)),
+    control("released-worse", "Within environments the released objective's optimum finds less "
+        "than joint diagonalisation.", check=least(0.05, column="within", less="released_within",
+        **GG)),
+    control("released-explains", "The released objective's optimum has about the published MCC, in "
+        "every column with means.", check=between(-0.1, 0.1, table="cells",
+        column="released_pooled", less="published", by="cell", cell=(*RANDOM, *MAXIMUM))),
+    control("collapse-explains", "With means of 0 the direction in which W vanishes last has about "
+        "the published MCC, in every column.", check=between(-0.1, 0.1, table="cells",
+        column="released_pooled", less="published", by="cell", cell=ZERO)),
+    control("noise-explains", "Under noise the released objective's optimum has about the "
+        "published MCC, with two and with three controls.", check=between(-0.1, 0.1, table="noise",
+        column="pooled", less="published", by="d", way="released")),
+    control("determinant", "With the log-determinant halving the true W is a loss, with means of "
+        "0.", check=most(-0.1, column="gain_likelihood", **GG0)),
+    Claim("collapse", "With means of 0 the released objective gains if the true W is halved.",
+        "W = 0 is its optimum", "by derivation", Column(lambda t: -t["cells"]["gain"].dropna(),
+        "The largest loss, in nats a step").holds(0), "check"),
+    Claim("coordinates", "The MCC of the controls does not depend on the output matrix C.",
+        "an identity", "by derivation", coordinates, "check"),
 )  # fmt: skip
 LAPTOP: dict[str, Any] = {
     "seeds": 40, "steps": 6000, "dimensions": list(DIMENSIONS), "d_random": 5, "d_maximum": 8,

@@ -13,7 +13,6 @@ training the theorem says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,8 +27,10 @@ from identikit.inference import cca_chance
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies import _seed_pairs as draw
+from identikit.studies._columns import Check
 from identikit.studies._figures import scatter_after_map
-from identikit.studies._seed_pairs import TOLERANCE, lines, rows_of
+from identikit.studies._seed_pairs import TOLERANCE, lines
+from identikit.studies._store import rows_of
 from identikit.studies._students import M, compare, fit_teacher, snapshots, teach
 from identikit.studies._study import (
     INCONCLUSIVE,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Check = Callable[[Tables], Finding]
 RULES = ("sampled", "argmax")
 # Points in a scatter.
 SHOWN = 200
@@ -63,10 +63,10 @@ def run(work: Work) -> Tables:
         raise InputError(f"seeds is {s.seeds}; students are compared in pairs, so give 2 or more")
     folder = work.folder_of("teacher")
     teacher = work.unit("teacher", fit_teacher, s, folder=folder, progress=work.progress)
-    folders = [(lr, str(work.folder_of(f"students,lr={lr}"))) for lr in s.lrs]
     taught = work.each(
-        "students,lr={0}", teach, folders, processes=True, weights=teacher.arrays, settings=s
-    )
+        "students,lr={0}", teach, s.lrs, processes=True, checkpoints=True, weights=teacher.arrays,
+        settings=s,
+    )  # fmt: skip
     items = [
         (lr, step, record.arrays["f"][at], record.arrays["g"][at])
         for lr, record in zip(s.lrs, taught)
@@ -255,30 +255,21 @@ def ends(ax: Axes, pairs: pd.DataFrame) -> None:
 
 
 CLAIMS = (
-    Claim(
-        "grows", "The f of two students become more alike in training, up to a linear map.",
+    Claim("grows", "The f of two students become more alike in training, up to a linear map.",
         "no number given", "Figure 2b", grows),
-    Claim(
-        "when", "The f of two students are most alike after about 4000 steps.",
+    Claim("when", "The f of two students are most alike after about 4000 steps.",
         "about 4000", "Section 5.1", when),
-    Claim(
-        "f", "In the end the f of two students are linear maps of each other.",
+    Claim("f", "In the end the f of two students are linear maps of each other.",
         "near 1, in a figure only", "Figures 2b and 2c", near_one("cca_f")),
-    Claim(
-        "g", "In the end the g of two students are linear maps of each other.",
+    Claim("g", "In the end the g of two students are linear maps of each other.",
         "no number given", "Theorem 1, Appendix C", near_one("cca_g")),
-    Claim(
-        "kappa", "One matrix serves for f and, inverted and transposed, for g: κ falls to 0.",
+    Claim("kappa", "One matrix serves for f and, inverted and transposed, for g: κ falls to 0.",
         "0 in the limit", "follows from Theorem 1", near_zero("kappa")),
-    Claim(
-        "logits", "The students come to have one distribution: the relative logit gap falls to 0.",
-        "0 in the limit", "what Theorem 1 assumes", near_zero("logit_gap"), "control"),
-    Claim(
-        "lr", "A better fit, here by a larger learning rate, makes the f of two students more "
-        "alike.",
-        "no number given", "Remark A.5", faster),
-    Claim(
-        "input", "A limit of the experiment: the plain input is already much like f.",
+    Claim("logits", "The students come to have one distribution: the relative logit gap falls to "
+        "0.", "0 in the limit", "what Theorem 1 assumes", near_zero("logit_gap"), "control"),
+    Claim("lr", "A better fit, here by a larger learning rate, makes the f of two students more "
+        "alike.", "no number given", "Remark A.5", faster),
+    Claim("input", "A limit of the experiment: the plain input is already much like f.",
         "not considered (0.976 in a re-run)", "not in the paper", plain_input, "control"),
 )  # fmt: skip
 # Batch, activation and the law of the noise are not published: 256, ReLU, standard normal.

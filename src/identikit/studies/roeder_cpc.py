@@ -31,10 +31,11 @@ from identikit.moments import accumulate
 from identikit.report.drawing import sheet
 from identikit.similarity import cca
 from identikit.studies import _checks as check
+from identikit.studies._columns import where
 from identikit.studies._data import CIFAR10, Data
 from identikit.studies._patches import centre_pair, random_pair
-from identikit.studies._seed_pairs import Panel, curves, lines, rows_of, where
-from identikit.studies._store import Record
+from identikit.studies._seed_pairs import Panel, curves, lines
+from identikit.studies._store import Record, rows_of
 from identikit.studies._study import (
     Claim,
     Finding,
@@ -82,8 +83,8 @@ def run(work: Work) -> Tables:
     every = sorted({*chain.from_iterable(panels.values())}, key=lambda u: -u.width * u.steps)
     key = "width={0},share={1},steps={2},seed={3}"
     runs = [(*setup, seed) for setup in every for seed in range(s.seeds)]
-    items = [(*each, str(work.folder_of(key.format(*each)))) for each in runs]
-    records = work.each(key, learn, items, processes=True, data=work.data, settings=s)
+    options = {"processes": True, "checkpoints": True}
+    records = work.each(key, learn, runs, **options, data=work.data, settings=s)
     done = dict(zip(runs, records))
     pairs: list[dict[str, Any]] = []
     shown = [(panel, setup) for panel, own in panels.items() for setup in own]

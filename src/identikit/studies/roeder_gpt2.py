@@ -17,7 +17,7 @@ the same distribution; those are compared as what they are, softmax models.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -31,10 +31,12 @@ from identikit.report.drawing import BELOW, absent, sheet
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies import _gpt2_pairs as gpt2
+from identikit.studies._columns import Check, where
 from identikit.studies._data import TEXT, Need
 from identikit.studies._figures import LOOKS
 from identikit.studies._gpt2_pairs import CHECKPOINTS, OTHER, SAME, layer_name
-from identikit.studies._seed_pairs import TOLERANCE, curves, lines, rows_of, where
+from identikit.studies._seed_pairs import TOLERANCE, curves, lines
+from identikit.studies._store import rows_of
 from identikit.studies._study import (
     INCONCLUSIVE,
     Claim,
@@ -49,8 +51,6 @@ from identikit.studies._work import Work
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Check = Callable[[Tables], Finding]
 
 
 def run(work: Work) -> Tables:
@@ -103,12 +103,11 @@ def of_trained(work: Work) -> Tables:
         )
     text = work.unit("text", tokens, s, work.data)
     vocabulary = text.rows[0]["vocabulary"]
-    key = "width={0},seed={1}"
     # The widest first, so that no process is left with one of them at the end.
     models = [(width, seed) for width in sorted(s.widths, reverse=True) for seed in range(s.seeds)]
     records = work.each(
-        key, learn, [(*model, work.folder_of(key.format(*model))) for model in models],
-        processes=True, text=text.arrays, vocabulary=vocabulary, settings=s,
+        "width={0},seed={1}", learn, models, processes=True, checkpoints=True, text=text.arrays,
+        vocabulary=vocabulary, settings=s,
     )  # fmt: skip
     runs = [(*model, record) for model, record in zip(models, records)]
     about = {"test": text.arrays["test"][:, :-1], "vocabulary": vocabulary, "settings": s}
@@ -322,37 +321,24 @@ def spectrum(ax: Axes, tables: Tables, k: int) -> None:
 HELD = "svcca_held_out"
 control = partial(Claim, published="not tested in the paper", source="Theorem 1", kind="control")
 CLAIMS = (
-    Claim(
-        "last-few",
-        "With the fewest components, the last layer is more alike than every earlier one.",
-        "0.89 against 0.80, 0.74, 0.64 (k = 16)", "Figure 4", lead(0)),
-    Claim(
-        "last-more",
-        "With more components, too, the last layer is more alike than every earlier one.",
-        "0.84 against 0.75, 0.685, 0.63 (k = 64)", "Figure 4", lead(1)),
-    Claim(
-        "last-all",
-        "With as many components as the narrowest model has, the last layer's lead is gone.",
-        "0.545 against 0.555 (k = 768)", "Figure 4", lead(-1, most=0.02)),
-    Claim(
-        "falls", "The more components are kept, the lower the similarity of the last layer.",
+    Claim("last-few", "With the fewest components, the last layer is more alike than every earlier "
+        "one.", "0.89 against 0.80, 0.74, 0.64 (k = 16)", "Figure 4", lead(0)),
+    Claim("last-more", "With more components, too, the last layer is more alike than every earlier "
+        "one.", "0.84 against 0.75, 0.685, 0.63 (k = 64)", "Figure 4", lead(1)),
+    Claim("last-all", "With as many components as the narrowest model has, the last layer's lead "
+        "is gone.", "0.545 against 0.555 (k = 768)", "Figure 4", lead(-1, most=0.02)),
+    Claim("falls", "The more components are kept, the lower the similarity of the last layer.",
         "0.89, 0.84, 0.68, 0.545", "Figure 4", falls),
-    Claim(
-        "near-one", "Correlations of the last layer approach 1.",
+    Claim("near-one", "Canonical correlations of the last layers of two models approach 1.",
         "0.98 (the first one)", "Section 5.4, Figure 4", near_one),
-    Claim(
-        "table", "By the notebook's method, means are those of the figure.",
+    Claim("table", "By the notebook's method, mean SVCCA by layer and k is that of the figure.",
         "16 values", "Figure 4", published),
-    Claim(
-        "training", "Training makes the last layers of different widths more alike.",
+    Claim("training", "Training makes the last layers of different widths more alike.",
         "no number given", "Section 5", training),
-    control(
-        "seeds", "Two seeds of one width are, up to a linear map, more alike than two widths.",
+    control("seeds", "Two seeds of one width are, up to a linear map, more alike than two widths.",
         check=seeds),
-    control(
-        "distribution",
-        "Two seeds of one width learn the same distribution, which the theorem presupposes.",
-        check=distribution),
+    control("distribution", "Two seeds of one width learn the same distribution, which the theorem "
+        "presupposes.", check=distribution),
 )  # fmt: skip
 # The paper's own settings are those of checkpoints: layers before the last, k, sentences.
 COMMON = {"layers": [0, 4, 8, 12], "ks": [16, 64, 256, 768]}

@@ -15,7 +15,6 @@ part in the fit; `r2_notebook` is what the notebook's direction would give.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +27,10 @@ from identikit.errors import InputError
 from identikit.report.drawing import beside, dots, sheet
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
+from identikit.studies._columns import Check, where
 from identikit.studies._data import TEXT, Need
-from identikit.studies._seed_pairs import TOLERANCE, curves, lines, rows_of, where
+from identikit.studies._seed_pairs import TOLERANCE, curves, lines
+from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
 from identikit.studies._word_models import OBJECTIVES, compare, learn, read
 from identikit.studies._work import Work
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Check = Callable[[Tables], Finding]
 # Words that the figure names, out of so many of the most frequent ones.
 NAMED, FREQUENT = 20, 500
 # What counts as an overlap: R² of the map.
@@ -60,10 +60,9 @@ def run(work: Work) -> Tables:
     # The slow ones first, so that no process is left with one of them at the end.
     slow = sorted(kinds, key=lambda kind: (kind[0] != "softmax", -kind[1]))
     models = [(*kind, seed) for kind in slow for seed in range(s.seeds)]
-    key = "objective={0},width={1},seed={2}"
     trained = work.each(
-        key, learn, [(*model, work.folder_of(key.format(*model))) for model in models],
-        processes=True, settings=s, data=work.data,
+        "objective={0},width={1},seed={2}", learn, models, processes=True, checkpoints=True,
+        settings=s, data=work.data,
     )  # fmt: skip
     found = {model: record.arrays for model, record in zip(models, trained)}
     items = [(*kind, [found[*kind, seed] for seed in range(s.seeds)]) for kind in kinds]
@@ -81,13 +80,7 @@ def run(work: Work) -> Tables:
 
 
 def summary(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Means over pairs, and the least and the largest, by objective and width.
-
-    Parameters
-    ----------
-    pairs : DataFrame
-        Of all pairs.
-    """
+    """Means over pairs, and the least and the largest, by objective and width."""
     spread = ["r2", "cca_g", "cca_f", "kappa", "logit_gap", "kl"]
     by = pairs.drop(columns=["a", "b"]).groupby(["objective", "width"], sort=False)
     ends = [by[spread].agg(which).add_suffix(f"_{which}") for which in ("min", "max")]
@@ -254,33 +247,24 @@ def overlaid(ax: Axes, words: pd.DataFrame, title: str) -> None:
 WIDER = "R² of g on held-out words, full softmax: {}; the lowest is judged, 0.9 or more counts."
 control = partial(Claim, kind="control")
 CLAIMS = (
-    Claim(
-        "overlap",
-        "After a linear map, the word embeddings of two trainings overlap (negative sampling).",
-        "no number given", "Figure 1", overlap("negative_sampling")),
-    Claim(
-        "overlap-softmax", "After a linear map, the word embeddings of two trainings with the full "
-        "softmax, of which the theorem speaks, overlap.",
-        "no number given", "Figure 1, Theorem 1", overlap("softmax")),
-    Claim(
-        "overlap-nce", "After a linear map, the word embeddings of two trainings with "
-        "noise-contrastive estimation overlap.",
-        "no number given", "Figure 1, Appendix D.7", overlap("nce")),
-    control(
-        "wider", "After a linear map, word embeddings in more than two dimensions overlap too.",
-        "not shown in the paper", "Theorem 1",
-        lowest(check.above, OVERLAP, "r2", WIDER, wider=True)),
-    Claim(
-        "above-chance",
-        "Training makes the embeddings alike, whatever the objective and the width.",
-        "no number given", "Section 5", trained_above),
-    Claim(
-        "kappa", "The map of g is the one that the map of f implies (κ = 0).",
+    Claim("overlap", "After a linear map, the word embeddings of two trainings overlap (negative "
+        "sampling).", "no number given", "Figure 1", overlap("negative_sampling")),
+    Claim("overlap-softmax", "After a linear map, the word embeddings of two trainings with the "
+        "full softmax, of which the theorem speaks, overlap.", "no number given",
+        "Figure 1, Theorem 1", overlap("softmax")),
+    Claim("overlap-nce", "After a linear map, the word embeddings of two trainings with "
+        "noise-contrastive estimation overlap.", "no number given", "Figure 1, Appendix D.7",
+        overlap("nce")),
+    control("wider", "After a linear map, word embeddings in more than two dimensions overlap too.",
+        "not shown in the paper", "Theorem 1", lowest(check.above, OVERLAP, "r2", WIDER,
+        wider=True)),
+    Claim("above-chance", "Training makes the embeddings alike, whatever the objective and the "
+        "width.", "no number given", "Section 5", trained_above),
+    Claim("kappa", "The map of g is the one that the map of f implies (κ = 0).",
         "0 if the distributions are equal", "Theorem 1", one_map("kappa", "κ")),
-    control(
-        "logit-gap", "Two trainings give the same distribution, which the theorem presupposes.",
-        "0 if the distributions are equal", "Theorem 1",
-        one_map("logit_gap", "Relative logit gap")),
+    control("logit-gap", "Two trainings give the same distribution, which the theorem presupposes.",
+        "0 if the distributions are equal", "Theorem 1", one_map("logit_gap", "Relative logit "
+        "gap")),
 )  # fmt: skip
 # As in the notebook; it leaves open the optimiser (Adam here) and the noise (unigram here).
 COMMON = {"objectives": list(OBJECTIVES), "side": 2, "noise": 25, "diagonal": True}

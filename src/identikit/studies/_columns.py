@@ -1,0 +1,128 @@
+"""Columns of a study's tables, one value a seed, and what a claim may ask of one.
+
+Most claims are a column and a bar: ``column("worlds", "r2", "Held-out R²", arm="a").least(0.95)``
+is a check, whose comment says "Held-out R²; 0.95 or more counts."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from identikit.studies import _checks as check
+from identikit.studies._study import Finding, Tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Check = Callable[[Tables], Finding]
+
+
+def where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
+    """The rows of a table that have these values; of a tuple, one of its values.
+
+    >>> import pandas as pd
+    >>> where(pd.DataFrame({"k": [1, 2, 3], "r": [0.5, 0.7, 0.9]}), k=(2, 3))["r"].to_list()
+    [0.7, 0.9]
+    """
+    for name, value in values.items():
+        kept = table[name].isin(value) if isinstance(value, tuple) else table[name] == value
+        table = table[kept]
+    return table
+
+
+@dataclass(frozen=True)
+class Column:
+    """One value a seed, out of a study's tables, and what it is in words.
+
+    Every method but `less` and `reached` gives a check: a function from tables to a Finding.
+
+    Attributes
+    ----------
+    values : callable
+        From tables to one value a seed, in the order of the seeds; none if it was not measured.
+    words : str or callable
+        What the values are, or a function from tables to that.
+    """
+
+    values: Callable[[Tables], Any]
+    words: str | Callable[[Tables], str]
+
+    def least(self, bar: float) -> Check:
+        """The mean is the bar or more."""
+        return self._judged(check.above, (bar,), f"{bar:g} or more counts")
+
+    def most(self, bar: float) -> Check:
+        """The mean is the bar or less."""
+        return self._judged(check.below, (bar,), f"{bar:g} or less counts")
+
+    def between(self, low: float, high: float) -> Check:
+        """The mean lies from `low` to `high`."""
+        return self._judged(check.within, (low, high), f"{low:g} to {high:g} counts")
+
+    def positive(self) -> Check:
+        """The mean is above 0."""
+        return self._judged(check.above, (check.POSITIVE,), "above 0 counts")
+
+    def holds(self, bound: float) -> Check:
+        """Not one value is above the bound."""
+        return self._judged(check.holds, (bound,), f"{bound:g} or less holds")
+
+    def less(self, other: Column, words: str) -> Column:
+        """The difference to another column, seed by seed; nothing if one was not measured."""
+        return Column(lambda t: check.differences(self.values(t), other.values(t)), words)
+
+    def reached(self, loss: Column, floor: Column, slack: float) -> Column:
+        """The column of the seeds whose loss is at most so far above its floor (`best`)."""
+
+        def kept(t: Tables) -> tuple[list[Any], float]:
+            values = np.asarray(self.values(t), float).tolist()
+            return check.best(values, loss.values(t), floor.values(t), slack)
+
+        def words(t: Tables) -> str:
+            return f"{self._said(t)}, of the {kept(t)[1]:.0%} of seeds within {slack} of the floor"
+
+        return Column(lambda t: kept(t)[0], words)
+
+    def _said(self, t: Tables) -> str:
+        return self.words if isinstance(self.words, str) else self.words(t)
+
+    def _judged(self, test: Callable[..., Finding], bars: tuple[float, ...], counts: str) -> Check:
+        return lambda t: test(self.values(t), *bars, f"{self._said(t)}; {counts}.")
+
+
+def column(table: str, name: str, words: str, **at: Any) -> Column:
+    """A column of a table, its mean for every seed, in the rows where others have given values."""
+
+    def values(t: Tables) -> pd.Series[float]:
+        rows = where(t[table], **at)
+        return rows[name].astype(float).groupby(rows["seed"]).mean()
+
+    return Column(values, words)
+
+
+def trend(
+    test: Callable[..., Finding], table: Callable[[Tables], pd.DataFrame], words: str, step: str
+) -> Check:
+    """Whether values rise or fall from one column of a table to the next.
+
+    Parameters
+    ----------
+    test : callable
+        `rises` or `falls`.
+    table : callable
+        From the study's tables to one with a row a seed and a column for every x.
+    words, step : str
+        What the values are, and what x is.
+    """
+    sign = "below" if test is check.falls else "above"
+    comment = f"{words}: the slope from one {step} to the next; {sign} 0 counts."
+
+    def over(t: Tables) -> Finding:
+        found = table(t)
+        return test(found.columns.to_numpy(float), found.to_numpy(float), comment)
+
+    return over
