@@ -176,7 +176,14 @@ def near_identifiability(
         place = name, way
         others = [less[place] for less in rest]
         errors = [
-            summarise(rung, measured, others, chance[place][rung]) for rung in measured.distances
+            summarise(
+                rung,
+                measured,
+                others,
+                chance[place][rung],
+                searched.get(place) if rung == ICA_AXES else None,
+            )
+            for rung in measured.distances
         ]
         if name == "raw":
             known = {rung: both[way] for rung, both in held_out.items()}

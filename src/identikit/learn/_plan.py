@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from multiprocessing import parent_process
 
 import torch
-from joblib import cpu_count  # type: ignore[import-untyped]
+from joblib import cpu_count
 
 from identikit._progress import Progress
 from identikit.errors import InputError

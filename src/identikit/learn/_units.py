@@ -79,7 +79,7 @@ def in_processes(
     progress : callable, optional
         Called with (what is being done, done, of how many).
     """
-    from joblib.externals.loky import process_executor  # type: ignore[import-untyped]
+    from joblib.externals.loky import process_executor
 
     told = _Told(tasks, progress)
     outcomes = {unit: done for unit, task in enumerate(tasks) if (done := finished(task))}

@@ -54,7 +54,7 @@ def cores() -> int:
 
 def _loky() -> Any:
     """joblib's executor, loaded when it is needed."""
-    from joblib.externals.loky import process_executor  # type: ignore[import-untyped]
+    from joblib.externals.loky import process_executor
 
     return process_executor
 
