@@ -176,7 +176,8 @@ def test_an_extraction_on_a_full_disk(rows: int):
 
 
 STUDY = """
-from identikit.studies._store import Record, write_unit
+from identikit.studies import Record
+from identikit.studies._store import write_unit
 def write():
     record = Record([{"row": 1}], {"array": np.ones(1000)})
     write_unit(Path("unit.safetensors"), record, "digest", 1.0)

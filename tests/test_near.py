@@ -398,9 +398,6 @@ def test_without_a_run_of_rows_ica_is_fitted_anew(rng):
 
 
 def test_fiellers_interval_has_all_ratios_that_the_jackknife_does_not_refute(rng):
-    for way in near_identifiability(gaussian, gaussian @ rotation(rng, 3), draws=2).directions:
-        # Without the other starts the interval reaches from 0 to twice the mean.
-        assert way.error("ica").mean_interval[1] > 2.3 * way.error("ica").mean
     above, below = 2 + 0.1 * rng.normal(size=11), 4 + 0.1 * rng.normal(size=11)
     low, high = ratio_interval(above, below)
 

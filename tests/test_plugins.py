@@ -119,11 +119,11 @@ import numpy as np
 import pandas as pd
 
 from identikit.report.drawing import sheet
-from identikit.studies._checks import above
-from identikit.studies._figures import dots
-from identikit.studies._store import Record
-from identikit.studies._study import Claim, Settings, Study, Tables
-from identikit.studies._work import Work
+from identikit.studies import above
+from identikit.studies import dots
+from identikit.studies import Record
+from identikit.studies import Claim, Settings, Study, Tables
+from identikit.studies import Work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 
 from conftest import close
 from identikit.report.drawing import sheet
-from identikit.studies import Record, rows_of, where
+from identikit.studies import Record, mean_interval, per_seed, rows_of, where
 from identikit.studies import _seed_pairs as pairs
-from identikit.studies._study import mean_interval, per_seed
 
 
 @pytest.fixture

@@ -11,11 +11,10 @@ import pytest
 
 from conftest import close
 from identikit.errors import InputError
-from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Settings, run
+from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Settings, per_seed, run
 from identikit.studies import _students as units
 from identikit.studies import roeder_classification as study
 from identikit.studies._angles import points, sectors
-from identikit.studies._study import per_seed
 from study_units import stopped_and_resumed
 
 pytest.importorskip("torch")

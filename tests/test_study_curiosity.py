@@ -10,7 +10,17 @@ import pandas as pd
 import pytest
 
 from conftest import close
-from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Settings, Tables, run
+from identikit.studies import (
+    INCONCLUSIVE,
+    NOT,
+    REPRODUCED,
+    UNMEASURED,
+    Data,
+    Settings,
+    Tables,
+    Work,
+    run,
+)
 from identikit.studies import reizinger_curiosity as study
 from identikit.studies._curiosity_features import (
     ARMS,
@@ -22,8 +32,6 @@ from identikit.studies._curiosity_features import (
     world_of,
 )
 from identikit.studies._curiosity_games import AGENTS, agent, picture, pixels, watched
-from identikit.studies._data import Data
-from identikit.studies._work import Work
 
 CHECKS = {claim.key: claim.check for claim in study.CLAIMS}
 IDENTITIES = {claim.key for claim in study.CLAIMS if claim.kind == "check"}

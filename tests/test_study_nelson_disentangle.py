@@ -19,13 +19,13 @@ from identikit.studies import (
     NOT,
     REPRODUCED,
     UNMEASURED,
+    Data,
     Record,
     Settings,
     _latent_codes,
     run,
 )
 from identikit.studies import nelson_disentangle as study
-from identikit.studies._data import Data
 from identikit.studies._dsprites import images, render, truth
 
 torch = pytest.importorskip("torch")

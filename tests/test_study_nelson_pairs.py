@@ -15,6 +15,8 @@ from conftest import close
 from identikit.axes import near_identifiability
 from identikit.errors import InputError
 from identikit.studies import (
+    CIFAR10,
+    CORPORA,
     INCONCLUSIVE,
     NOT,
     REPRODUCED,
@@ -26,7 +28,7 @@ from identikit.studies import (
     run,
 )
 from identikit.studies import nelson_pairs as study
-from identikit.studies._data import CIFAR10, CORPORA, pixels
+from identikit.studies._data import pixels
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
