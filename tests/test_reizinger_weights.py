@@ -506,7 +506,7 @@ def test_what_replaces_a_weight_is_refused(together: bool) -> None:
     def replaces(net: nn.Module, _: torch.Generator) -> None:
         net.g.weight = nn.Parameter(torch.zeros(7, 3, dtype=torch.float64))
 
-    with pytest.raises(InputError, match="another tensor in the place of 'weight'; let it write"):
+    with pytest.raises(InputError, match="replaced the tensor 'weight'; let it write"):
         fitted(4, after_step=replaces, together=together)
 
 
