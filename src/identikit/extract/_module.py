@@ -69,11 +69,13 @@ def module(
         out = None
         if folder is not None:
             out = stack.enter_context(filling(folder, overwrite=overwrite))
-        with _listening(model, names) as heard, torch.no_grad():
+        with _collecting(model, names) as outputs, torch.no_grad():
             for number, batch in enumerate(loader):
-                heard.clear()
+                outputs.clear()
                 _call(model, batch, device, torch)
-                blocks = {name: _rows_of(name, heard.get(name, []), pool, torch) for name in names}
+                blocks = {
+                    name: _rows_of(name, outputs.get(name, []), pool, torch) for name in names
+                }
                 rows += _check_alike(blocks, number)
                 for name, block in blocks.items():
                     width = widths.setdefault(name, block.shape[1])
@@ -132,19 +134,19 @@ def _file_names(names: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _listening(model: Any, names: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
+def _collecting(model: Any, names: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
     """Put the model into evaluation mode and collect the named layers' outputs in the block."""
-    heard: dict[str, list[Any]] = {}
+    outputs: dict[str, list[Any]] = {}
     modes = [(part, part.training) for part in model.modules()]
     hooks = [
         model.get_submodule(name).register_forward_hook(
-            lambda _part, _args, output, name=name: heard.setdefault(name, []).append(output)
+            lambda _part, _args, output, name=name: outputs.setdefault(name, []).append(output)
         )
         for name in names
     ]
     try:
         model.eval()
-        yield heard
+        yield outputs
     finally:
         for hook in hooks:
             hook.remove()
@@ -171,15 +173,15 @@ def _to(value: Any, device: Any, torch: Any) -> Any:
 
 
 def _rows_of(
-    name: str, heard: Sequence[Any], pool: Callable[[Any], Any] | None, torch: Any
+    name: str, outputs: Sequence[Any], pool: Callable[[Any], Any] | None, torch: Any
 ) -> Array:
     """The output of one layer for one batch, as rows × columns."""
-    if len(heard) != 1:
+    if len(outputs) != 1:
         raise InputError(
-            f"layer {name!r} ran {len(heard)} times in one pass of the model, so there is no "
+            f"layer {name!r} ran {len(outputs)} times in one pass of the model, so there is no "
             "single output to store; name a layer that runs once"
         )
-    output = heard[0]
+    output = outputs[0]
     if isinstance(output, Mapping):
         output = next(iter(output.values()), None)
     elif isinstance(output, tuple | list):
