@@ -134,7 +134,7 @@ def a2c(
     policy : float
         λ (0.1 in Pathak et al. 2017).
     reward_scale : float
-        Factor on the environment's rewards, which the networks learn from.
+        The factor by which the environment's rewards are multiplied before learning.
     progress : callable, optional
         Called with (what is being done, done, of how many).
 

@@ -153,7 +153,7 @@ def _simclr(f: Tensor, concentrations: Concentrations) -> Tensor:
 
 
 def _bias(f: Tensor, concentrations: Concentrations) -> Tensor:
-    """−½ f'ᵀΛ̂f' of each candidate; the anchor's own is the same for all candidates."""
+    """−½ f'ᵀΛ̂f' of each candidate; the anchor's own term is the same for all candidates."""
     own: Tensor = (f * concentrations(f)).sum(-1)
     return -own / 2
 

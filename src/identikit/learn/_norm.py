@@ -23,7 +23,7 @@ def join_channels(net: nn.Module) -> None:
 def _forward(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
     own = [norm.running_mean, norm.running_var, norm.weight, norm.bias]
     stacked = [t for t in (x, *own) if t is not None and _functorch.is_batchedtensor(t)]
-    # torch's own without running averages, weights or a stack, and for images or plain averages.
+    # torch's own: without running averages, weights or a stack; for images; for plain averages.
     if len(stacked) < 5 or x.dim() != 2 or norm.momentum is None:
         return nn.BatchNorm1d.forward(norm, x)
     level = _functorch.maybe_get_level(x)

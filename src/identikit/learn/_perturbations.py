@@ -34,7 +34,7 @@ def weight_reinitialization(
 
     In each of the two dimensions (outputs and inputs), of size n, the rectangle starts at a
     uniformly random index and extends over 1 to max(2, ⌊coverage · n⌋) − 1 more rows or columns,
-    also uniformly random; it ends at the border. Each weight inside is replaced with probability p
+    also uniformly random; it is cut at the border. Each weight inside is replaced with probability p
     by a draw from U(−1/√m, 1/√m), where m is the number of weights of one output (fan-in). For a
     convolution (outputs, inputs, *kernel) the rectangle is over the channels and contains whole
     kernels, so that its size follows the coverage whatever the size of the kernels.
@@ -76,7 +76,7 @@ def weight_shuffling(
 
     With probability p for each matrix, and for each kernel of a convolution, a window of its
     flattened weights is permuted at random. The window starts at a uniformly random index, has from
-    1 to max(2, ⌊coverage · size⌋) − 1 weights, also uniformly random, and ends at the last weight.
+    1 to max(2, ⌊coverage · size⌋) − 1 weights, also uniformly random, and is cut off at the end.
     The values of the weights stay exactly the same, and with them their histogram and its entropy.
     (The authors' code overwrites weights with copies of others instead of exchanging them.) A
     window of a single weight changes nothing: kernels of 5 × 5 need a coverage of at least .12.
@@ -139,8 +139,8 @@ def weight_entropy(weights: nn.Module | Tensor) -> float:
     values = weights.detach().flatten().double().cpu().numpy()
     if not values.size or not np.isfinite(values).all():
         raise InputError(
-            f"the entropy needs at least one weight, and finite weights only; got {values.size}, "
-            f"{int((~np.isfinite(values)).sum())} of them not finite"
+            "the entropy needs at least one weight, and finite weights only; got "
+            f"{values.size} weights, {int((~np.isfinite(values)).sum())} of them not finite"
         )
     counts, _ = np.histogram(values, bins(values.size))
     shares = counts / values.size
