@@ -34,8 +34,8 @@ def weight_reinitialization(
 
     In each of the two dimensions (outputs and inputs), of size n, the rectangle starts at a
     uniformly random index and extends over 1 to max(2, ⌊coverage · n⌋) − 1 more rows or columns,
-    also uniformly random; it is cut at the border. Each weight inside is replaced with probability p
-    by a draw from U(−1/√m, 1/√m), where m is the number of weights of one output (fan-in). For a
+    also uniformly random; it is cut at the border. Each weight inside is replaced with probability
+    p by a draw from U(−1/√m, 1/√m), where m is the number of weights of one output (fan-in). For a
     convolution (outputs, inputs, *kernel) the rectangle is over the channels and contains whole
     kernels, so that its size follows the coverage whatever the size of the kernels.
 
