@@ -661,7 +661,7 @@ def test_a_vision_transformers_states(pooling, folder_of, pictures, tmp_path):
     names = (out / "images.txt").read_text().splitlines()
     assert names == [f"{'a' if number < 4 else 'b'}/{number}.png" for number in range(7)]
     if pooling == "none":
-        assert "one vector an image" in manifest["no_f"]
+        assert "one vector per image" in manifest["no_f"]
     else:
         f, g, bias = (read(out, name).astype(np.float64) for name in ("f", "g", "bias"))
         close(f @ g.T + bias, logits, TOL, np.abs(logits).max())
@@ -746,7 +746,7 @@ def test_nothing_is_overwritten_unasked_nor_anything_else_when_asked(
     assert (out / "notes.txt").read_text() == "mine"
     (out / "notes.txt").unlink()
     (out / "manifest.json").unlink()
-    refused("no finished extraction", *call, overwrite=True)
+    refused("not a finished extraction", *call, overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", text_file.name]
     refused("is a file", extract.text, folder_of(gpt2), text_file, text_file)
     refused(
@@ -913,7 +913,7 @@ def test_texts_that_are_none(folder_of, tmp_path):
     path.write_bytes(b"w1 w2\nw\xff\n")
     call("not UTF-8 text after line", path)
     call("no line of the text gave a token", ["~", "~~"])
-    call("max-length is 33, but the model takes 32", ["w1"], max_length=33)
+    call("max-length is 33, but the model accepts 32", ["w1"], max_length=33)
     for name in ("batch_size", "max_length", "limit"):
         call(f"{name.replace('_', '-')} is 0; expected 1", ["w1"], **{name: 0})
     call("dtype is 'int8'", ["w1"], dtype="int8")
@@ -929,7 +929,7 @@ def test_a_tokenizer_of_another_model(folder_of, tmp_path):
     )
     transformers.GPT2LMHeadModel(config).save_pretrained(small)
     save_tokenizer(small, special=False)
-    match = "gives the id 43, but the model knows 10 tokens"
+    match = "gives the id 43, but the model has only 10 tokens"
     refused(match, extract.text, small, ["w39"], tmp_path / "out")
 
 
@@ -1096,16 +1096,16 @@ def test_what_a_module_cannot_give(net, x, tmp_path):
     call(
         "different numbers of rows", [x], ["first", "grid"], pool=lambda s: s.flatten(0, s.ndim - 2)
     )
-    call("one number a batch", [x], ["first"], pool=lambda state: state.mean())
+    call("one number per batch", [x], ["first"], pool=lambda state: state.mean())
     wide = [x, torch.ones(10, 3)]
     widths = iter([2, 3])
-    call("gave 2 columns and in batch 1 3", wide, ["first"], pool=lambda s: s[:, : next(widths)])
+    call("gave 2 columns, but in batch 1 3", wide, ["first"], pool=lambda s: s[:, : next(widths)])
     call("gave no batches", [], ["first"], folder=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
     net.pair.forward = lambda _: {"state": None}
-    call("puts out a NoneType, not a tensor", [x], ["pair"])
+    call("returns a NoneType, not a tensor", [x], ["pair"])
     net.pair.forward = lambda _: ()
-    call("puts out a NoneType, not a tensor", [x], ["pair"])
+    call("returns a NoneType, not a tensor", [x], ["pair"])
     net.pair.forward = lambda state: {"state": state}
     assert extract.module(net, [x], ["pair"])["pair"].shape == (10, 4)
 

@@ -371,7 +371,7 @@ def test_a_file_of_another_training_is_refused(tmp_path: Path) -> None:
     small(tmp_path / "b", lr=0.1)
     (tmp_path / "b" / "seed_0.safetensors").replace(tmp_path / "a" / "seed_0.safetensors")
     with pytest.raises(
-        InputError, match=r"seed_0.safetensors is of a training that was asked for differently"
+        InputError, match=r"seed_0.safetensors belongs to a training with other settings"
     ):
         small(tmp_path / "a")
 

@@ -220,10 +220,10 @@ def test_bad_calls():
         negative_elbo(net, x, torch.zeros(5, 3), 1.0)
     with pytest.raises(InputError, match="no prior 'cauchy'; choose uniform, gaussian or Beta"):
         negative_elbo(net, x, noise, 1.0, "cauchy")
-    with pytest.raises(InputError, match="precision γ² is a positive number, not 0"):
+    with pytest.raises(InputError, match="precision γ² must be positive, not 0"):
         negative_elbo(net, x, noise, 0.0)
     for wrong in ((0.0, 1.0), (1.0, [2.0, -1.0]), (float("nan"), 1.0)):
-        with pytest.raises(InputError, match="parameters of a beta prior are positive"):
+        with pytest.raises(InputError, match="parameters of a beta prior must be positive"):
             Beta(*wrong)
 
 
@@ -256,5 +256,5 @@ def test_best_posteriors_of_the_linear_case(rng):
 
 def test_best_posteriors_need_a_start_for_each_row():
     x, start = torch.zeros(4, 5), torch.zeros(3, 3)
-    with pytest.raises(InputError, match="expected a row of each for the 4 rows of x"):
+    with pytest.raises(InputError, match="expected one row of each for all 4 rows of x"):
         best_posterior(linear(W), x, 1.0, mean=start, log_variance=start)

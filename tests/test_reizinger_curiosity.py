@@ -199,7 +199,7 @@ def test_the_rational_gate_is_on_and_learns():
 def test_wrong_curiosity_is_refused():
     with pytest.raises(InputError, match="the attention is 'triple'; choose None, 'single' or"):
         ICM(nn.Linear(3, 6), 6, 5, "triple")
-    with pytest.raises(InputError, match=r"beta is 1.5; the forward loss has a share from 0 to 1"):
+    with pytest.raises(InputError, match=r"beta is 1.5; the share of the forward loss must be"):
         ICM(nn.Linear(3, 6), 6, 5, beta=1.5)
 
 

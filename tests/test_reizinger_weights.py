@@ -317,7 +317,7 @@ def test_the_entropy_of_a_module_is_the_sum_over_its_weights() -> None:
     close(weight_entropy(net), expected, 1e-12)
     with pytest.raises(InputError, match="no weight of this ReLU"):
         weight_entropy(nn.ReLU())
-    for bad, message in (([], "of 0 weights"), ([1.0, np.nan], "1 of them not finite")):
+    for bad, message in (([], "got 0 weights"), ([1.0, np.nan], "1 of them not finite")):
         with pytest.raises(InputError, match=message):
             weight_entropy(torch.tensor(bad))
 
@@ -506,7 +506,7 @@ def test_what_replaces_a_weight_is_refused(together: bool) -> None:
     def replaces(net: nn.Module, _: torch.Generator) -> None:
         net.g.weight = nn.Parameter(torch.zeros(7, 3, dtype=torch.float64))
 
-    with pytest.raises(InputError, match="another tensor in the place of 'weight'; let it write"):
+    with pytest.raises(InputError, match="replaced the tensor 'weight'; let it write"):
         fitted(4, after_step=replaces, together=together)
 
 

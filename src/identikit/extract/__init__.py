@@ -1,6 +1,6 @@
-"""Representations out of models: Hugging Face models on text and images, any PyTorch module.
+"""Extract representations from Hugging Face models (text, images) and any PyTorch module.
 
-Importing this needs neither PyTorch nor transformers; they are asked for when a model is run.
+Importing this package needs neither PyTorch nor transformers; running a model does.
 """
 
 from identikit.extract._folder import read_manifest

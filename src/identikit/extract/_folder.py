@@ -1,4 +1,4 @@
-"""The folder that an extraction writes: .npy files, and a manifest that comes last."""
+"""The folder that an extraction writes: .npy files, and a manifest that is written last."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANIFEST = "manifest.json"
 
 
 class Filling:
-    """A folder in the making."""
+    """An output folder while it is being written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,7 +30,7 @@ class Filling:
         self._files: dict[str, NpyWriter] = {}
 
     def rows(self, name: str, width: int | None, dtype: DTypeLike) -> NpyWriter:
-        """The file of that name; made when it is first asked for."""
+        """The .npy file of this name, which is created on first use."""
         if name not in self._files:
             self._files[name] = NpyWriter(self.path / name, width, dtype)
         return self._files[name]
@@ -45,12 +45,12 @@ class Filling:
             file.close()
 
     def abandon(self) -> None:
-        """Close every file, whatever becomes of it."""
+        """Close every file, complete or not."""
         for file in self._files.values():
             file.abandon()
 
     def finish(self) -> None:
-        """Close every file and write the manifest, with what each file weighs."""
+        """Close every file and write the manifest, which lists the size of each file."""
         self.close()
         files = {path.name: path.stat().st_size for path in sorted(self.path.iterdir())}
         document = {"identikit": __version__, **self.manifest, "files": files}
@@ -61,17 +61,10 @@ class Filling:
 
 @contextmanager
 def filling(folder: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Filling]:
-    """Give a folder beside `folder` to fill; move it into place if the block ends well.
+    """Yield a temporary folder beside `folder`, and move it into place if the block succeeds.
 
-    A block that raises leaves nothing; a process that is killed leaves `<folder>.partial-…`, which
-    has no manifest and is therefore refused by whoever reads it.
-
-    Parameters
-    ----------
-    folder : path
-        Where the result shall be.
-    overwrite : bool
-        Replace a folder that an earlier extraction wrote.
+    A block that raises leaves nothing behind. A process that is killed leaves `<folder>.partial-…`,
+    which has no manifest, so `read_manifest` refuses it.
     """
     target = check_folder(folder, overwrite=overwrite)
     try:
@@ -96,14 +89,10 @@ def filling(folder: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
 
 
 def check_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """The absolute path of a folder that may be written, or the reason why it may not.
+    """The absolute path of a folder that may be written; an error explains why it may not.
 
-    Parameters
-    ----------
-    folder : path
-        A folder that does not exist or is empty; or that holds an extraction and nothing else.
-    overwrite : bool
-        Whether the latter may be replaced.
+    The folder must not exist, or be empty; with `overwrite` it may also hold an earlier extraction,
+    but nothing else.
     """
     target = Path(folder).resolve()
     if not target.parent.is_dir():
@@ -124,8 +113,8 @@ def check_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> Path:
         others = there - set(read_manifest(target)["files"]) - {MANIFEST}
     except InputError as error:
         raise InputError(
-            f"{folder} exists and is no finished extraction, so it is not overwritten; remove it "
-            "yourself or choose another folder"
+            f"{folder} exists but is not a finished extraction, so it is not overwritten; remove "
+            "it yourself or choose another folder"
         ) from error
     if others:
         raise InputError(
@@ -136,7 +125,7 @@ def check_folder(folder: str | os.PathLike[str], *, overwrite: bool) -> Path:
 
 
 def _move(made: Path, target: Path) -> None:
-    """Put a finished folder in its place; whatever was there goes only after that."""
+    """Move a finished folder into place, and only then delete what was there before."""
     if not target.exists():
         made.rename(target)
         return
@@ -147,27 +136,29 @@ def _move(made: Path, target: Path) -> None:
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The manifest of an extracted folder, whose files are all there and of the right size.
+    """Read the manifest of an extraction and check that its files are there and complete.
 
     Parameters
     ----------
     folder : path
-        What `text`, `images`, `module` or `identikit extract` wrote.
+        A folder written by `text`, `images`, `module` or `identikit extract`.
     """
     path = Path(folder)
     if not path.is_dir():
         raise InputError(f"{path}: there is no such folder; check the path")
     if not (path / MANIFEST).is_file():
         raise InputError(
-            f"{path} has no {MANIFEST}: its extraction was cut short, or it is something else; "
-            "extract again"
+            f"{path} has no {MANIFEST}: its extraction was interrupted, or it is not an "
+            "extraction; extract again"
         )
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{path / MANIFEST} is damaged: {error}; extract again") from error
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), Mapping):
-        raise InputError(f"{path / MANIFEST} is no manifest of an extraction: it lists no files")
+        raise InputError(
+            f"{path / MANIFEST} is not the manifest of an extraction: it lists no files"
+        )
     for name, size in manifest["files"].items():
         file = path / name
         found = file.stat().st_size if file.is_file() else None

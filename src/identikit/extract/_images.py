@@ -1,4 +1,4 @@
-"""The states of a vision model on the images of a folder."""
+"""The hidden states of a vision model on the images of a folder."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def images(
 ) -> dict[str, Any]:
     """Run a Hugging Face vision model over images and store its states; returns the manifest.
 
-    Of a classifier the folder also holds f (the input of its last layer), g and the bias.
+    For a classifier, the folder also holds f (the input of its last layer), g and the bias.
 
     Parameters
     ----------
@@ -45,17 +45,18 @@ def images(
         A folder with config.json, preprocessor_config.json and .safetensors weights; or a name on
         the hub.
     pictures : path
-        A folder of images, with or without folders inside; they are taken in the order of their
-        names, which ``images.txt`` lists.
+        A folder of images, with or without subfolders. The images are processed in the order of
+        their names, which ``images.txt`` lists.
     folder : path
-        Where the result goes, as of `text`; ``groups.npy`` has the image of each row.
+        Where the result is written, as for `text`; ``groups.npy`` holds the number of the image of
+        each row.
     layers : "all", "last" or sequence of int
-        Hidden states: 0 is what enters the first block, the last one is the model's output.
+        Hidden states: 0 is the input of the first block, the last one is the model's output.
     pooling : str, optional
-        none (a row a position of each image), mean (the default) or first, which in a vision
-        transformer is the class token, or last.
+        none (one row per position of each image), mean (the default), first (in a vision
+        transformer, the class token) or last.
     batch_size, dtype, limit, device, overwrite, progress
-        As of `text`; the limit is one of images.
+        As for `text`; `limit` is a number of images.
     """
     check_folder(folder, overwrite=overwrite)
     check_numbers(dtype, batch_size=batch_size, limit=limit)
@@ -101,15 +102,7 @@ def images(
 
 
 class Album:
-    """The images of a folder, in the order of their names.
-
-    Parameters
-    ----------
-    folder : Path
-        Where to look, also in the folders inside.
-    limit : int or None
-        Take so many only.
-    """
+    """The images of a folder and its subfolders, in the order of their names, up to `limit`."""
 
     def __init__(self, folder: Path, limit: int | None) -> None:
         if not folder.is_dir():
@@ -119,11 +112,11 @@ class Album:
         if not self.names:
             raise InputError(f"{folder} holds no images ({', '.join(SUFFIXES)})")
         self._folder = folder
-        #: Of the names and contents of what was read.
+        #: Digest of the names and contents of the images that were read.
         self.digest = hashlib.sha256()
 
     def read(self, start: int, stop: int) -> list[Any]:
-        """Images `start` to `stop`, in colour."""
+        """Images `start` to `stop`, the latter excluded, in RGB."""
         return [self._image(name) for name in self.names[start:stop]]
 
     def _image(self, name: str) -> Any:

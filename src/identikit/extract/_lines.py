@@ -1,4 +1,4 @@
-"""Sentences in: a text file with one a line, plain or compressed, or strings."""
+"""Read sentences from a text file with one per line, plain or compressed, or from strings."""
 
 from __future__ import annotations
 
@@ -18,16 +18,10 @@ _OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 
 
 class Lines:
-    """The sentences of a text, with the number of the line that each stands on.
+    """The sentences of a text, each with its line number.
 
-    The text is read once on construction, so that whatever is wrong with it is known at once.
-
-    Parameters
-    ----------
-    texts : path or sequence of str
-        A text file in UTF-8, maybe .gz or .xz; or the sentences.
-    limit : int or None
-        Read so many lines only.
+    The text, a file in UTF-8 (optionally .gz or .xz) or a sequence of sentences, is read once on
+    construction, up to `limit` lines, so that errors in it are reported early.
     """
 
     def __init__(self, texts: str | os.PathLike[str] | Sequence[str], limit: int | None) -> None:
@@ -42,15 +36,15 @@ class Lines:
             self.sentences += bool(line.strip())
             digest.update(line.encode() + b"\n")
         if not self.sentences:
-            raise InputError(f"{self._label} has no sentences; expected one a line")
+            raise InputError(f"{self._label} has no sentences; expected one per line")
         self._digest = digest.hexdigest()
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        """(line number from 0, sentence); blank lines are counted and left out."""
+        """Pairs (line number from 0, sentence); blank lines are counted but skipped."""
         return ((at, line) for at, line in enumerate(self._all()) if line.strip())
 
     def describe(self) -> dict[str, Any]:
-        """What was read, for the manifest; of a file also the digest that `sha256sum` shows."""
+        """What was read, for the manifest; the digest of a file is the one `sha256sum` prints."""
         found: dict[str, Any] = {"file": None, "sha256": self._digest}
         if self._path is not None:
             with self._path.open("rb") as file:

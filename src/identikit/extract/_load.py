@@ -1,4 +1,4 @@
-"""A Hugging Face model from its folder: safetensors only, its own code never run."""
+"""Load a Hugging Face model from its folder: only safetensors, and no code of the model's own."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from safetensors import SafetensorError
 from identikit.errors import InputError, require
 
 PURPOSE = "extracting from a Hugging Face model"
-# What is fetched of a repository on the hub: no pickles, no code, no copies for other frameworks.
+# Files to download from the hub: no pickles, no code, no copies for other frameworks.
 _FETCHED = ["*.json", "*.txt", "*.model", "*.safetensors", "*.tiktoken"]
 _LEFT_ON_THE_HUB = ["onnx/*", "*/*.safetensors"]
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _TOKENIZER_FILES = ("*token*", "*vocab*", "merges.txt", "*.model", "tekken.json")
-# Everything that transformers raises about a folder whose content does not fit together.
+# The errors that transformers raises for a folder whose contents do not fit together.
 _UNUSABLE = (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError)
-# How sentence-transformers writes them, as switches or as one word.
+# The names of poolings in sentence-transformers, as switches or as one word.
 _POOLINGS = {
     "pooling_mode_cls_token": "first",
     "pooling_mode_mean_tokens": "mean",
@@ -38,9 +38,9 @@ _POOLINGS = {
 class Loaded:
     """A model that is ready to run.
 
-    `kind` is causal, masked, encoder (text, without a prediction head) or vision; `pooling` is what
-    a sentence encoder's folder asks for, and `left_out` what it would do after that; `head` says
-    whether the class has a head to read g from.
+    `kind` is causal, masked, encoder (text, without a prediction head) or vision; `pooling` is the
+    pooling that the folder of a sentence encoder specifies, and `left_out` names the modules that
+    would follow it; `head` says whether the class has a head to read g from.
     """
 
     name: str
@@ -53,16 +53,10 @@ class Loaded:
 
 
 def load(name: str | os.PathLike[str], media: str, device: str | None) -> Loaded:
-    """Load the model of a folder, or of a name on the hub, in float32 and ready to be read.
+    """Load a model from a folder or from the hub, in float32 and in evaluation mode.
 
-    Parameters
-    ----------
-    name : path or str
-        The folder; or a name such as ``org/model``, which is fetched from the hub.
-    media : str
-        "text" or "images": what the model shall be shown.
-    device : str or None
-        Where it shall run; None takes the first GPU, if there is one.
+    `media` is what the model is run on, "text" or "images". Without a `device` the model runs on
+    the first GPU, if there is one.
     """
     torch, transformers = require("torch", "hf", PURPOSE), require("transformers", "hf", PURPOSE)
     label, folder = locate(name)
@@ -85,9 +79,9 @@ def load(name: str | os.PathLike[str], media: str, device: str | None) -> Loaded
     if missing:
         raise InputError(
             f"{folder} lacks {len(missing)} of the weights of {type(model).__name__}, such as "
-            f"{min(missing)}, which would be random; give the folder of the whole model"
+            f"{min(missing)}, which would be random; give the folder of the complete model"
         )
-    # A model of images and text has a part for each.
+    # A joint model of images and text, such as CLIP, has one part for each.
     half = {"text": "text_model", "images": "vision_model"}[media]
     part = getattr(model, half, model) if kind == "encoder" else model
     part.config.use_cache = False
@@ -102,7 +96,7 @@ def load(name: str | os.PathLike[str], media: str, device: str | None) -> Loaded
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The tokenizer of a folder."""
+    """Load the tokenizer of a folder."""
     transformers = require("transformers", "hf", PURPOSE)
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder} to take the tokenizer from")
@@ -118,28 +112,19 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def load_processor(folder: Path) -> Any:
-    """The image processor of a folder, in the form that works the same everywhere, with Pillow."""
+    """Load the image processor of a folder, with Pillow, which works the same everywhere."""
     transformers = require("transformers", "hf", PURPOSE)
     unusable = (
-        f"{folder} has no usable image processor (preprocessor_config.json), so it is no vision "
-        "model or not all of one"
+        f"{folder} has no usable image processor (preprocessor_config.json), so it is not a "
+        "vision model, or not a complete one"
     )
     return _pretrained(transformers.AutoImageProcessor, folder, unusable, backend="pil")
 
 
 def _pretrained(auto: Any, folder: Path, unusable: str, **options: Any) -> Any:
-    """What one of transformers' classes makes of a folder: quietly, and without running its code.
+    """Call `from_pretrained` of a transformers class, silently and without the model's code.
 
-    Parameters
-    ----------
-    auto : class
-        Such as AutoConfig.
-    folder : Path
-        The model's.
-    unusable : str
-        What an error begins with.
-    **options
-        For `from_pretrained`.
+    `unusable` is the beginning of the error message if this fails.
     """
     with hushed():
         try:
@@ -151,7 +136,7 @@ def _pretrained(auto: Any, folder: Path, unusable: str, **options: Any) -> Any:
 
 
 def locate(name: str | os.PathLike[str]) -> tuple[str, Path]:
-    """What to call a model, and the folder where it lies; fetched from the hub if need be."""
+    """The name of a model and its folder, downloaded from the hub if necessary."""
     path = Path(name)
     if path.is_dir():
         return path.resolve().name, path
@@ -174,7 +159,7 @@ def locate(name: str | os.PathLike[str]) -> tuple[str, Path]:
 
 @contextmanager
 def hushed() -> Iterator[None]:
-    """Keep transformers' bars and reports away; what matters is said by our own errors."""
+    """Silence the progress bars and logs of transformers; our own errors say what matters."""
     log = require("transformers", "hf", PURPOSE).logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()
@@ -189,7 +174,7 @@ def hushed() -> Iterator[None]:
 
 def _check_files(folder: Path) -> None:
     if not (folder / "config.json").is_file():
-        raise InputError(f"{folder} has no config.json, so it is no Hugging Face model's folder")
+        raise InputError(f"{folder} has no config.json, so it is not a Hugging Face model")
     if any(folder.glob("*.safetensors")):
         return
     pickled = sorted(path.name for path in folder.iterdir() if path.suffix in _PICKLED)
@@ -197,15 +182,15 @@ def _check_files(folder: Path) -> None:
         raise InputError(f"{folder} has no weights; expected model.safetensors beside config.json")
     raise InputError(
         f"{folder} has only pickled weights ({pickled[0]}), which are never loaded, because that "
-        "can run code; if you trust where they come from, convert them once: "
+        "can run code; if you trust their source, convert them once: "
         'python -c "from transformers import AutoModelForCausalLM as M; M.from_pretrained('
         f"'{folder}').save_pretrained('{folder}')\" "
-        "(AutoModelForMaskedLM for BERT and its kin, AutoModel for what has no prediction head)"
+        "(AutoModelForMaskedLM for models like BERT, AutoModel for those without a prediction head)"
     )
 
 
 def _kinds(config: Any, media: str, transformers: Any) -> list[str]:
-    """What the model may be, the likeliest first, from the class it was saved from."""
+    """What the model may be, the most likely kind first, judged by the class it was saved from."""
     saved = (getattr(config, "architectures", None) or [""])[0]
     auto = transformers.models.auto.modeling_auto
     if media == "images":
@@ -216,12 +201,12 @@ def _kinds(config: Any, media: str, transformers: Any) -> list[str]:
     masked = auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     if masked is not None and saved == masked:
         return ["masked"]
-    # Most of these hold the head of a masked model and one more; a discriminator does not.
+    # Most pre-training classes have a masked model's head and one more; a discriminator does not.
     return ["masked", "encoder"] if masked and saved.endswith("ForPreTraining") else ["encoder"]
 
 
 def _weights(folder: Path, config: Any, kind: str, transformers: Any) -> tuple[Any, list[str]]:
-    """The model, and the names of weights that the folder does not hold."""
+    """The model, and the names of its weights that the folder lacks."""
     classes = {
         "causal": transformers.AutoModelForCausalLM,
         "masked": transformers.AutoModelForMaskedLM,
@@ -237,12 +222,12 @@ def _weights(folder: Path, config: Any, kind: str, transformers: Any) -> tuple[A
         use_safetensors=True,
         output_loading_info=True,
     )
-    # A pooler lies after the last state, which is where reading ends.
+    # A pooler comes after the last hidden state, so it is not needed.
     return model, [key for key in info["missing_keys"] if "pooler" not in key]
 
 
 def _sentence_encoder(folder: Path) -> tuple[Path, str, list[str]]:
-    """Where a sentence encoder has its transformer, how it pools, and what it does after that."""
+    """The folder of a sentence encoder's transformer, its pooling, and the modules after it."""
     try:
         parts = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
         at = {part["type"].rsplit(".", 1)[-1]: folder / part["path"] for part in parts}
@@ -260,5 +245,5 @@ def _sentence_encoder(folder: Path) -> tuple[Path, str, list[str]]:
 
 
 def _first(error: BaseException) -> str:
-    """The first line of what a library says."""
+    """The first line of a library's error message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,4 +1,4 @@
-"""The outputs of any layer of any PyTorch module, by forward hooks."""
+"""The outputs of any layer of any PyTorch module, collected by forward hooks."""
 
 from __future__ import annotations
 
@@ -31,26 +31,27 @@ def module(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Array]:
-    """Outputs of layers over all batches: layer name to array (rows × columns).
+    """Run a PyTorch module over batches and return the outputs of some of its layers.
 
-    The model runs in evaluation mode and without gradients; its mode is restored and the hooks are
-    removed whatever happens.
+    The result maps the name of each layer to an array (rows × columns). The model runs in
+    evaluation mode and without gradients; afterwards its mode is restored and the hooks are
+    removed, also if there was an error.
 
     Parameters
     ----------
     model : torch.nn.Module
         Any module.
     loader : iterable
-        Batches, each given to the model on its own device: a tensor; a tuple or list, of which the
-        first entry is the input (the rest, such as labels, is not used); or a dict of arguments.
+        Batches, which are moved to the model's device: each a tensor; a tuple or list, whose first
+        entry is the input (the rest, such as labels, is not used); or a dict of arguments.
     layers : sequence of str
         Dotted names, as in ``model.named_modules()``.
     folder : path, optional
-        Stream there, one .npy file a layer and a manifest, and return arrays mapped from it;
-        without it the rows are kept in memory.
+        Write the rows there batch by batch, one .npy file per layer and a manifest, and return
+        memory-mapped arrays; without it the rows are collected in memory.
     pool : callable, optional
-        Applied to each output, for example ``lambda h: h.mean(1)``. What has more than two axes
-        after that is flattened to a row an item.
+        Applied to each output, for example ``lambda h: h.mean(1)``. An output that then has more
+        than two axes is flattened to one row per item.
     overwrite : bool
         Replace a folder that an earlier extraction wrote.
     progress : callable, optional
@@ -68,19 +69,21 @@ def module(
         out = None
         if folder is not None:
             out = stack.enter_context(filling(folder, overwrite=overwrite))
-        with _listening(model, names) as heard, torch.no_grad():
+        with _collecting(model, names) as outputs, torch.no_grad():
             for number, batch in enumerate(loader):
-                heard.clear()
+                outputs.clear()
                 _call(model, batch, device, torch)
-                blocks = {name: _rows_of(name, heard.get(name, []), pool, torch) for name in names}
+                blocks = {
+                    name: _rows_of(name, outputs.get(name, []), pool, torch) for name in names
+                }
                 rows += _check_alike(blocks, number)
                 for name, block in blocks.items():
                     width = widths.setdefault(name, block.shape[1])
                     if block.shape[1] != width:
                         raise InputError(
-                            f"layer {name!r} gave {width} columns and in batch {number} "
-                            f"{block.shape[1]}; a pool, such as lambda h: h.mean(1), makes rows of "
-                            "one width"
+                            f"layer {name!r} gave {width} columns, but in batch {number} "
+                            f"{block.shape[1]}; give a pool, such as lambda h: h.mean(1), that "
+                            "makes all rows equally wide"
                         )
                     if out is None:
                         kept[name].append(block)
@@ -120,7 +123,7 @@ def _check_names(model: Any, layers: Sequence[str]) -> list[str]:
 
 
 def _file_names(names: Sequence[str]) -> dict[str, str]:
-    """A file for each layer; a name of a module may hold any character but the dot."""
+    """A file name for each layer; a module's name may contain any character except the dot."""
     files: dict[str, str] = {}
     for name in names:
         plain = re.sub(r"[^\w.-]", "_", name)
@@ -131,23 +134,23 @@ def _file_names(names: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _listening(model: Any, names: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
-    """Evaluation mode, and what the named layers put out, until the block ends."""
-    heard: dict[str, list[Any]] = {}
+def _collecting(model: Any, names: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
+    """Put the model into evaluation mode and collect the named layers' outputs in the block."""
+    outputs: dict[str, list[Any]] = {}
     modes = [(part, part.training) for part in model.modules()]
     hooks = [
         model.get_submodule(name).register_forward_hook(
-            lambda _part, _args, output, name=name: heard.setdefault(name, []).append(output)
+            lambda _part, _args, output, name=name: outputs.setdefault(name, []).append(output)
         )
         for name in names
     ]
     try:
         model.eval()
-        yield heard
+        yield outputs
     finally:
         for hook in hooks:
             hook.remove()
-        # One by one: a frozen part may have been in evaluation mode before.
+        # One by one, because a frozen part may have been in evaluation mode before.
         for part, training in modes:
             part.training = training
 
@@ -170,37 +173,37 @@ def _to(value: Any, device: Any, torch: Any) -> Any:
 
 
 def _rows_of(
-    name: str, heard: Sequence[Any], pool: Callable[[Any], Any] | None, torch: Any
+    name: str, outputs: Sequence[Any], pool: Callable[[Any], Any] | None, torch: Any
 ) -> Array:
     """The output of one layer for one batch, as rows × columns."""
-    if len(heard) != 1:
+    if len(outputs) != 1:
         raise InputError(
-            f"layer {name!r} ran {len(heard)} times in one pass of the model, so there is no one "
-            "output to store; name a layer that runs once"
+            f"layer {name!r} ran {len(outputs)} times in one pass of the model, so there is no "
+            "single output to store; name a layer that runs once"
         )
-    output = heard[0]
+    output = outputs[0]
     if isinstance(output, Mapping):
         output = next(iter(output.values()), None)
     elif isinstance(output, tuple | list):
         output = output[0] if output else None
     if not isinstance(output, torch.Tensor):
-        raise InputError(f"layer {name!r} puts out a {type(output).__name__}, not a tensor")
+        raise InputError(f"layer {name!r} returns a {type(output).__name__}, not a tensor")
     output = output if pool is None else pool(output)
     if output.ndim == 0:
-        raise InputError(f"layer {name!r} gives one number a batch; expected a row an item")
+        raise InputError(f"layer {name!r} gives one number per batch; expected one row per item")
     if output.dtype in (torch.float16, torch.bfloat16):
         output = output.float()
     rows: Array = output.reshape(len(output), -1).cpu().numpy()
-    # A copy if it shares memory with the model's own tensors, which the next batch may overwrite.
+    # Copied, because it may share memory with tensors that the model overwrites in the next batch.
     return rows.copy()
 
 
 def _check_alike(blocks: Mapping[str, Array], number: int) -> int:
-    """The number of rows, the same for every layer."""
+    """The number of rows, which must be the same for every layer."""
     counts = {name: len(block) for name, block in blocks.items()}
     if len(set(counts.values())) > 1:
         raise InputError(
             f"in batch {number} the layers gave different numbers of rows: {counts}; name layers "
-            "whose first axis is the batch, or bring them there with pool"
+            "whose first axis is the batch, or move the batch there with pool"
         )
     return next(iter(counts.values()))

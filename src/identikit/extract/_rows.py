@@ -1,4 +1,4 @@
-"""From the states of a batch to rows in files: pooling, and each row at its place."""
+"""Turn the states of a batch into rows of files: pooling, and writing each row to its place."""
 
 from __future__ import annotations
 
@@ -17,19 +17,7 @@ DTYPES = ("float32", "float16")
 
 
 class Rows:
-    """The rows of an extraction: one a position of each item (token, patch), or one an item.
-
-    Parameters
-    ----------
-    out : Filling
-        The folder.
-    states : States
-        The model that is read.
-    pooling : str
-        One of `POOLINGS`.
-    dtype : str
-        One of `DTYPES`.
-    """
+    """The rows of an extraction: one per position of each item (token, patch), or one per item."""
 
     def __init__(self, out: Filling, states: States, pooling: str, dtype: str) -> None:
         self._out, self._states = out, states
@@ -37,23 +25,17 @@ class Rows:
         self.widths: dict[str, int] = {}
         self.no_f = states.no_head
         if self.no_f is None and pooling == "mean" and not states.head_takes_items:
-            self.no_f = "a mean over tokens is no input of the head"
+            self.no_f = "a mean over tokens is not an input of the head"
         if self.no_f is None and pooling == "none" and states.head_takes_items:
-            self.no_f = "the head takes one vector an image, and these rows are its positions"
+            self.no_f = "the head takes one vector per image, but these rows are its positions"
 
     def put(
         self, states: Mapping[str, Any], firsts: Sequence[int], lengths: Sequence[int] | None
     ) -> None:
         """Write the rows of a batch.
 
-        Parameters
-        ----------
-        states : mapping
-            What `States` gave.
-        firsts : sequence of int
-            The row at which each item begins.
-        lengths : sequence of int or None
-            Positions of each item, up to which the longest was padded; None if all count.
+        `firsts` has the row at which each item begins, `lengths` the number of positions of each
+        item without padding; None if all positions count.
         """
         for name, state in states.items():
             if name == "f" and self.no_f is not None:
@@ -61,7 +43,7 @@ class Rows:
             if state.ndim == 3 and lengths is not None and state.shape[1] != max(lengths):
                 raise InputError(
                     f"{name} has {state.shape[1]} positions where {max(lengths)} were expected, so "
-                    "its rows are other things than those of the rest; leave it out of --layers, "
+                    "its rows do not match those of the other layers; leave it out of --layers, "
                     "or for images choose a --pooling"
                 )
             if state.ndim == 3 and self._pooling != "none":
@@ -83,8 +65,8 @@ class Rows:
             half = rows.astype(np.float16)
         if np.isinf(half).any():
             raise InputError(
-                f"{name} has values up to {np.abs(rows).max():.3g}, too large for float16, which "
-                "ends at 65504; store float32"
+                f"{name} has values up to {np.abs(rows).max():.3g}, too large for float16, whose "
+                "largest value is 65504; store float32"
             )
         return half
 
@@ -126,17 +108,7 @@ class Rows:
 
 
 def pool(state: Any, lengths: Sequence[int] | None, pooling: str) -> Any:
-    """(items, positions, width) to (items, width), without the padding that follows an item.
-
-    Parameters
-    ----------
-    state : tensor
-        The states of a batch.
-    lengths : sequence of int or None
-        Positions of each item that count; None if all do.
-    pooling : str
-        mean, first or last.
-    """
+    """Pool (items, positions, width) to (items, width), without the padding after each item."""
     torch = require("torch", "hf", PURPOSE)
     if pooling == "first":
         return state[:, 0]
@@ -149,7 +121,7 @@ def pool(state: Any, lengths: Sequence[int] | None, pooling: str) -> Any:
 
 
 def choose_pooling(loaded: Loaded, pooling: str | None, default: str) -> str:
-    """The pooling asked for, or the model's own, or the default of its kind."""
+    """The pooling that was asked for, or else the model's own, or else the default of its kind."""
     chosen = pooling or loaded.pooling or default
     if chosen not in POOLINGS:
         asks = "" if pooling else f", as the folder of {loaded.name} asks"
@@ -158,7 +130,7 @@ def choose_pooling(loaded: Loaded, pooling: str | None, default: str) -> str:
 
 
 def check_numbers(dtype: str, **numbers: int | None) -> None:
-    """Refuse a storage type that there is none of, and counts below one."""
+    """Refuse an unknown storage type, and counts below one."""
     if dtype not in DTYPES:
         raise InputError(f"dtype is {dtype!r}; expected {' or '.join(DTYPES)}")
     for name, value in numbers.items():

@@ -1,4 +1,4 @@
-"""What a model computes on a batch: its hidden states, and f, the input of its head."""
+"""Run a model on a batch: its hidden states, and f, the input of its head."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from identikit.errors import InputError, require
 from identikit.extract._load import PURPOSE, Loaded, hushed
 
-# How far the head's product may be from the model's own logits, relative to the largest.
+# How far f gᵀ + bias may be from the model's own logits, relative to the largest of them.
 _LOGITS_ALIKE = 1e-5
 
 
 @dataclass(frozen=True)
 class Head:
-    """The softmax model's second half: g (K, M), a bias (K,) or None, and where it was found."""
+    """The last layer of a softmax model: g (K, M), a bias (K,) or None, and its module's name."""
 
     name: str
     g: NDArray[Any]
@@ -26,21 +26,14 @@ class Head:
 
 
 class States:
-    """Runs a model on batches and gives its states by name: ``layer_00`` …, and ``f``.
+    """Run a model on batches and return its states by name: ``layer_00`` …, and ``f``.
 
-    The hidden states are counted as transformers counts them: 0 is what enters the first block, the
-    last is the model's output, after its final norm if it has one. In GPT-2 and its kin those
-    between are raw residual streams; `norm_of` says which states are a norm's output.
+    Hidden states are numbered as in transformers: 0 is the input of the first block, the last is
+    the model's output, after its final norm if it has one. In GPT-2 and similar models, those in
+    between are the raw residual stream; `norm_of` says which states are the output of a norm.
 
-    Parameters
-    ----------
-    loaded : Loaded
-        The model.
-    probe : mapping
-        The inputs of one item: on them the model is run plainly, to see what it gives and whether
-        its logits are f gᵀ + bias.
-    layers : "all", "last" or sequence of int
-        The hidden states that are wanted.
+    On construction the model is run on `probe`, the inputs of one item, to find out which states
+    it returns and whether its logits are f gᵀ + bias.
     """
 
     def __init__(
@@ -54,14 +47,14 @@ class States:
         name, head = _find_head(loaded)
         if head is not None:
             head.register_forward_pre_hook(self._keep_f)
-        hidden, result, norms = self._run_plainly(loaded, probe)
+        hidden, result, norms = self._run_probe(loaded, probe)
         self.count = len(hidden)
         self.layers = choose_layers(layers, self.count)
         f = self._f
-        #: Whether f has one row an item, as in a classifier of images.
+        #: Whether f has one row per item, as in an image classifier.
         self.head_takes_items = f is not None and f.ndim == 2
         self.head, self.no_head = _check_head(name, head, f, getattr(result, "logits", None))
-        #: The norm of which each state is the output, if there is one.
+        #: The name of the norm whose output each state is, or None.
         self.norm_of = {layer_name(at): norms.name_of(hidden[at]) for at in self.layers}
         if self.head is not None:
             self.norm_of["f"] = norms.name_of(f)
@@ -84,7 +77,7 @@ class States:
             given = {key: value.to(self._device) for key, value in inputs.items()}
             return self._model(**given, output_hidden_states=True)
 
-    def _run_plainly(self, loaded: Loaded, probe: Mapping[str, Any]) -> Any:
+    def _run_probe(self, loaded: Loaded, probe: Mapping[str, Any]) -> Any:
         """The hidden states and the result of one item, and the outputs of all norms."""
         norms = _Norms(self._model)
         kind = type(self._model).__name__
@@ -105,13 +98,13 @@ class States:
         return self._hidden(), result, norms
 
     def _skip(self, head: Any, probe: Mapping[str, Any], hidden: list[Any]) -> None:
-        """Spare the product with g, if the model runs without it and has the same states."""
+        """Skip the product with g if the model runs without it and has the same states."""
         head.forward = lambda states: states
         try:
             self._run(probe)
             same = all(map(_equal, self._hidden(), hidden))
         except (RuntimeError, ValueError, IndexError):
-            same = False  # The model does something with its logits that needs them all.
+            same = False  # The model uses its logits for something else.
         if not same:
             del head.forward
 
@@ -124,7 +117,7 @@ class States:
     def _hidden(self) -> list[Any]:
         hidden = list(self._output.hidden_states)
         last = getattr(self._output, "last_hidden_state", None)
-        # transformers gives most models' last entry after the final norm, but not vision models'.
+        # In transformers the last entry follows the final norm in most models, but not in vision.
         if last is not None and last.shape == hidden[-1].shape:
             hidden[-1] = last
         return hidden
@@ -146,12 +139,12 @@ class _Norms:
         return lambda _module, _args, output: self._outputs.append((name, output.clone()))
 
     def release(self) -> None:
-        """Take the hooks away."""
+        """Remove the hooks."""
         for hook in self._hooks:
             hook.remove()
 
     def name_of(self, state: Any) -> str | None:
-        """The norm whose output this state is."""
+        """The name of the norm whose output this state is, or None."""
         names: list[str] = [name for name, output in self._outputs if _equal(output, state)]
         return names[-1] if names else None
 
@@ -161,12 +154,12 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def layer_name(layer: int) -> str:
-    """What a hidden state is called, and its file without the suffix."""
+    """The name of a hidden state, which is also the name of its file without the suffix."""
     return f"layer_{layer:02d}"
 
 
 def choose_layers(layers: str | Sequence[int], count: int) -> list[int]:
-    """Numbers of hidden states, ascending; negative ones count from the end.
+    """The numbers of the chosen hidden states, ascending; negative numbers count from the end.
 
     >>> choose_layers("all", 3), choose_layers("last", 3), choose_layers([0, -1], 13)
     ([0, 1, 2], [2], [0, 12])
@@ -174,7 +167,7 @@ def choose_layers(layers: str | Sequence[int], count: int) -> list[int]:
     if layers == "all":
         return list(range(count))
     wanted = [-1] if layers == "last" else layers
-    known = f"this model has layers 0 to {count - 1} (0 is what enters the first block)"
+    known = f"this model has layers 0 to {count - 1} (0 is the input of the first block)"
     if isinstance(wanted, str) or not wanted:
         raise InputError(f"layers is {layers!r}; expected all, last or numbers: {known}")
     for layer in wanted:
@@ -184,7 +177,7 @@ def choose_layers(layers: str | Sequence[int], count: int) -> list[int]:
 
 
 def _find_head(loaded: Loaded) -> tuple[str, Any]:
-    """The linear map to the logits, by name; None if the model has none."""
+    """The name and module of the linear map to the logits; None if the model has none."""
     if not loaded.head:
         return "", None
     model = loaded.model
@@ -199,7 +192,7 @@ def _find_head(loaded: Loaded) -> tuple[str, Any]:
 
 
 def _check_head(name: str, head: Any, f: Any, logits: Any) -> tuple[Head | None, str | None]:
-    """g and the bias, if the logits are f gᵀ + bias up to a scale; otherwise why there are none."""
+    """g and the bias, if the logits are f gᵀ + bias up to a scale; otherwise the reason why not."""
     if head is None:
         return None, "the model has no prediction head"
     if f is None or logits is None or getattr(head, "weight", None) is None:
@@ -210,7 +203,7 @@ def _check_head(name: str, head: Any, f: Any, logits: Any) -> tuple[Head | None,
     if g.ndim != 2 or (*f.shape[:-1], *g.shape[::-1]) != (*f.shape, logits.shape[-1]):
         return None, f"the logits are not those of its head ({name})"
     product = f @ g.T if bias is None else f @ g.T + bias
-    # Some models multiply their logits by a constant; it is a part of g.
+    # Some models multiply their logits by a constant, which is made part of g.
     scale = float((product * logits).sum() / (product * product).sum())
     if not float((scale * product - logits).abs().max()) <= _LOGITS_ALIKE * float(
         logits.abs().max()
@@ -224,5 +217,5 @@ def _check_head(name: str, head: Any, f: Any, logits: Any) -> tuple[Head | None,
 
 
 def _positions_second(state: Any) -> Any:
-    """(items, channels, height, width) as (items, positions, channels)."""
+    """Reshape (items, channels, height, width) to (items, positions, channels)."""
     return state.flatten(2).transpose(1, 2) if state.ndim == 4 else state

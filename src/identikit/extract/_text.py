@@ -1,4 +1,4 @@
-"""The states of a language model or a sentence encoder on the lines of a text."""
+"""The hidden states of a language model or a sentence encoder on the lines of a text."""
 
 from __future__ import annotations
 
@@ -40,34 +40,35 @@ def text(
     """Run a Hugging Face model over sentences and store its states; returns the manifest.
 
     For a language model the folder also holds f (the input of the head: for GPT-2 the state after
-    the final norm, for BERT the output of the head's transform), g (the head's weights) and maybe
-    a bias: log p = log softmax(f gᵀ + bias), which is verified on the first sentence.
+    the final norm, for BERT the output of the head's transform), g (the head's weights) and, if
+    there is one, the bias: log p = log softmax(f gᵀ + bias), which is verified on the first
+    sentence.
 
     Parameters
     ----------
     model : path or str
         A folder with config.json and .safetensors weights; or a name on the hub.
     texts : path or sequence of str
-        A text file with one sentence a line (UTF-8, maybe .gz or .xz), or the sentences.
+        A text file with one sentence per line (UTF-8, optionally .gz or .xz), or the sentences.
     folder : path
-        Where the result goes: ``layer_00.npy`` …, ``f.npy``, ``g.npy``, ``bias.npy``,
-        ``groups.npy`` (the line of each row), ``tokens.npy``, ``positions.npy``, and
+        Where the result is written: ``layer_00.npy`` …, ``f.npy``, ``g.npy``, ``bias.npy``,
+        ``groups.npy`` (the line number of each row), ``tokens.npy``, ``positions.npy``, and
         ``manifest.json``.
     layers : "all", "last" or sequence of int
-        Hidden states: 0 is what enters the first block, the last one is the model's output.
+        Hidden states: 0 is the input of the first block, the last one is the model's output.
     pooling : str, optional
-        none (a row a token), mean, first or last (a row a sentence); by default none for a language
-        model, and for an encoder what its folder asks for, or mean.
+        none (one row per token), mean, first or last (one row per sentence); by default none for a
+        language model, and for an encoder the pooling that its folder specifies, or mean.
     batch_size : int
-        Sentences at a time, at most.
+        The largest number of sentences in a batch.
     max_length : int, optional
-        Tokens of a line that are kept; by default as many as the model takes.
+        Longer lines are truncated to this many tokens; by default the most that the model accepts.
     dtype : str
-        Of the stored rows: float32 or float16. The model itself runs in float32.
+        The type of the stored rows: float32 or float16. The model itself runs in float32.
     limit : int, optional
-        Read so many lines only.
+        Read only this many lines.
     special_tokens : bool
-        Add those that the tokenizer adds by itself; their rows are kept like any other.
+        Whether the tokenizer adds its special tokens; their rows are stored like any others.
     tokenizer : path, optional
         The folder of the tokenizer, if it is not the model's.
     device : str, optional

@@ -10,21 +10,21 @@ from typing import Any
 from identikit.errors import InputError, require
 from identikit.extract._load import PURPOSE
 
-#: Lines that are tokenised, and sorted by length, at a time.
+#: The number of lines that are tokenised and sorted by length at a time.
 WINDOW = 2048
-#: Tokens of one batch, with padding: what bounds the memory, whatever the length of the lines.
+#: The most tokens of a batch, with padding; it bounds the memory, however long the lines are.
 BATCH_TOKENS = 4096
 
 
 @dataclass(frozen=True)
 class Window:
-    """Some consecutive sentences that have tokens: their ids, and the lines they stand on."""
+    """Consecutive sentences that have tokens: their token ids and their line numbers."""
 
     ids: list[list[int]]
     lines: list[int]
 
     def batches(self, size: int) -> Iterator[list[int]]:
-        """Places in this window, in batches; the shortest sentences first."""
+        """Batches of positions in this window, the shortest sentences first."""
         batch: list[int] = []
         for place in sorted(range(len(self.ids)), key=lambda place: len(self.ids[place])):
             full = len(batch) == size or (len(batch) + 1) * len(self.ids[place]) > BATCH_TOKENS
@@ -39,16 +39,8 @@ class Window:
 class Encoder:
     """A tokenizer with its settings.
 
-    Parameters
-    ----------
-    tokenizer : PreTrainedTokenizer
-        The model's.
-    model : PreTrainedModel
-        Bounds the length and the ids.
-    max_length : int or None
-        Tokens of a line that are kept; None for as many as the model takes.
-    special_tokens : bool
-        Add what the tokenizer adds by itself, such as [CLS] and [SEP].
+    The model limits the length of a line and the token ids. Lines are truncated to `max_length`
+    tokens; None stands for the most that the model accepts.
     """
 
     def __init__(
@@ -56,16 +48,16 @@ class Encoder:
     ) -> None:
         limit = _longest(tokenizer, model)
         if max_length is not None and limit is not None and max_length > limit:
-            raise InputError(f"max-length is {max_length}, but the model takes {limit} tokens")
+            raise InputError(f"max-length is {max_length}, but the model accepts {limit} tokens")
         self.max_length = max_length or limit
-        #: How many lines were cut to that length so far.
+        #: The number of lines that were truncated so far.
         self.truncated = 0
         self._tokenizer, self._special = tokenizer, special_tokens
         self._vocabulary = model.get_input_embeddings().num_embeddings
         self._pad = tokenizer.pad_token_id or 0
 
     def windows(self, lines: Iterable[tuple[int, str]]) -> Iterator[Window]:
-        """The token ids of all lines, some lines at a time; those without a token are left out."""
+        """The token ids of all lines, some lines at a time; lines without tokens are left out."""
         rest = iter(lines)
         while some := list(islice(rest, WINDOW)):
             encoded = self.encode([line for _, line in some])
@@ -79,21 +71,21 @@ class Encoder:
         if self.max_length is not None:
             long = [at for at, line in enumerate(ids) if len(line) > self.max_length]
             self.truncated += len(long)
-            # By the tokenizer itself, which knows where its special tokens go.
+            # The tokenizer truncates, because it knows where its special tokens go.
             for at in long:
                 cut = self._call([lines[at]], truncation=True, max_length=self.max_length)
                 ids[at] = cut["input_ids"][0]
         largest = max((max(line, default=0) for line in ids), default=0)
         if largest >= self._vocabulary:
             raise InputError(
-                f"the tokenizer gives the id {largest}, but the model knows {self._vocabulary} "
-                "tokens only; they do not belong together"
+                f"the tokenizer gives the id {largest}, but the model has only "
+                f"{self._vocabulary} tokens; the two do not belong together"
             )
         encoded: list[list[int]] = ids
         return encoded
 
     def inputs(self, ids: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """What the model takes: the ids, padded on the right, and a mask."""
+        """The inputs of the model: the ids, padded on the right, and the attention mask."""
         torch = require("torch", "hf", PURPOSE)
         longest = max(map(len, ids))
         padded = [[*line, *[self._pad] * (longest - len(line))] for line in ids]
@@ -124,15 +116,15 @@ class Encoder:
 
 
 def _longest(tokenizer: Any, model: Any) -> int | None:
-    """How many tokens the model takes; None if nothing says so."""
+    """The largest number of tokens that the model accepts; None if it is not known."""
     limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
     for name, module in model.named_modules():
-        # Those of RoBERTa and its kin count from the padding's index on.
+        # RoBERTa and similar models count positions from the padding index on.
         if (
             name.endswith("position_embeddings")
             and getattr(module, "padding_idx", None) is not None
         ):
             limits.append(module.num_embeddings - module.padding_idx - 1)
-    # A tokenizer that does not know says 10^30.
+    # A tokenizer without a limit reports 10^30.
     known = [limit for limit in limits if limit is not None and 0 < limit < 10**9]
     return min(known) if known else None

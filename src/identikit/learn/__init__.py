@@ -1,4 +1,4 @@
-"""Learning many seeds: encoders, objectives, and a training that can be stopped and resumed."""
+"""Train many seeds: encoders, objectives, and training that can be interrupted and resumed."""
 
 from identikit.errors import require
 

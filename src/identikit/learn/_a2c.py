@@ -18,7 +18,7 @@ from identikit.learn._batches import mix, seeded
 from identikit.learn._curiosity import ICM
 from identikit.learn._environments import Copies
 
-#: Updates between two calls of progress.
+#: The number of updates between two progress reports.
 EVERY = 100
 
 
@@ -29,15 +29,15 @@ class A2CRun:
     Attributes
     ----------
     net : ActorCritic
-        After the last update.
+        The network after the last update.
     icm : ICM or None
         The curiosity module, if there was one.
     history : DataFrame
-        A row an update: `feature_std` (of all entries of h in the rollout), `value_loss`,
+        One row per update: `feature_std` (over all entries of h in the rollout), `value_loss`,
         `entropy`, and with curiosity `inverse`, `forward` and `intrinsic` (the mean reward).
     episodes : DataFrame
-        A row an episode that ended: `update`, `score` (the sum of its own rewards, neither scaled
-        nor with intrinsic ones) and `length`.
+        One row per finished episode: `update`, `score` (the sum of the environment's rewards,
+        unscaled and without intrinsic rewards) and `length`.
     """
 
     net: ActorCritic = field(repr=False)
@@ -47,11 +47,11 @@ class A2CRun:
 
 
 class Rollout(NamedTuple):
-    """Some steps in all copies of an environment: tensors (steps, copies, ...)."""
+    """Several steps in all copies of an environment: tensors (steps, copies, ...)."""
 
     observations: Tensor
     actions: Tensor
-    #: What an action led to, also where an episode ended there.
+    #: The observation after each action, also where it ended an episode.
     successors: Tensor
     rewards: Tensor
     dones: Tensor
@@ -69,9 +69,9 @@ def n_step_returns(rewards: Tensor, dones: Tensor, last_value: Tensor, gamma: fl
     rewards, dones : Tensor (steps, copies)
         r_t, and whether step t ended an episode.
     last_value : Tensor (copies,)
-        R after the last step: the critic's value of where it led.
+        R after the last step: the critic's value of the state it led to.
     gamma : float
-        The discount.
+        The discount factor γ.
 
     Examples
     --------
@@ -104,35 +104,37 @@ def a2c(
     reward_scale: float = 1.0,
     progress: Progress | None = None,
 ) -> A2CRun:
-    """Train an actor-critic by n-step advantages: synchronous A2C, by Adam (extra `rl`).
+    """Train an actor-critic on n-step advantages: synchronous A2C with Adam (extra `rl`).
 
-    The loss is λ (−log π · A + value · A² − entropy · H), a mean over the rollout, with
+    The loss is λ (−log π · A + value · A² − entropy · H), averaged over the rollout, with
     A = R − V. With curiosity, η/2 ‖φ̂ − φ'‖² is added to the rewards and the ICM learns by its own
-    loss; the gradients of the two are cut apart, so that curiosity acts on the policy by its
-    reward alone. An episode that is cut for want of time is not over: there the critic's value of
-    its last state stands for what would have come. With each episode the LSTM starts anew.
+    loss; the two have separate gradients, so that curiosity acts on the policy only through the
+    reward. An episode that is truncated by a time limit has not ended: the critic's value of its
+    last state stands in for the rewards that would have followed. The LSTM's state is reset at the
+    start of each episode.
 
     Parameters
     ----------
     environment : str or callable
-        A gymnasium id, Atari's among them, or what makes an environment; actions are discrete.
+        A gymnasium id, including Atari's, or a function that makes an environment; its actions must
+        be discrete.
     build : callable
-        Makes an `ActorCritic`, under a generator with the seed.
+        Makes an `ActorCritic`; it is called with PyTorch's generator seeded by `seed`.
     updates : int
-        Steps of Adam, each after a rollout.
+        The number of Adam steps, each after one rollout.
     curiosity : callable, optional
-        Makes an `ICM`, under such a generator.
+        Makes an `ICM`; it is called in the same way.
     copies, rollout : int
-        Copies of the environment, and steps in each between two updates.
+        The number of copies of the environment, and of steps in each copy between two updates.
     seed : int
-        Of networks, environments and actions: the same seed gives the same numbers.
+        Seeds networks, environments and actions: the same seed gives the same numbers.
     lr, gamma, entropy, value, clip : float
         Learning rate, discount, weights of the policy's entropy H and of A², and the largest norm
         of a gradient.
     policy : float
-        λ (Pathak et al. 2017 have 0.1).
+        λ (0.1 in Pathak et al. 2017).
     reward_scale : float
-        What the environment's rewards are multiplied by before they are learned from.
+        The factor by which the environment's rewards are multiplied before learning.
     progress : callable, optional
         Called with (what is being done, done, of how many).
 
@@ -190,7 +192,7 @@ def _roll(
     scale: float,
     generator: torch.Generator,
 ) -> tuple[Rollout, State]:
-    """Act for some steps; gradients go back to the first of them, and no further."""
+    """Act for some steps; gradients flow back to the first of them and no further."""
     state = state[0].detach(), state[1].detach()
     lines = []
     for _ in range(steps):
@@ -224,7 +226,7 @@ def _roll(
 
 
 def _curious(icm: ICM | None, found: Rollout) -> tuple[Tensor, Tensor, dict[str, float]]:
-    """Rewards with the intrinsic ones, the ICM's loss, and what to note of it."""
+    """The rewards including intrinsic ones, the ICM's loss, and its entries in the history."""
     if icm is None:
         return found.rewards, torch.zeros(()), {}
     now, after, action = (

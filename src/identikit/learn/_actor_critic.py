@@ -1,4 +1,4 @@
-"""Actor and critic on shared recurrent features, with a gate before each head or without."""
+"""An actor and a critic on shared recurrent features, with or without a gate before each head."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ State = tuple[Tensor, Tensor]
 
 
 class Judged(NamedTuple):
-    """What an actor-critic makes of observations.
+    """The output of an actor-critic for a batch of observations.
 
     Attributes
     ----------
     logits : Tensor (rows, actions)
-        Of the policy.
+        Logits of the policy.
     value : Tensor (rows,)
-        Of the state, by the critic.
+        The critic's value of the state.
     state : (Tensor, Tensor)
         h and c of the LSTM, (rows, features) each; h is the feature that both heads share.
     """
@@ -36,14 +36,14 @@ class ActorCritic(nn.Module):
     """An encoder, an LSTM cell, and two linear heads on its state h: the policy and the value.
 
     With attention it is AttA2C (Reizinger and Szemenyei 2020): π = actor(Att_π(h)) and
-    V = critic(Att_V(h)), each head with a gate of its own.
+    V = critic(Att_V(h)), each head with its own gate.
 
     Parameters
     ----------
     encoder : Module
-        From observations to (rows, features).
+        Maps observations to (rows, features).
     features, actions : int
-        Entries of h, and the number of actions.
+        The number of entries of h, and of actions.
     attention : None, "plain" or "rescaled"
         No gates, softmax gates, or softmax gates times the number of features.
 
@@ -72,11 +72,11 @@ class ActorCritic(nn.Module):
         )
 
     def start(self, rows: int) -> State:
-        """The state before the first observation."""
+        """The LSTM's state before the first observation."""
         return torch.zeros(rows, self.features), torch.zeros(rows, self.features)
 
     def forward(self, observation: Tensor, state: State) -> Judged:
-        """One step in each of several environments, the rows."""
+        """Take one step in several environments, one per row."""
         h, c = self.cell(self.encoder(observation), state)
         for_actor, for_critic = (gate(h) for gate in self.gates) if self.gates else (h, h)
         return Judged(self.actor(for_actor), self.critic(for_critic).squeeze(-1), (h, c))
@@ -85,12 +85,12 @@ class ActorCritic(nn.Module):
 class PixelEncoder(nn.Sequential):
     """Four convolutions of 32 filters, 3 × 3 with stride 2, and average pooling.
 
-    (rows, channels, 84, 84) becomes (rows, 288). Weights start orthogonal.
+    (rows, channels, 84, 84) becomes (rows, 288). Weights are initialised orthogonally.
 
     Parameters
     ----------
     channels : int
-        Of the pictures: frames that are stacked, say.
+        Channels of the images, for example the number of stacked frames.
     """
 
     def __init__(self, channels: int) -> None:

@@ -18,17 +18,17 @@ LEARNABLE = ("diagonal", "scalar", None)
 class Concentrations(nn.Module):
     """Λ̂ = softplus(θ), a positive diagonal matrix: the g(x') = Λ̂ f(x') of a contrastive network.
 
-    All that tells AnInfoNCE from InfoNCE is which Λ̂ may be learned. On the sphere Λ̂ = I/τ is
-    InfoNCE with the temperature τ, learned ("scalar") or fixed (None).
+    AnInfoNCE and InfoNCE differ only in which Λ̂ may be learned. On the sphere Λ̂ = I/τ is InfoNCE
+    with the temperature τ, learned ("scalar") or fixed (None).
 
     Parameters
     ----------
     width : int
-        M, the entries of f.
+        M, the number of entries of f.
     learnable : {"diagonal", "scalar", None}
-        One concentration for each latent, one for all, or `start` as it is.
+        Learn one concentration per latent, one for all, or none: Λ̂ then stays at `start`.
     start : float or sequence of float
-        Of all concentrations (1/τ), or of each, before training.
+        Concentrations before training: one number for all (1/τ), or one per latent.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Concentrations(nn.Module):
         if first.shape not in ((), (1 if learnable == "scalar" else width,)):
             raise InputError(
                 f"concentrations start from {start}; give one number, or one for each of {width} "
-                "latents, if these are not to share it"
+                "latents, unless they share one concentration"
             )
         if not ((first > 0) & first.isfinite()).all():
             raise InputError(f"concentrations start from {start}; give numbers above zero")
@@ -52,7 +52,7 @@ class Concentrations(nn.Module):
         if learnable == "diagonal":
             first = first.expand(width)
         theta = first + torch.log(-torch.expm1(-first))
-        # Where nothing is learned it is still a parameter: a buffer would keep seeds from stacking.
+        # A parameter even if it is not learned, because a buffer would prevent stacking seeds.
         self.theta = nn.Parameter(
             theta.to(torch.get_default_dtype()).clone(), requires_grad=learnable is not None
         )
@@ -63,7 +63,7 @@ class Concentrations(nn.Module):
         return functional.softplus(self.theta).expand(self.width)
 
     def forward(self, f: Tensor) -> Tensor:
-        """Λ̂ f, of embedded candidates (..., M)."""
+        """Λ̂ f for embedded candidates f (..., M)."""
         return self.values * f
 
 
@@ -72,17 +72,17 @@ def aninfonce(
 ) -> Tensor:
     """AnInfoNCE: which x' is the positive partner of x, by −½ Σ_k λ̂_k (f(x') − f(x))²_k.
 
-    Rusak et al. 2025. Without `negatives` in the form of SimCLR: each of the 2n rows is an anchor,
-    and what it chooses from are the 2n − 1 other rows of both views. With z uniform on the sphere
+    Rusak et al. 2025. Without `negatives` this has the form of SimCLR: each of the 2n rows is an
+    anchor, and its candidates are the 2n − 1 other rows of both views. With z uniform on the sphere
     and p(z'|z) ∝ exp(−½ δᵀΛδ), δ = z' − z, a minimiser has f(x) = Oz with O orthogonal and
-    OΛOᵀ = Λ̂, as far as z' is uniform too (see `identikit.family.concentration_blocks` for what O
-    may be). The papers write the loss without the ½; with it Λ̂ compares 1:1 with a Λ whose noise
-    has variance 1/λ.
+    OΛOᵀ = Λ̂, to the extent that z' is uniform too (`identikit.family.concentration_blocks` says
+    what O may be). The papers write the loss without the ½; with it Λ̂ is directly comparable with
+    a Λ whose noise has variance 1/λ.
 
     With `negatives` drawn around each x, p⁻(z'|z) ∝ exp(−½ δᵀΛ⁻δ), the best critic is
     log p⁺ − log p⁻ + c(x) = −½ δᵀ(Λ⁺ − Λ⁻)δ + c(x), and c(x) cancels in the softmax: then Λ̂
-    estimates Λ⁺ − Λ⁻. All entries of it must be above zero, which Λ̂ is by its construction: latents
-    that vary less in the negatives than in the positives are lost.
+    estimates Λ⁺ − Λ⁻. Since Λ̂ is positive by construction, all entries of this difference must be
+    positive: latents that vary less in the negatives than in the positives are lost.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def aninfonce(
     x, positive : Tensor
         Pairs (n, ...), (n, ...).
     negatives : Tensor, optional
-        One of each x (n, ...), or several (n, m, ...). Each x chooses from its own partner and
-        these alone.
+        One per x (n, ...), or several (n, m, ...). The candidates of x are then its own partner and
+        its negatives only.
 
     Examples
     --------
@@ -115,16 +115,16 @@ def aninfonce(
 
 
 def aninfonce_ensemble(net: SoftmaxNet, x: Tensor, *positives: Tensor) -> Tensor:
-    """The sum of `aninfonce` over families of augmentations: one f, and a Λ̂ for each family.
+    """The sum of `aninfonce` over families of augmentations, with one f and one Λ̂ per family.
 
     Parameters
     ----------
     net : SoftmaxNet
-        f gives unit vectors, g is a ModuleList with a `Concentrations` for each family.
+        f gives unit vectors, g is a ModuleList with one `Concentrations` per family.
     x : Tensor
         (n, ...).
     *positives : Tensor
-        Partners of x, (n, ...), by each family.
+        Partners of x, (n, ...), one tensor per family.
     """
     families = net.g if isinstance(net.g, nn.ModuleList) else nn.ModuleList([net.g])
     if len(families) != len(positives):
@@ -141,10 +141,10 @@ def aninfonce_ensemble(net: SoftmaxNet, x: Tensor, *positives: Tensor) -> Tensor
 
 
 def _simclr(f: Tensor, concentrations: Concentrations) -> Tensor:
-    """The loss of both views' rows, one view above the other.
+    """The loss over the rows of both views, given one view above the other.
 
-    One table holds every pair of the 2n rows, so that what an anchor of the second view is compared
-    with are distances from itself.
+    One table holds every pair of the 2n rows, so that each anchor, also one of the second view, is
+    judged by the distances from itself.
     """
     rows = len(f)
     logits = f @ concentrations(f).transpose(-1, -2) + _bias(f, concentrations)
@@ -153,7 +153,7 @@ def _simclr(f: Tensor, concentrations: Concentrations) -> Tensor:
 
 
 def _bias(f: Tensor, concentrations: Concentrations) -> Tensor:
-    """−½ f'ᵀΛ̂f' of each candidate; the same of the anchor is one number for all its candidates."""
+    """−½ f'ᵀΛ̂f' of each candidate; the anchor's own term is the same for all candidates."""
     own: Tensor = (f * concentrations(f)).sum(-1)
     return -own / 2
 

@@ -1,4 +1,4 @@
-"""A gate over features: each is multiplied by its share of a softmax."""
+"""A gate that multiplies each feature by its weight in a softmax."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Attention(nn.Module):
     Parameters
     ----------
     d : int
-        Features of x, and of the context c.
+        The number of features of x and of the context c.
     rescaled : bool
         Whether the gate is multiplied by d.
 
@@ -42,7 +42,7 @@ class Attention(nn.Module):
         return self.factor * shares
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
-        """x times the gate; the context is x itself, if none is given."""
+        """x times the gate; the context is x itself if none is given."""
         return x * self.weights(x if context is None else context)
 
 
@@ -50,7 +50,7 @@ def rational_forward_loss(predicted: Tensor, actual: Tensor, attention: Attentio
     """Rational curiosity: the mean of (φ̂ − φ')² · softmax(W φ' + b).
 
     Reizinger and Szemenyei 2020. With a gate that is the same for all d features it is the mean
-    squared error over d. It can be lowered without predicting anything better, by moving the
+    squared error divided by d. It can be lowered without predicting anything better, by moving the
     gate to features that are predicted well.
 
     Parameters

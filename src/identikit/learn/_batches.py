@@ -1,7 +1,7 @@
-"""Batches as a function of (step, seed) without any state.
+"""Batches as a function of (step, seed), without any state.
 
-A run that was killed needs no generator's state to go on: ``batches(step, seed)`` is the same
-whenever it is asked for.
+A training that was interrupted can resume without the state of a random generator, because
+``batches(step, seed)`` always returns the same batch.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ Batches = Callable[[int, int], Batch]
 Sample = Callable[[int, np.random.Generator], Batch]
 Change = Callable[[Batch, torch.Generator], Batch]
 
-#: Steps whose data `fresh` draws at once: a call costs as much as many of its rows.
+#: The number of steps whose data `fresh` draws at once, because a call has a fixed cost.
 AHEAD = 16
 
 
 def mix(*numbers: int) -> int:
-    """A seed for torch out of some numbers; equal ones give equal seeds, others unrelated ones."""
+    """A seed for torch from several numbers; different numbers give unrelated seeds."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
 def seeded(build: Callable[[], Built], seed: int) -> Built:
-    """Call `build` under a generator of its own; the caller's is left as it was."""
+    """Call `build` with torch's generator set to `seed`, and restore the generator afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build()
 
 
 def shuffled(tensors: Sequence[Tensor], size: int, change: Change | None = None) -> Batches:
-    """Go through a data set in epochs, each in an order of its own.
+    """Go through a data set in epochs, each in its own random order.
 
-    Epoch e of seed s is the permutation by ``default_rng([s, e])``; what is left over at its end,
-    less than a batch, waits for the next one.
+    Epoch e of seed s is the permutation by ``default_rng([s, e])``; rows at its end that do not
+    fill a batch are left out of that epoch.
 
     Parameters
     ----------
     tensors : sequence of Tensor
-        Of one length: x, y, ...
+        Tensors of the same length: x, y, ...
     size : int
-        Rows of a batch.
+        The number of rows of a batch.
     change : callable, optional
-        ``change(batch, generator)`` gives the batch as it is learned from (augmentation); the
+        ``change(batch, generator)`` returns the batch to learn from (augmentation); the
         generator is seeded by [seed, step].
     """
     lengths = sorted({len(tensor) for tensor in tensors})
     if len(lengths) != 1:
-        raise InputError(f"the tensors of a data set need one length; these have {lengths}")
+        raise InputError(f"the tensors of a data set must have one length; these have {lengths}")
     if not 1 <= size <= lengths[0]:
         raise InputError(
             f"a batch of {size} rows cannot be drawn from {lengths[0]}; choose 1 to {lengths[0]}"
@@ -66,15 +66,15 @@ def shuffled(tensors: Sequence[Tensor], size: int, change: Change | None = None)
 
 
 def fresh(sample: Sample, size: int) -> Batches:
-    """New data at every step.
+    """Draw new data at every step.
 
     Parameters
     ----------
     sample : callable
-        ``sample(rows, generator)`` draws independent rows with a NumPy generator and gives a tuple
-        of tensors. It is asked for the rows of several steps at once.
+        ``sample(rows, generator)`` draws independent rows with a NumPy generator and returns a
+        tuple of tensors. It is called for the rows of several steps at once.
     size : int
-        Rows of a batch.
+        The number of rows of a batch.
     """
     if size < 1:
         raise InputError(f"a batch needs at least one row, not {size}")
@@ -86,7 +86,7 @@ class _Shuffled:
     tensors: Batch
     size: int
     change: Change | None
-    # The order of the present epoch, by seed: kept for speed, never needed.
+    # A cache: the order of the current epoch, by seed.
     orders: dict[int, tuple[int, NDArray[np.intp]]] = field(default_factory=dict)
 
     def __call__(self, step: int, seed: int) -> Batch:
@@ -118,7 +118,7 @@ class _Fresh:
         if kept is None or kept[0] != block:
             generator = np.random.default_rng([seed, block])
             drawn = self.sample(AHEAD * self.size, generator)
-            # Copied to where torch aligns memory: products may round differently elsewhere.
+            # Copied into memory aligned by torch, because products may round differently otherwise.
             kept = block, tuple(tensor.clone() for tensor in drawn)
             self.drawn[seed] = kept
         return tuple(tensor[at * self.size : (at + 1) * self.size] for tensor in kept[1])

@@ -1,8 +1,8 @@
-"""The best posterior of each row under a fixed decoder: what is left of the gap without an encoder.
+"""The best posterior of each row under a fixed decoder: the ELBO without an amortisation gap.
 
-An encoder makes the posteriors of all rows at once, and not each of them as well as could be (the
-amortisation gap). With a table of free means and variances in its place, the bound is as tight as
-diagonal Gaussians can make it.
+An encoder computes the posteriors of all rows with the same weights, so that no single one needs to
+be the best possible (the amortisation gap). With a table of free means and variances in its place,
+the bound is as tight as diagonal Gaussians can make it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from identikit.learn._vae import Prior, negative_elbo
 
 @dataclass(frozen=True, eq=False)
 class BestPosterior:
-    """Means and log-variances (n, d), and −ELBO* in nats a row, the mean over rows."""
+    """Means and log-variances (n, d), and the lowest −ELBO, in nats, averaged over rows."""
 
     mean: Tensor
     log_variance: Tensor
@@ -39,28 +39,28 @@ def best_posterior(
     pairs: int = 4,
     seed: int = 0,
 ) -> BestPosterior:
-    """Minimise −ELBO over a mean and a variance for each row, by Adam, the decoder as it is.
+    """Minimise −ELBO over a mean and a variance for each row, by Adam, with a fixed decoder.
 
-    Steps are in units of the first standard deviations. Noise comes in pairs ±ε, in which whatever
-    is odd cancels; the loss at the end is from 16 times as much of it, drawn anew.
+    Steps are in units of the initial standard deviations. Noise is drawn in pairs ±ε, in which odd
+    terms cancel; the final loss is computed with 16 times as many pairs, drawn anew.
 
     Parameters
     ----------
     decoder : Module
-        From codes (n, d) to means of x (n, D).
+        Maps codes (n, d) to means of x (n, D).
     x : Tensor (n, D)
-        Data, of the type that is computed in.
+        Data; the computation uses its dtype.
     precision, prior
         As for `negative_elbo`.
     mean, log_variance : Tensor (n, d)
-        Where to begin, of the latents u: an encoder's, or those that self-consistency asks for.
+        Initial values for the latents u: an encoder's, or those that self-consistency implies.
     steps, lr, pairs, seed
-        Of Adam, and of the noise.
+        The number of steps and learning rate of Adam; the number of noise pairs, and their seed.
     """
     if mean.shape != log_variance.shape or len(mean) != len(x):
         raise InputError(
-            f"the first means and log-variances have shapes {tuple(mean.shape)} and "
-            f"{tuple(log_variance.shape)}; expected a row of each for the {len(x)} rows of x"
+            f"the initial means and log-variances have shapes {tuple(mean.shape)} and "
+            f"{tuple(log_variance.shape)}; expected one row of each for all {len(x)} rows of x"
         )
     table = _Table(mean, log_variance)
     net = SoftmaxNet(table, decoder)
@@ -84,7 +84,7 @@ def best_posterior(
 
 
 class _Table(nn.Module):
-    """In place of an encoder: a posterior for each row, whatever x is."""
+    """Takes the place of an encoder: one free posterior per row, independent of x."""
 
     def __init__(self, mean: Tensor, log_variance: Tensor) -> None:
         super().__init__()

@@ -18,31 +18,31 @@ from torch.autograd import forward_ad, functional
 
 from identikit.errors import InputError
 
-#: Rows that are looked at, and numbers of Jacobians that are held at a time, by default.
+#: By default, the number of rows to use, and of Jacobian entries to hold in memory at a time.
 ROWS, PIECE = 1000, 2**24
 
-#: Of each singular value over the rows.
+#: Quantiles of each singular value over the rows.
 QUANTILES = (0.05, 0.5, 0.95)
 
-#: A singular value below this share of its row's largest, in machine epsilons of its type, is 0.
+#: Singular values below this many machine epsilons times the largest of their row count as 0.
 ROUNDING = 32
 
 
 @dataclass(frozen=True, eq=False)
 class BiLipschitz:
-    """Singular values of a decoder's Jacobian, and what near-identifiability makes of them.
+    """Singular values of a decoder's Jacobian, and the laws of near-identifiability for them.
 
     Extremes over rows are those of a sample: a larger sample can only raise L. The two laws say how
     the error ε of the best rigid map between two encoders scales with L and the diameter Δ of the
-    latents; they hold up to constants that depend on D and are not known, and are no bounds to
-    compare with a number.
+    latents; they hold up to unknown constants that depend on D, so that they are not bounds to
+    compare a measured error with.
 
     Attributes
     ----------
     spectra : array (rows, D)
         Singular values at every row, largest first.
     outputs : int
-        Entries of an output.
+        The number of entries of an output.
     """
 
     spectra: NDArray[np.float64]
@@ -50,7 +50,7 @@ class BiLipschitz:
 
     @property
     def dims(self) -> int:
-        """D, the entries of a latent."""
+        """D, the number of entries of a latent."""
         return int(self.spectra.shape[1])
 
     @property
@@ -91,13 +91,13 @@ class BiLipschitz:
         return pd.DataFrame(values, index=index, columns=[f"{q:.0%}" for q in QUANTILES])
 
     def sentence(self, error: float | None = None) -> str:
-        """What was found, in words.
+        """A summary in words.
 
         Parameters
         ----------
         error : float, optional
-            Measured between two runs after the best rigid map, over the diameter: it is put beside
-            the laws.
+            The error measured between two runs after the best rigid map, divided by the diameter;
+            it is reported beside the laws.
         """
         if math.isinf(self.L):
             found = (
@@ -156,16 +156,16 @@ def bilipschitz(
     Parameters
     ----------
     decoder : Module or callable
-        Of latents (n, ...) to outputs (n, ...), each row by itself; a module is put into eval mode
-        meanwhile.
+        Maps latents (n, ...) to outputs (n, ...), each row by itself; a module is put into
+        evaluation mode meanwhile.
     latents : tensor or array (n, ...)
-        Where to look: latents of data, not of a prior.
+        Points at which to compute the Jacobian: latents of data, not draws from a prior.
     rows : int or None
-        How many of them, drawn without replacement; None for all.
+        How many of them to use, drawn without replacement; None for all.
     batch : int, optional
-        Rows at a time; by default as many as keep their Jacobians within 16 million numbers.
+        Rows at a time; by default as many as have Jacobians of 16 million entries in total.
     seed : int
-        Of the rows.
+        Seed of the choice of rows.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def bilipschitz(
 
 
 def _chosen(decoder: object, latents: Tensor | ArrayLike, rows: int | None, seed: int) -> Tensor:
-    """Some of the latents, of the decoder's own type and where it is."""
+    """The chosen latents, in the decoder's dtype and on its device."""
     given = latents if isinstance(latents, Tensor) else torch.as_tensor(np.asarray(latents))
     given = given.detach()
     if given.dim() < 2 or given.numel() == 0:
@@ -218,7 +218,7 @@ def _chosen(decoder: object, latents: Tensor | ArrayLike, rows: int | None, seed
 
 @contextmanager
 def _evaluating(decoder: object) -> Iterator[None]:
-    """Eval mode for every part of a module, and each part's own mode again after that."""
+    """Put every part of a module into evaluation mode, and restore each part's mode afterwards."""
     modules = list(decoder.modules()) if isinstance(decoder, nn.Module) else []
     modes = [module.training for module in modules]
     for module in modules:
@@ -249,7 +249,7 @@ def _spectra(decoder: Callable[[Tensor], Tensor], points: Tensor) -> NDArray[np.
     for entry in range(dims):
         along = torch.zeros(rows, dims, dtype=points.dtype, device=points.device)
         along[:, entry] = 1.0
-        # Rows do not mix, so that one product has this column of every row's Jacobian.
+        # Rows do not mix, so one product gives this column of the Jacobian at every row.
         columns.append(_directional(decoder, points, along.view_as(points)).flatten(1))
     jacobian = torch.stack(columns, dim=2).to(torch.float64)
     if not bool(torch.isfinite(jacobian).all()):
@@ -257,7 +257,7 @@ def _spectra(decoder: Callable[[Tensor], Tensor], points: Tensor) -> NDArray[np.
     values = torch.linalg.svdvals(jacobian).cpu().numpy()
     spectra = np.zeros((rows, dims))
     spectra[:, : values.shape[1]] = values
-    # What is left of a direction that the decoder's own arithmetic has rounded to nothing.
+    # Values this small are rounding errors of the decoder's own arithmetic.
     eps = torch.finfo(columns[0].dtype).eps
     spectra[spectra <= ROUNDING * eps * spectra[:, :1]] = 0.0
     return spectra
@@ -269,7 +269,7 @@ def _directional(decoder: Callable[[Tensor], Tensor], points: Tensor, along: Ten
     try:
         with forward_ad.dual_level():
             with warnings.catch_warnings():
-                # The first call loads what torch itself calls deprecated.
+                # The first call imports parts of torch that warn of their own deprecation.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 both = forward_ad.make_dual(points, along)  # type: ignore[no-untyped-call]
             out = decoder(both)
@@ -278,7 +278,7 @@ def _directional(decoder: Callable[[Tensor], Tensor], points: Tensor, along: Ten
         # An output that does not depend on the latents has no tangent.
         return torch.zeros_like(out) if tangent is None else tangent
     except (NotImplementedError, RuntimeError):
-        # Custom operations may have a backward mode only: the derivative of that in its argument.
+        # Custom operations may support backward mode only, which is then differentiated once more.
         derivative: Tensor
         _, derivative = functional.jvp(decoder, points, along)  # type: ignore[no-untyped-call]
         return derivative

@@ -1,8 +1,8 @@
-"""The files of a training: where each unit stands, and the weights that are kept.
+"""The files of a training: the state of each unit, and the weights at its snapshots.
 
-``run.json`` says what was asked for. A unit (a stack of seeds, or one seed) has a file
-``NAME.safetensors`` with all that it needs to go on, and a ``NAME.step_N.safetensors`` for every
-snapshot.
+``run.json`` records the settings of the training. A unit (a stack of seeds, or one seed) has a file
+``NAME.safetensors`` with everything that is needed to resume, and a ``NAME.step_N.safetensors`` for
+every snapshot.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REMEDY = "give another folder, or delete this one"
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:
-    """A short digest of some tensors' types, shapes and numbers."""
+    """A short digest of the tensors' types, shapes and numbers."""
     digest = hashlib.sha256()
     for tensor in tensors:
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
@@ -32,10 +32,10 @@ def fingerprint(tensors: Iterable[Tensor]) -> str:
 
 
 def open_folder(folder: Path, asked: dict[str, Any], stacked: bool) -> bool:
-    """Make the folder of a training, or find one of the very same training; refuse any other.
+    """Create the folder of a training, or accept that of the same training; refuse any other.
 
-    Returns whether the seeds are stacked: as they were when the training began, for the numbers to
-    end the same.
+    Returns whether the seeds are stacked. A training that resumes keeps the choice with which it
+    began, so that it ends with the same numbers.
     """
     _store.open_folder(folder, "run.json", asked, "a training", REMEDY)
     if any(folder.glob("seed_*.safetensors")):
@@ -44,8 +44,8 @@ def open_folder(folder: Path, asked: dict[str, Any], stacked: bool) -> bool:
 
 
 def write(path: Path, digest: str, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Write tensors and a header; `digest` is that of what was asked for."""
-    # NumPy has no bfloat16: its bits go as integers.
+    """Write tensors and a header; `digest` identifies the settings of the training."""
+    # NumPy has no bfloat16, so its bits are stored as integers.
     short = [name for name, tensor in tensors.items() if tensor.dtype is torch.bfloat16]
     arrays = {
         name: (tensor.contiguous().view(torch.int16) if name in short else tensor).numpy()
@@ -58,19 +58,19 @@ def read(path: Path, digest: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The header and the tensors of a file that `write` wrote."""
     header, arrays = _store.read(path)
     if header.get("digest") != digest:
-        raise InputError(f"{path} is of a training that was asked for differently; {REMEDY}")
+        raise InputError(f"{path} belongs to a training with other settings; {REMEDY}")
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     tensors |= {name: tensors[name].view(torch.bfloat16) for name in header["bfloat16"]}
     return header, tensors
 
 
 def snapshot_path(file: Path, step: int) -> Path:
-    """Where the weights of a unit at a step are kept."""
+    """The file with the weights of a unit at a step."""
     return file.with_name(f"{file.stem}.step_{step}.safetensors")
 
 
 def discard_damaged(file: Path | None, digest: str, snapshots: Iterable[int]) -> None:
-    """Let a unit start again, and say so, if one of its files is gone or cannot be read."""
+    """Let a unit start again, with a warning, if one of its files is missing or unreadable."""
     if file is None or not file.exists():
         return
     try:

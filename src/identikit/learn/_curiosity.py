@@ -1,4 +1,4 @@
-"""The intrinsic curiosity module: which action led from one state to the next, and where it led."""
+"""The intrinsic curiosity module: models of the action between two states and of the next state."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ ATTENTIONS = (None, "single", "double")
 
 
 class Transition(NamedTuple):
-    """What an ICM makes of transitions.
+    """The output of an ICM for a batch of transitions.
 
     Attributes
     ----------
     pair : Tensor (rows, 2 d)
-        [φ(s), φ(s')] as the inverse model's linear head sees it: after the gate, if there is one.
+        [φ(s), φ(s')] as the inverse model's linear head receives it: after the gate, if
+        there is one.
     logits : Tensor (rows, actions)
-        Of the action, by the inverse model.
+        The inverse model's logits of the action.
     predicted, actual : Tensor (rows, d)
-        φ̂ by the forward model, and φ(s').
+        The forward model's prediction φ̂, and φ(s').
     """
 
     pair: Tensor
@@ -34,18 +35,18 @@ class Transition(NamedTuple):
 
 
 class ICM(nn.Module):
-    """Features φ of states by two linear models of what actions do to them.
+    """Features φ of states, learned with two linear models of what actions do to them.
 
     The inverse model p(a|s, s') ∝ exp(g(a)ᵀ[φ(s); φ(s')] + b_a) belongs to the softmax family,
-    with the actions as labels; the forward model predicts φ(s') from φ(s) and the action. What it
-    fails to predict is the intrinsic reward η/2 ‖φ̂ − φ(s')‖² (Pathak et al. 2017). Gates on the
+    with the actions as labels; the forward model predicts φ(s') from φ(s) and the action. Its
+    prediction error is the intrinsic reward η/2 ‖φ̂ − φ(s')‖² (Pathak et al. 2017). Gates on the
     inputs of both models, and the re-weighted forward loss, are those of Reizinger and Szemenyei
-    2020. The forward loss alone is lowest for features that are constant.
+    2020. The forward loss alone is minimised by constant features.
 
     Parameters
     ----------
     encoder : Module
-        φ, from observations to (rows, d); shared with nobody.
+        φ, from observations to (rows, d); not shared with another network.
     features, actions : int
         d, and the number of actions.
     attention : None, "single" or "double"
@@ -56,7 +57,7 @@ class ICM(nn.Module):
     rational : bool
         Whether the forward loss is `rational_forward_loss`.
     hidden : int
-        Between the two linear layers of a model; there is no activation between them.
+        The width between the two linear layers of a model; there is no activation between them.
     eta, beta : float
         η, and β in the loss (1 − β) L_inverse + β L_forward.
 
@@ -84,7 +85,7 @@ class ICM(nn.Module):
         if attention not in ATTENTIONS:
             raise InputError(f"the attention is {attention!r}; choose None, 'single' or 'double'")
         if not 0 <= beta <= 1:
-            raise InputError(f"beta is {beta}; the forward loss has a share from 0 to 1")
+            raise InputError(f"beta is {beta}; the share of the forward loss must be from 0 to 1")
         super().__init__()
         self.encoder, self.actions, self.eta, self.beta = encoder, actions, eta, beta
         self.inverse = _linear(2 * features, hidden, actions)
@@ -101,7 +102,7 @@ class ICM(nn.Module):
         self.rational = Attention(features, rescaled) if rational else None
 
     def forward(self, now: Tensor, after: Tensor, action: Tensor) -> Transition:
-        """Of observations s and s' and actions (rows,)."""
+        """Apply both models to observations s and s' and actions (rows,)."""
         phi, actual = self.encoder(now), self.encoder(after)
         pair = _gated([phi, actual], self.inverse_gates)
         chosen = torch.eye(self.actions, dtype=phi.dtype, device=phi.device)[action]
@@ -126,7 +127,7 @@ class ICM(nn.Module):
         return self.eta / 2 * (error**2).sum(-1)
 
     def action_vectors(self) -> Tensor:
-        """g(a) of all actions, (actions, 2 d): the two layers of the inverse model as one."""
+        """g(a) of all actions, (actions, 2 d): the product of the inverse model's two layers."""
         first, second = (layer.get_parameter("weight") for layer in self.inverse)
         return second @ first
 
@@ -136,7 +137,7 @@ def _linear(width: int, hidden: int, out: int) -> nn.Sequential:
 
 
 def _gated(parts: list[Tensor], gates: nn.ModuleList) -> Tensor:
-    """The parts side by side: under no gate, one over all of them, or one each."""
+    """The parts side by side, with no gate, one gate over all of them, or one gate each."""
     if len(gates) == len(parts):
         return torch.cat([gate(part) for gate, part in zip(gates, parts)], -1)
     joined = torch.cat(parts, -1)

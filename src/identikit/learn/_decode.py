@@ -1,4 +1,4 @@
-"""What a language model writes after a prompt, and how it is taught to."""
+"""Greedy completions of a language model, and the labels and loss to train it on completions."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from identikit.learn._objectives import IGNORE, scores, supervised
 def next_tokens(
     tokens: Tensor, pad: int, prompt: int | Sequence[int] | Tensor = 1
 ) -> tuple[Tensor, Tensor]:
-    """Inputs and labels of `supervised` with a loss on all that follows the prompt.
+    """Inputs and labels for `supervised`, with a loss on everything that follows the prompt.
 
-    The label at the prompt's last token is the first new one: it is learned too, and with it, say,
-    that a prompt may already be complete. PAD is no label.
+    The label at the prompt's last token is the first new token, so that the model also learns, for
+    example, that a prompt may already be complete. PAD is never a label.
 
     Parameters
     ----------
     tokens : Tensor
-        (n, T), each row a prompt, what follows it, and PAD.
+        (n, T); each row is a prompt, its completion, and PAD.
     pad : int
         The token of PAD.
     prompt : int or (n,) ints
-        Tokens that are given and not to be predicted, SOS included; 1 is the plain language model.
+        The number of given tokens, which are not predicted, including SOS; 1 is a plain language
+        model.
 
     Examples
     --------
@@ -40,8 +41,8 @@ def next_tokens(
     given = torch.as_tensor(prompt).reshape(-1, 1)
     if given.min() < 1 or given.max() >= tokens.shape[-1]:
         raise InputError(
-            f"a prompt has at least 1 token and fewer than the {tokens.shape[-1]} of its row; got "
-            f"{int(given.min())} to {int(given.max())}"
+            f"a prompt must have at least 1 token, and fewer than the {tokens.shape[-1]} of its "
+            f"row; got {int(given.min())} to {int(given.max())}"
         )
     labels = tokens[..., 1:].clone()
     labels[(torch.arange(1, tokens.shape[-1]) < given) | (labels == pad)] = IGNORE
@@ -49,41 +50,41 @@ def next_tokens(
 
 
 def sequence_loss(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
-    """Nats a sequence: as `supervised`, but the sum over a sequence's labels.
+    """The loss in nats per sequence: as `supervised`, but summed over the labels of a sequence.
 
-    Its floor is the entropy of the sequences.
+    It cannot fall below the entropy of the sequences.
 
     Parameters
     ----------
     net : SoftmaxNet
         f takes (n, T) tokens to (n, T, M).
     x, y : Tensor
-        Inputs and labels, as by `next_tokens`.
+        Inputs and labels, as `next_tokens` returns them.
     """
     return supervised(net, x, y) * (y != IGNORE).sum() / len(y)
 
 
 @torch.no_grad()
 def greedy(net: SoftmaxNet, prompts: Tensor, longest: int, stop: int) -> tuple[Tensor, Tensor]:
-    """The likeliest next token, again and again, until `stop` or `longest` new tokens.
+    """Append the likeliest next token repeatedly, until `stop` or `longest` new tokens.
 
     Parameters
     ----------
     net : SoftmaxNet
-        f takes (n, T) tokens to (n, T, M), each position seeing only those before it.
+        f takes (n, T) tokens to (n, T, M), each position seeing only itself and earlier ones.
     prompts : Tensor
-        (n, T), of one length.
+        (n, T), all of the same length.
     longest : int
-        The most new tokens.
+        The largest number of new tokens.
     stop : int
         The token that ends a completion.
 
     Returns
     -------
     new : Tensor
-        (n, at most longest): the new tokens; what follows a `stop` is `stop` again.
+        (n, at most longest): the new tokens; after a `stop`, the rest of the row is `stop` too.
     finished : Tensor
-        (n,): whether a `stop` was written.
+        (n,): whether `stop` was reached.
     """
     if longest < 1:
         raise InputError(f"a completion has at least 1 new token, not {longest}")
@@ -91,7 +92,7 @@ def greedy(net: SoftmaxNet, prompts: Tensor, longest: int, stop: int) -> tuple[T
     net.eval()
     tokens, finished = prompts, torch.zeros(len(prompts), dtype=torch.bool)
     while tokens.shape[-1] < prompts.shape[-1] + longest and not finished.all():
-        # Only what still goes on is computed.
+        # Only unfinished rows are computed.
         going = ~finished
         likeliest = scores(net, net.f(tokens[going])[:, -1]).argmax(-1)
         new = torch.full((len(prompts),), stop)

@@ -1,4 +1,4 @@
-"""A small decoder of the present kind: RMSNorm, rotary positions, SwiGLU, no biases."""
+"""A small decoder-only Transformer: RMSNorm, rotary positions, SwiGLU, no biases."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from identikit.errors import InputError
 from identikit.learn._modules import Lookup
 from identikit.learn._sequences import attend
 
-#: The slowest pair of coordinates turns once in about 2π · BASE tokens.
+#: The slowest pair of coordinates rotates once in about 2π · BASE tokens.
 BASE = 10_000.0
 
 
 class Decoder(nn.Module):
-    """A language model's f in the manner of LLaMA: (n, T) tokens to (n, T, width), any T.
+    """The f of a language model like LLaMA: (n, T) tokens to (n, T, width), for any T.
 
     x + attention(norm x), then x + W_down(silu(W_gate norm x) * W_up norm x), RMSNorm at the end;
-    queries and keys are turned by angles in proportion to their position, so that a score depends
-    on the distance of two tokens only (Su et al. 2021; Zhang and Sennrich 2019; Shazeer 2020;
-    Touvron et al. 2023).
+    queries and keys are rotated by angles proportional to their position, so that a score depends
+    on positions only through the distance of two tokens (Su et al. 2021; Zhang and Sennrich 2019;
+    Shazeer 2020; Touvron et al. 2023).
 
     Parameters
     ----------
     vocabulary, width, layers, heads : int
-        Tokens, entries of the state, blocks, and attention heads of a block.
+        The number of tokens, entries of the state, blocks, and attention heads per block.
     hidden : int, optional
-        Entries of the SwiGLU's hidden layer; 8/3 · width by default, rounded.
+        The width of the SwiGLU's hidden layer; 8/3 · width by default, rounded.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Decoder(nn.Module):
     ) -> None:
         if width % (2 * heads):
             raise InputError(
-                f"a width of {width} cannot be split into {heads} heads of pairs that turn; choose "
+                f"a width of {width} cannot be split into {heads} heads of rotating pairs; choose "
                 f"a multiple of {2 * heads}"
             )
         super().__init__()
@@ -63,20 +63,20 @@ class _Block(nn.Module):
         self.down = nn.Linear(hidden, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of (n, T, width) to the same."""
+        """Map (n, T, width) to the same shape."""
         x = x + self.attention(self.norm_1(x))
         normed = self.norm_2(x)
         out: Tensor = x + self.down(functional.silu(self.gate(normed)) * self.up(normed))
         return out
 
     def attention(self, x: Tensor) -> Tensor:
-        """What the positions before tell each, with queries and keys turned."""
+        """Causal self-attention with rotated queries and keys."""
         out: Tensor = self.out(attend(self.query_key_value(x), self.heads, turn=turned))
         return out
 
 
 def turned(x: Tensor) -> Tensor:
-    """Pairs (x_i, x_{i+s/2}) of (..., T, s) turned by t · BASE^(−2i/s) at position t."""
+    """Rotate the pairs (x_i, x_{i+s/2}) of (..., T, s) by t · BASE^(−2i/s) at position t."""
     length, half = x.shape[-2], x.shape[-1] // 2
     speeds = BASE ** (-torch.arange(half, dtype=x.dtype) / half)
     angles = torch.arange(length, dtype=x.dtype)[:, None] * speeds

@@ -1,4 +1,4 @@
-"""How far a step goes: the optimiser, learning rates over time and by parameter, cut gradients."""
+"""The optimiser: its settings, learning rates over time and by parameter, and gradient clipping."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from identikit.errors import InputError
 
-#: A factor on the learning rate, of the share of the steps after the warm-up that are done.
+#: The factor on the learning rate, given the share of steps done after the warm-up.
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda _: 1.0,
     "cosine": lambda done: (1 + math.cos(math.pi * done)) / 2,
@@ -20,32 +20,16 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
     "step": lambda done: 1.0 if done < 0.7 else 0.1,
 }
 
-#: What each optimiser keeps of every parameter, by the name that torch gives it.
+#: The state that each optimiser keeps for every parameter, under torch's names.
 OPTIMIZERS = {"adam": ("exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
 
 
 @dataclass(frozen=True)
 class Descent:
-    """The settings of the optimiser; a step's rates depend on nothing but its number.
+    """The settings of the optimiser, as in `train`; a step's rate depends only on its number.
 
-    Parameters
-    ----------
-    steps : int
-        Of the whole training.
-    lr, weight_decay : float
-        Learning rate, and weight decay.
-    schedule : str
-        One of `SCHEDULES`.
-    warmup : int
-        Steps in which the rate rises to `lr`.
-    rates : tuple of (str, float)
-        A factor on the rate of the parameters whose names begin so; the longest beginning counts.
-    clip : float, optional
-        The largest norm of a seed's gradient.
-    optimizer : str
-        One of `OPTIMIZERS`.
-    momentum : float
-        Of SGD.
+    `rates` has pairs (beginning of a parameter's name, factor on its learning rate), of which the
+    longest beginning that fits counts.
     """
 
     steps: int
@@ -59,7 +43,7 @@ class Descent:
     momentum: float = 0.0
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise unless these settings make sense for parameters of these names."""
+        """Raise an error unless these settings make sense for parameters of these names."""
         if not 0 < self.lr < math.inf:
             raise InputError(f"the learning rate is {self.lr}; it must be positive")
         if self.schedule not in SCHEDULES:
@@ -74,7 +58,7 @@ class Descent:
         for prefix, factor in self.rates:
             if not any(name.startswith(prefix) for name in names):
                 raise InputError(
-                    f"rates has {prefix!r}, but no parameter's name begins so; there are "
+                    f"rates has {prefix!r}, but no parameter's name begins with it; there are "
                     f"{', '.join(names)}"
                 )
             if not 0 < factor < math.inf:
@@ -84,7 +68,7 @@ class Descent:
                 )
         if self.clip is not None and not self.clip > 0:
             raise InputError(
-                f"gradients cannot be cut to a norm of {self.clip}; give a positive one"
+                f"gradients cannot be clipped to a norm of {self.clip}; give a positive one"
             )
         if self.optimizer not in OPTIMIZERS:
             raise InputError(
@@ -93,7 +77,7 @@ class Descent:
         if not 0 <= self.momentum < 1 or (self.momentum > 0 and self.optimizer != "sgd"):
             raise InputError(
                 f"a momentum of {self.momentum} does not fit optimizer={self.optimizer!r}; give "
-                "one from 0 to below 1, and only to sgd"
+                "a number from 0 to below 1, and only with sgd"
             )
 
     def rate(self, step: int) -> float:
@@ -104,25 +88,19 @@ class Descent:
         return self.lr * SCHEDULES[self.schedule](done)
 
     def factor(self, name: str) -> float:
-        """What the rate of a parameter is multiplied by."""
+        """The factor on the learning rate of a parameter."""
         fitting = [prefix for prefix, _ in self.rates if name.startswith(prefix)]
         return dict(self.rates)[max(fitting, key=len)] if fitting else 1.0
 
     def start(self, parameters: Mapping[str, Tensor]) -> torch.optim.Optimizer:
-        """The optimiser of these parameters, with all that it keeps of them there from the start.
-
-        Parameters
-        ----------
-        parameters : mapping of str to Tensor
-            By name.
-        """
+        """Create the optimiser of these parameters, with its state already allocated."""
         factors = {name: self.factor(name) for name in parameters}
         groups = [
             {"params": [parameters[name] for name in factors if factors[name] == factor]}
             | {"factor": factor}
             for factor in sorted(set(factors.values()))
         ]
-        # One fused kernel for all tensors of a rate.
+        # One fused kernel for all tensors with the same factor.
         common: dict[str, Any] = {"lr": self.lr, "weight_decay": self.weight_decay, "fused": True}
         optimizer: torch.optim.Optimizer
         if self.optimizer == "sgd":
@@ -144,7 +122,7 @@ def clip_by_seed(gradients: Sequence[Tensor], largest: float) -> None:
     rows = [gradient.reshape(len(gradient), -1) for gradient in gradients]
     norms = torch.stack([torch.linalg.vector_norm(row, dim=1) for row in rows])
     norm = torch.linalg.vector_norm(norms, dim=0)
-    # As `torch.nn.utils.clip_grad_norm_` has it.
+    # The constant is that of `torch.nn.utils.clip_grad_norm_`.
     scale = (largest / (norm + 1e-6)).clamp(max=1.0)
     for gradient in gradients:
         gradient.mul_(scale.view(-1, *[1] * (gradient.dim() - 1)))

@@ -1,4 +1,4 @@
-"""Copies of a gymnasium environment that step together, and what happened in them."""
+"""Copies of a gymnasium environment that step together."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PIP = "pip install 'identikit[rl]'"
 
 
 def environment(name: str, **options: Any) -> Any:
-    """A gymnasium environment by its id, Atari's among them (extra `rl`).
+    """Make a gymnasium environment from its id, including Atari's (extra `rl`).
 
     Parameters
     ----------
     name : str
-        Such as "CartPole-v1" or "PongNoFrameskip-v4".
+        An id such as "CartPole-v1" or "PongNoFrameskip-v4".
     **options
-        For `gymnasium.make`.
+        Arguments of `gymnasium.make`.
     """
     gymnasium = require("gymnasium", "rl", "An environment")
     if find_spec("ale_py") is not None:
@@ -35,21 +35,21 @@ def environment(name: str, **options: Any) -> Any:
     except (gymnasium.error.Error, ImportError) as error:
         raise InputError(
             f"there is no environment {name!r} here ({' '.join(str(error).split())}); "
-            f"gymnasium.envs.registry lists those that there are, and {PIP} brings Atari's"
+            f"gymnasium.envs.registry lists those that are known, and {PIP} adds Atari's"
         ) from error
 
 
 class Step(NamedTuple):
-    """What one step of all copies gave; all tensors have a row a copy.
+    """The result of one step in all copies; every tensor has one row per copy.
 
     Attributes
     ----------
     successors : Tensor
-        What the actions led to, also where an episode ended there.
+        The observations after the actions, also where an episode ended.
     rewards : Tensor
-        As the environment gives them.
+        The environment's rewards.
     dones, cut : Tensor of bool
-        Whether an episode ended; and if so, whether for want of time only.
+        Whether an episode ended; and whether it ended only because of a time limit.
     """
 
     successors: Tensor
@@ -61,23 +61,17 @@ class Step(NamedTuple):
 class Copies:
     """Copies of an environment; where an episode ends, the next begins in the same step.
 
-    Parameters
-    ----------
-    make : str or callable
-        An id, or what makes an environment.
-    number : int
-        How many.
-    seed : int
-        No two seeds share an episode.
+    `make` is a gymnasium id or a function that makes an environment. Different seeds never share
+    an episode.
 
     Attributes
     ----------
     observations : Tensor
-        What the next actions answer.
+        The current observations, which the next actions respond to.
     actions : int
-        How many there are.
+        The number of actions.
     ended : list of (score, length)
-        Of the episodes that are over, a score being the sum of rewards.
+        The finished episodes; a score is the sum of rewards.
     """
 
     def __init__(self, make: str | Callable[[], Any], number: int, seed: int) -> None:
@@ -101,7 +95,7 @@ class Copies:
         dones = terminated | truncated
         successors = seen
         if dones.any():
-            # What comes back is the next episode's first observation; the last one is beside it.
+            # `seen` has the next episode's first observation; the last one is in `final_obs`.
             successors = seen.copy()
             successors[dones] = np.stack(more["final_obs"][dones].tolist())
         self._scores += rewards
@@ -117,7 +111,7 @@ class Copies:
         )
 
     def close(self) -> None:
-        """Let the environments go."""
+        """Close the environments."""
         self._copies.close()
 
 

@@ -1,4 +1,4 @@
-"""The training of one unit: a stack of seeds, or one seed."""
+"""The training of one unit: a stack of seeds, or a single seed."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import Objective
 from identikit.learn._perturbations import AfterStep
 
-#: Lines a seed has in the history, besides those with a validation loss.
+#: The number of history lines per seed, besides those with a validation loss.
 RECORDS = 200
 #: Seconds between two reports of progress.
 REPORT = 0.2
 
-#: Called with (step, loss); and asked whether to stop.
+#: A report is called with (step, loss); a stop returns whether to stop.
 Report = Callable[[int, float], None]
 Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True)
 class Task:
-    """All that the training of a unit depends on."""
+    """Everything that the training of a unit depends on."""
 
     build: Callable[[], SoftmaxNet]
     objective: Objective
@@ -54,7 +54,7 @@ class Task:
     file: Path | None = None
 
     def of(self, seeds: tuple[int, ...], folder: Path | None) -> Task:
-        """The task of some of the seeds."""
+        """The task of training some of the seeds."""
         name = "stack" if len(seeds) > 1 else f"seed_{seeds[0]}"
         file = None if folder is None else folder / f"{name}.safetensors"
         return replace(self, seeds=seeds, file=file)
@@ -73,7 +73,7 @@ class Outcome:
 
 
 def finished(task: Task) -> Outcome | None:
-    """What a training that has come to its end left in its folder; None of any other."""
+    """The outcome of a training that is complete in its folder; None if it is not complete."""
     if task.file is None or not task.file.exists():
         return None
     header, saved = _checkpoint.read(task.file, task.digest)
@@ -83,7 +83,7 @@ def finished(task: Task) -> Outcome | None:
 
 
 def _kept(task: Task, before: int) -> dict[int, Weights]:
-    """The snapshots of a unit that were taken before a step."""
+    """The snapshots of a unit that were taken before step `before`."""
     assert task.file is not None
     paths = {step: _checkpoint.snapshot_path(task.file, step) for step in task.snapshots}
     return {
@@ -94,7 +94,7 @@ def _kept(task: Task, before: int) -> dict[int, Weights]:
 
 
 class Fit:
-    """A training under way. `run` it, from the start or from its checkpoint."""
+    """A training in progress; `run` trains to the end, from the start or from the checkpoint."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -103,8 +103,8 @@ class Fit:
         self.kept: dict[int, Weights] = {}
         # Losses of the steps since the last line of the history.
         self.pending: list[Tensor] = []
-        # For early stopping, by position in task.seeds: who still runs, best loss, validations
-        # since then.
+        # For early stopping, by position in task.seeds: the seeds still running, their lowest
+        # validation loss, and the number of validations since then.
         self.running = list(range(len(task.seeds)))
         self.lowest = [math.inf] * len(task.seeds)
         self.waited = [0] * len(task.seeds)
@@ -186,7 +186,7 @@ class Fit:
             )
 
     def _stop_early(self, validation: list[float], patience: int) -> None:
-        """Keep the best weights of each seed; let those go that have waited too long for better."""
+        """Store each seed's best weights; drop seeds that did not improve within `patience`."""
         now = self.learner.weights()
         for row, (i, loss) in enumerate(zip(self.running, validation)):
             self.waited[i] += 1
@@ -201,7 +201,7 @@ class Fit:
                 self.learner.keep(self.step, going)
 
     def _weights(self) -> Weights:
-        """The weights of all seeds; those that have stopped stand at their best."""
+        """The weights of all seeds; those of a seed that has stopped are its best."""
         now = self.learner.weights()
         if len(self.running) == len(self.task.seeds):
             return {name: view.clone() for name, view in now.items()}
@@ -227,7 +227,7 @@ class Fit:
         return Outcome(self.lines, self.kept)
 
     def _save(self) -> None:
-        """Write all that is needed to go on; of a finished training, what is needed to tell."""
+        """Write everything that is needed to resume; of a finished training, only its history."""
         task = self.task
         if task.file is None:
             return
@@ -247,7 +247,7 @@ class Fit:
         _checkpoint.write(task.file, task.digest, header, tensors)
 
     def _resume(self, file: Path) -> None:
-        """Take up a training where its checkpoint left it."""
+        """Restore a training from its checkpoint."""
         header, saved = _checkpoint.read(file, self.task.digest)
         self.step, self.running = header["step"], header["running"]
         self.lowest, self.waited = header["lowest"], header["waited"]

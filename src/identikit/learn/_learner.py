@@ -33,23 +33,14 @@ def build_seeded(build: Any, seed: int) -> SoftmaxNet:
 
 
 def weights_of(net: nn.Module) -> Weights:
-    """All that learning changes: parameters and buffers, without their gradients."""
+    """Everything that learning changes: parameters and buffers, without their gradients."""
     return {name: tensor.detach() for name, tensor in _named(net)}
 
 
 class Learner:
-    """Some seeds, learning together; every tensor has the seeds as its first axis.
+    """Some seeds that learn together; every tensor has the seeds as its first axis.
 
-    Parameters
-    ----------
-    nets : sequence of SoftmaxNet
-        One a seed; more than one are stacked, and then a step is one `vmap` over them.
-    objective : callable
-        The loss.
-    seeds : sequence of int
-        Theirs.
-    descent : Descent
-        The settings of the optimiser.
+    There is one network per seed. Several are stacked, and a step is then one `vmap` over them.
     """
 
     def __init__(
@@ -88,18 +79,18 @@ class Learner:
         return losses
 
     def _loss_with(self, *tensors: Tensor) -> Tensor:
-        """The loss with other weights: what `functional_call` does, without its bookkeeping."""
+        """The loss with the given weights: like `functional_call`, without its bookkeeping."""
         count = len(self.parameters) + len(self.buffers)
         with self._holding(tensors[:count]):
             loss: Tensor = self.objective(self.net, *tensors[count:])
-            # What a step writes into a buffer is in the stack; another in its place would be lost.
+            # Writing into a buffer changes the stack; a new tensor in its place would be lost.
             if (name := self._replaced(tensors)) is not None:
-                raise RuntimeError(f"the buffer {name!r} is replaced, and not written into")
+                raise RuntimeError(f"the buffer {name!r} is replaced instead of written into")
         return loss
 
     @contextmanager
     def _holding(self, tensors: Sequence[Tensor]) -> Iterator[None]:
-        """Let the network have other tensors as its parameters and buffers."""
+        """Temporarily replace the network's parameters and buffers by other tensors."""
         before = [tensors_of[name] for tensors_of, name, _ in self.places]
         try:
             for tensors_of, name, which in self.places:
@@ -110,14 +101,14 @@ class Learner:
                 tensors_of[name] = tensor
 
     def _replaced(self, tensors: Sequence[Tensor]) -> str | None:
-        """The name of a tensor of the network that is no longer the one it was given."""
+        """The name of a tensor that the network no longer holds as given, or None."""
         changed = (name for own, name, which in self.places if own[name] is not tensors[which])
         return next(changed, None)
 
     def learn(self, step: int, batch: Batch, shared: bool) -> Tensor:
-        """One step of every seed; their losses before it."""
+        """Take one step for every seed, and return the losses before it."""
         if not self.stacked:
-            # Whatever is random in the model (dropout) is a function of the seed and the step.
+            # Randomness in the model (dropout) depends only on the seed and the step.
             torch.default_generator.manual_seed(mix(self.seeds[0], step))
         losses = self.losses(batch, shared)
         self.optimizer.zero_grad()
@@ -134,9 +125,9 @@ class Learner:
 
     @torch.no_grad()
     def perturb(self, step: int, change: AfterStep) -> None:
-        """Let `change` have the network of each seed, with a generator of that seed and step."""
+        """Call `change` on each seed's network, with a generator seeded by seed and step."""
         for place, seed in enumerate(self.seeds):
-            # Apart from the numbers that dropout and the batch draw by (seed, step).
+            # Independent of the numbers that dropout and the batch draw from (seed, step).
             generator = torch.Generator().manual_seed(mix(seed, step, 1))
             own = [tensor for _, tensor in _named(self.net)]
             if self.stacked:
@@ -146,13 +137,13 @@ class Learner:
                 change(self.net, generator)
                 if (name := self._replaced(own)) is not None:
                     raise InputError(
-                        f"after_step put another tensor in the place of {name!r}; let it write "
-                        "into the one that is there, as weight.copy_(new) does"
+                        f"after_step replaced the tensor {name!r}; let it write into the existing "
+                        "one instead, as weight.copy_(new) does"
                     )
 
     @torch.no_grad()
     def evaluate(self, data: Batch, size: int) -> Tensor:
-        """The mean loss of each seed on whole pieces of `size` rows, (seeds,)."""
+        """The mean loss of each seed over full batches of `size` rows, or all rows if fewer."""
         self.net.eval()
         rows = len(data[0])
         starts = range(0, rows - size + 1, size) if rows > size else range(1)
@@ -167,7 +158,7 @@ class Learner:
         return {name: tensor.unsqueeze(0) for name, tensor in weights_of(self.net).items()}
 
     def state(self) -> Weights:
-        """Views of all that a step changes, by the names they have in a checkpoint."""
+        """Views of everything that a step changes, under their names in a checkpoint."""
         views = {f"now/{name}": tensor for name, tensor in self.weights().items()}
         for name, tensor in self.parameters.items():
             for key in OPTIMIZERS[self.descent.optimizer]:
@@ -176,7 +167,7 @@ class Learner:
         return views
 
     def restore(self, step: int, saved: Weights) -> None:
-        """Go on from a state that was taken after `step` steps."""
+        """Continue from a state that was taken after `step` steps."""
         for name, view in self.state().items():
             view.copy_(saved[name])
         for tensor in self.parameters.values():
@@ -184,7 +175,7 @@ class Learner:
                 self.optimizer.state[tensor]["step"].fill_(step)
 
     def keep(self, step: int, chosen: Sequence[int]) -> None:
-        """Let only some of the stacked seeds, by position, go on."""
+        """Continue with only some of the stacked seeds, given by position."""
         rest = {name: view[list(chosen)].clone() for name, view in self.state().items()}
         self.seeds = tuple(self.seeds[i] for i in chosen)
         self.parameters = {
@@ -196,14 +187,14 @@ class Learner:
 
 
 def _leaf(values: Tensor, like: Tensor) -> Tensor:
-    """A parameter of these values; frozen if the other one is."""
+    """A new parameter with these values; frozen if `like` is frozen."""
     return values.detach().clone().requires_grad_(like.requires_grad)
 
 
 def _places(net: nn.Module) -> list[tuple[dict[str, Any], str, int]]:
-    """Where each tensor is needed: a module's tensors, the name there, the position in `_named`.
+    """Where each tensor is used: a module's tensors, the name there, the position in `_named`.
 
-    A tied one is needed in several modules, a module with two names once.
+    A tied tensor is used in several modules; a module with two names counts once.
     """
     position = {tensor: at for at, (_, tensor) in enumerate(_named(net))}
     return [
@@ -234,11 +225,11 @@ def why_not_stacked(net: SoftmaxNet, objective: Objective, batch: Batch) -> str 
 
 
 def largest_tensor(net: SoftmaxNet, objective: Objective, batch: Batch) -> int:
-    """Numbers of the largest tensor that a step keeps for its gradient, weights included."""
+    """The size of the largest tensor that a step keeps for its gradient, weights included."""
     sizes = [tensor.numel() for tensor in net.parameters()]
 
     def note(tensor: Tensor) -> Tensor:
-        if tensor.is_floating_point():  # and not some kernel's scratch space
+        if tensor.is_floating_point():  # not the scratch space of a kernel
             sizes.append(tensor.numel())
         return tensor
 

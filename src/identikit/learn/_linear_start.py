@@ -1,4 +1,4 @@
-"""A start for MLPs at which the network is linear, and folds nothing."""
+"""An initialisation of MLPs at which the network is linear, so that it folds nothing."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from identikit.learn._modules import MLP
 def linear_start(mlp: MLP) -> MLP:
     """Set the weights of an MLP so that it starts as x ↦ the first entries of x.
 
-    Layers are mirrored, [b; −b] after [c, −c]: as s(t) − s(−t) is linear in t for ReLU and
-    LeakyReLU alike, so is the network, until learning parts the halves (Balduzzi et al. 2017, the
-    looks-linear initialisation; here with orthogonal b). A random network folds its inputs, so that
-    as a map of spheres its degree is mostly 0; where learning does not unfold it, the fold hides a
-    latent. A linear one has degree ±1, that of the inverse of a mixing.
+    Layers are mirrored, [b; −b] after [c, −c]. Since s(t) − s(−t) is linear in t for ReLU and
+    LeakyReLU, the network is linear until learning makes the two halves differ (Balduzzi et al.
+    2017, the looks-linear initialisation; here with orthogonal b). A random network folds its
+    inputs, so that its degree as a map of spheres is mostly 0; if learning does not unfold it, the
+    fold hides a latent. A linear network has degree ±1, like the inverse of a mixing.
 
     Parameters
     ----------
     mlp : MLP
-        With even hidden widths, at least twice the input's; it is changed in place, and given back.
+        With even hidden widths, at least twice the input's; it is changed in place and returned.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Encoders and tables, small and plain; any `nn.Module` will do in their place."""
+"""Small, plain encoders and label tables; any `nn.Module` can take their place."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 class SoftmaxNet(nn.Module):
-    """p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)): two encoders, and maybe a bias a label.
+    """p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)): two encoders, and optionally one bias per label.
 
     Parameters
     ----------
     f : Module
-        Of inputs, to (..., M).
+        Encoder of inputs, to (..., M).
     g : Module, optional
-        Of labels or candidates, to (..., M); without it, f serves for both (one tower). One that
-        has ``labels``, as `Lookup` and `OneHot` do, gives all of them without an argument.
+        Encoder of labels or candidates, to (..., M); without it, f is used for both (one tower).
+        A g with an attribute ``labels``, such as `Lookup` or `OneHot`, returns the vectors of all
+        labels when it is called without an argument.
     bias : int, optional
         The number of labels, for a bias that is added to their logits.
     """
@@ -41,34 +42,34 @@ class SoftmaxNet(nn.Module):
         self.bias = None if bias is None else nn.Parameter(torch.zeros(bias))
 
     def unembeddings(self) -> Tensor:
-        """The g of all labels, (K, M)."""
+        """g of all labels, (K, M)."""
         if not hasattr(self.g, "labels"):
             raise InputError(
-                f"g is a {type(self.g).__name__}, which has no set of labels of its own: say which "
-                "y to take, or use a Lookup or OneHot"
+                f"g is a {type(self.g).__name__}, which has no set of labels of its own: pass y, "
+                "or use a Lookup or OneHot"
             )
         out: Tensor = self.g()
         return out
 
 
 class MLP(nn.Module):
-    """Linear layers with an activation between.
+    """Linear layers with an activation between them.
 
     Parameters
     ----------
     sizes : sequence of int
-        Widths, from the input's to the output's. Inputs are flattened to rows of the first.
+        Widths from the input to the output. Inputs are flattened to rows of the first width.
     activation : {"relu", "leaky_relu", "tanh", "gelu", "silu"}
-        Between the layers.
+        The activation between the layers.
     bias, last_bias : bool
         Whether the hidden layers, and the last one, have a bias.
     batch_norm : bool
         Whether a `BatchNorm1d` comes before each activation. The hidden layers then have no bias of
-        their own: the norm would subtract it, and has one itself.
+        their own: the norm would subtract it, and has its own bias.
     slope : float
-        Of "leaky_relu" below zero.
+        The slope of "leaky_relu" below zero.
     init : {"he", "torch"}
-        He's initialisation and biases from zero, or that of `nn.Linear`.
+        He's initialisation with zero biases, or that of `nn.Linear`.
     """
 
     def __init__(
@@ -108,18 +109,18 @@ class MLP(nn.Module):
                 self.layers.append(ACTIVATIONS[activation](**options))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of (n, ...) to (n, out)."""
+        """Map (n, ...) to (n, out)."""
         out: Tensor = self.layers(x.flatten(1))
         return out
 
 
 class Lookup(nn.Module):
-    """A vector a label: the table of g, in which g(y) is a row.
+    """One vector per label: g as a table whose row y is g(y).
 
     Parameters
     ----------
     labels, width : int
-        K and M. Entries start from N(0, 1/M), so that a logit has the spread of f's entries.
+        K and M. Entries start from N(0, 1/M), so that a logit has the same spread as f's entries.
     """
 
     def __init__(self, labels: int, width: int) -> None:
@@ -128,7 +129,7 @@ class Lookup(nn.Module):
         self.weight = nn.Parameter(torch.randn(labels, width) / width**0.5)
 
     def forward(self, y: Tensor | None = None) -> Tensor:
-        """The vectors of some labels, of all without an argument."""
+        """The vectors of some labels, or of all labels without an argument."""
         return self.weight if y is None else functional.embedding(y, self.weight)
 
 
@@ -142,7 +143,7 @@ class OneHot(nn.Module):
     module : Module
         Takes rows of K entries, or of K − 1 if `truncated`.
     truncated : bool
-        The last label is the zero vector.
+        Whether the last label is encoded as the zero vector.
     """
 
     def __init__(self, labels: int, module: nn.Module, truncated: bool = False) -> None:
@@ -152,7 +153,7 @@ class OneHot(nn.Module):
         self.entries = labels - truncated
 
     def forward(self, y: Tensor | None = None) -> Tensor:
-        """The vectors of some labels, of all without an argument."""
+        """The vectors of some labels, or of all labels without an argument."""
         weight = next(self.module.parameters())
         codes = torch.eye(self.labels, self.entries, dtype=weight.dtype)
         out: Tensor = self.module(codes if y is None else codes[y])
@@ -167,20 +168,20 @@ class LogBilinear(nn.Module):
     Parameters
     ----------
     vocabulary, width, context : int
-        Words, entries of a word's vector r, and words of a context h.
+        The number of words, of entries of a word's vector r, and of words in a context h.
     diagonal : bool
-        C_i = diag(c_i).
+        Whether C_i = diag(c_i).
     """
 
     def __init__(self, vocabulary: int, width: int, context: int, diagonal: bool = False) -> None:
         super().__init__()
         self.words = Lookup(vocabulary, width)
         shape = (context, width) if diagonal else (context, width, width)
-        # Either way a term C_i r has the spread of r.
+        # In both cases a term C_i r has the same spread as r.
         self.weights = nn.Parameter(torch.randn(shape) / (1 if diagonal else width**0.5))
 
     def forward(self, context: Tensor) -> Tensor:
-        """Of words (n, context) to (n, width)."""
+        """Map words (n, context) to (n, width)."""
         r: Tensor = self.words(context)
         if self.weights.dim() == 2:
             diagonal: Tensor = (r * self.weights).sum(-2)

@@ -1,7 +1,7 @@
 """Batch norm of a stack of seeds, as one batch norm over the channels of all of them.
 
-`vmap` has a rule of its own for it, which takes weight and bias in passes over the data by
-themselves.
+The rule of `vmap` itself applies weight and bias in separate passes over the data, which takes
+longer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch.nn import functional
 
 
 def join_channels(net: nn.Module) -> None:
-    """Let the batch norms of a network treat a stack at once; alone they are what they were."""
+    """Let a network's batch norms process a stack at once; without a stack they are unchanged."""
     for module in net.modules():
         if type(module) is nn.BatchNorm1d:
             module.forward = partial(_forward, module)  # type: ignore[method-assign]
@@ -23,7 +23,7 @@ def join_channels(net: nn.Module) -> None:
 def _forward(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
     own = [norm.running_mean, norm.running_var, norm.weight, norm.bias]
     stacked = [t for t in (x, *own) if t is not None and _functorch.is_batchedtensor(t)]
-    # Without averages, weights or a stack, for images, or averages over all steps: torch's.
+    # torch's own: without running averages, weights or a stack; for images; for plain averages.
     if len(stacked) < 5 or x.dim() != 2 or norm.momentum is None:
         return nn.BatchNorm1d.forward(norm, x)
     level = _functorch.maybe_get_level(x)

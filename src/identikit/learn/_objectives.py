@@ -1,6 +1,6 @@
-"""One objective a member of the family: scores, candidate set, log-softmax.
+"""Objectives, one for each member of the family: scores, candidate set, log-softmax.
 
-All are a mean loss over a batch, ``objective(net, *batch)``. They differ in what x, y and the
+Each is a mean loss over a batch, ``objective(net, *batch)``. They differ in what x, y and the
 candidate set S are, and share `scores` and `log_likelihood`.
 """
 
@@ -16,12 +16,12 @@ from identikit.learn._modules import SoftmaxNet
 
 Objective = Callable[..., Tensor]
 
-#: The label of a position that no loss is taken at.
+#: The label of a position that does not count in the loss.
 IGNORE = -100
 
 
 def scores(net: SoftmaxNet, f: Tensor, labels: Tensor | None = None) -> Tensor:
-    """f(x)ᵀ g(y) + bias(y) for all labels (n, K), or for some labels a row (n, s)."""
+    """f(x)ᵀ g(y) + bias(y) for all labels (n, K), or for some labels per row (n, s)."""
     if labels is None:
         logits: Tensor = f @ net.unembeddings().transpose(-1, -2)
         return logits if net.bias is None else logits + net.bias
@@ -30,7 +30,7 @@ def scores(net: SoftmaxNet, f: Tensor, labels: Tensor | None = None) -> Tensor:
 
 
 def log_likelihood(logits: Tensor, right: Tensor) -> Tensor:
-    """log p(y|x, S) of the right candidate; 0 where there is none."""
+    """log p(y|x, S) of the right candidate; 0 where the label is IGNORE."""
     counted = right != IGNORE
     chosen = torch.where(counted, right, 0).unsqueeze(-1)
     return torch.where(counted, logits.log_softmax(-1).gather(-1, chosen).squeeze(-1), 0)
@@ -39,12 +39,12 @@ def log_likelihood(logits: Tensor, right: Tensor) -> Tensor:
 def supervised(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
     """Classification: S is all K labels.
 
-    x may be sequences, with a label at each position; a label of −100 is no label.
+    x may be sequences with a label at each position; positions with the label −100 are ignored.
 
     Parameters
     ----------
     net : SoftmaxNet
-        With a g that knows its labels (`Lookup`, `OneHot`).
+        With a g that has a set of labels (`Lookup`, `OneHot`).
     x, y : Tensor
         Inputs (n, ...), labels (n,).
     """
@@ -53,12 +53,12 @@ def supervised(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
 
 
 def diet(net: SoftmaxNet, x: Tensor, instance: Tensor) -> Tensor:
-    """DIET: the label is which instance of the data x is a view of, and S all of them.
+    """DIET: the label is the instance of the data that x is a view of, and S is all instances.
 
     Parameters
     ----------
     net : SoftmaxNet
-        With a g that knows its labels, one an instance; see `case_net`.
+        With a g that has a set of labels, one per instance; see `case_net`.
     x, instance : Tensor
         Inputs (n, ...), numbers of instances (n,).
     """
@@ -66,20 +66,20 @@ def diet(net: SoftmaxNet, x: Tensor, instance: Tensor) -> Tensor:
 
 
 def infonce(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
-    """InfoNCE, and with it CPC and QuickThought: S_i is the y of the batch, and y_i the right one.
+    """InfoNCE, and with it CPC and QuickThought: S is all y of a batch, y_i the right one.
 
     Parameters
     ----------
     net : SoftmaxNet
         Without a bias.
     x, y : Tensor
-        Pairs (n, ...), (n, ...), no y twice.
+        Pairs (n, ...), (n, ...), in which no y occurs twice.
     """
     return _in_batch(net.f(x), net.g(y))
 
 
 def npair(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
-    """Multi-class N-pair: as `infonce`, with f for both sides."""
+    """Multi-class N-pair: as `infonce`, with f on both sides."""
     return _in_batch(net.f(x), net.f(y))
 
 
@@ -88,12 +88,12 @@ def _in_batch(f: Tensor, g: Tensor) -> Tensor:
 
 
 def autoregressive(net: SoftmaxNet, tokens: Tensor) -> Tensor:
-    """Language model: x is what came before a token, S the vocabulary.
+    """Language model: x is the text before a token, S the vocabulary.
 
     Parameters
     ----------
     net : SoftmaxNet
-        f takes (n, T) tokens to (n, T, M), each position seeing only those before it.
+        f takes (n, T) tokens to (n, T, M), each position seeing only itself and earlier ones.
     tokens : Tensor
         (n, T + 1).
     """

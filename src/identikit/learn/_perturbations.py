@@ -1,7 +1,7 @@
-"""Kicks to the weights after a step of learning: some are drawn anew, or change places.
+"""Perturbations of the weights after a step of learning: some are redrawn, or change places.
 
-Reizinger and Gyires-Tóth 2019 (arXiv 1909.11977). What is kicked is always done in place, so that
-an optimiser goes on with the same tensors; its own state, and all biases, stay as they are.
+Reizinger and Gyires-Tóth 2019 (arXiv 1909.11977). Weights are always changed in place, so that an
+optimiser continues with the same tensors; its own state and all biases are unchanged.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ AfterStep = Callable[[nn.Module, Generator], None]
 
 #: The blocks of rows of an LSTM's matrices, in PyTorch's order.
 GATES = ("input", "forget", "cell", "output")
-#: Bins of a histogram have about so many weights, and there are at least so many bins.
+#: The approximate number of weights per histogram bin, and the smallest number of bins.
 PER_BIN, FEWEST_BINS = 20, 5
-#: Shares of weights that do not count towards an entropy.
+#: Bins with at most this share of the weights do not count towards the entropy.
 NEGLIGIBLE = 1e-5
 
 
 def weight_reinitialization(
     p: float, coverage: float, *, layers: str | Iterable[str] | None = None, gate: str | None = None
 ) -> AfterStep:
-    """Draw some of the weights in a random rectangle of every weight matrix anew.
+    """Redraw some of the weights in a random rectangle of every weight matrix.
 
-    In each of the two dimensions of size n (outputs and inputs) the rectangle starts anywhere,
-    uniformly, and goes on for 1 to max(2, ⌊coverage · n⌋) − 1 more rows or columns, also uniformly;
-    it is cut at the border. Each weight inside is replaced with probability p, by a draw from
-    U(−1/√m, 1/√m), where m is the number of weights of one output (fan-in). The weights of a
-    convolution (outputs, inputs, *kernel) have their rectangle over the channels, with whole
-    kernels inside, so that its size follows the coverage whatever the size of the kernels.
+    In each of the two dimensions (outputs and inputs), of size n, the rectangle starts at a
+    uniformly random index and extends over 1 to max(2, ⌊coverage · n⌋) − 1 more rows or columns,
+    also uniformly random; it is cut at the border. Each weight inside is replaced with probability
+    p by a draw from U(−1/√m, 1/√m), where m is the number of weights of one output (fan-in). For a
+    convolution (outputs, inputs, *kernel) the rectangle is over the channels and contains whole
+    kernels, so that its size follows the coverage whatever the size of the kernels.
 
     Parameters
     ----------
@@ -46,15 +46,15 @@ def weight_reinitialization(
     coverage : float
         Share of a dimension, from 0 to 1, that bounds the rectangle.
     layers : str or iterable of str, optional
-        Only weights whose names in the module begin so, as in "f.layers.0."; all by default.
+        Only weights whose names in the module begin with this, as in "f.layers.0."; all by default.
     gate : {"input", "forget", "cell", "output"}, optional
-        Only this gate of LSTMs. Each of the four is a matrix of its own, also without this.
+        Only this gate of LSTMs. Each of the four gates is treated as a matrix in any case.
 
     Returns
     -------
     callable
-        ``f(module, generator)``, for any loop (see `weight_shuffling`) and for `train`'s
-        `after_step`. It acts on the parameters called "weight" with two dimensions or more.
+        ``f(module, generator)``, for any loop (see `weight_shuffling`) and for `after_step` of
+        `train`. It acts on parameters called "weight" with two or more dimensions.
 
     Examples
     --------
@@ -72,14 +72,14 @@ def weight_reinitialization(
 def weight_shuffling(
     p: float, coverage: float, *, layers: str | Iterable[str] | None = None, gate: str | None = None
 ) -> AfterStep:
-    """Let the weights of a random window of every weight matrix change places.
+    """Permute the weights in a random window of every weight matrix.
 
-    With probability p for each matrix, and for each kernel of a convolution: a window of its
-    flattened weights that starts anywhere, uniformly, has from 1 to max(2, ⌊coverage · size⌋) − 1
-    weights, also uniformly, and is cut at the end, is permuted at random. The weights stay the same
-    numbers to the last bit, and with them their histogram and its entropy. (The authors' code
-    overwrites weights with copies of others instead of exchanging them.) A window of a single
-    weight changes nothing: kernels of 5 × 5 need a coverage of at least .12.
+    With probability p for each matrix, and for each kernel of a convolution, a window of its
+    flattened weights is permuted at random. The window starts at a uniformly random index, has from
+    1 to max(2, ⌊coverage · size⌋) − 1 weights, also uniformly random, and is cut off at the end.
+    The values of the weights stay exactly the same, and with them their histogram and its entropy.
+    (The authors' code overwrites weights with copies of others instead of exchanging them.) A
+    window of a single weight changes nothing: kernels of 5 × 5 need a coverage of at least .12.
 
     Parameters
     ----------
@@ -93,11 +93,11 @@ def weight_shuffling(
     Returns
     -------
     callable
-        ``f(module, generator)``, as of `weight_reinitialization`.
+        ``f(module, generator)``, as for `weight_reinitialization`.
 
     Examples
     --------
-    In a loop of PyTorch the kick comes after the optimiser's step, with a generator that is yours:
+    In a PyTorch training loop, call it after the optimiser's step, with your own generator:
 
     >>> import torch
     >>> _ = torch.manual_seed(0)
@@ -118,15 +118,15 @@ def weight_shuffling(
 
 
 def weight_entropy(weights: nn.Module | Tensor) -> float:
-    """The entropy of a histogram of the weights, in bits; of a module, the sum over its weights.
+    """The entropy of a histogram of the weights, in bits; for a module, the sum over its weights.
 
-    H = −Σ q log₂ q over the max(5, ⌊size / 20⌋) equal bins from the lowest to the highest weight of
-    a tensor, without those whose share q is 1e-5 or less.
+    H = −Σ q log₂ q over max(5, ⌊size / 20⌋) equal bins from the lowest to the highest weight of a
+    tensor, leaving out bins whose share q is 1e-5 or less.
 
     Parameters
     ----------
     weights : Module or Tensor
-        Of a module, the tensors that `weight_shuffling` acts on, each with its own histogram.
+        For a module, the tensors that `weight_shuffling` acts on, each with its own histogram.
 
     Examples
     --------
@@ -139,8 +139,8 @@ def weight_entropy(weights: nn.Module | Tensor) -> float:
     values = weights.detach().flatten().double().cpu().numpy()
     if not values.size or not np.isfinite(values).all():
         raise InputError(
-            f"the entropy of {values.size} weights was asked for, "
-            f"{int((~np.isfinite(values)).sum())} of them not finite; give some, and finite ones"
+            "the entropy needs at least one weight, and finite weights only; got "
+            f"{values.size} weights, {int((~np.isfinite(values)).sum())} of them not finite"
         )
     counts, _ = np.histogram(values, bins(values.size))
     shares = counts / values.size
@@ -149,13 +149,13 @@ def weight_entropy(weights: nn.Module | Tensor) -> float:
 
 
 def bins(size: int) -> int:
-    """How many bins the histogram of so many weights has."""
+    """The number of bins in the histogram of this many weights."""
     return max(FEWEST_BINS, size // PER_BIN)
 
 
 @dataclass(frozen=True)
 class Kick:
-    """What both operations share. As plain data it can go to other processes, and has a repr."""
+    """What both perturbations share; as plain data it can be sent to processes and has a repr."""
 
     p: float
     coverage: float
@@ -168,7 +168,7 @@ class Kick:
             self.kick(matrix, generator)
 
     def matrices(self, module: nn.Module) -> Iterator[Tensor]:
-        """Views of the weights that are kicked, those of LSTMs gate by gate."""
+        """Views of the weights to perturb; those of LSTMs gate by gate."""
         gated = dict(_lstm_weights(module))
         found = _weights(module, self.layers)
         if self.gate is not None:
@@ -197,7 +197,7 @@ class Reinitialization(Kick):
         (top, rows), (left, columns) = (
             _window(size, self.coverage, generator) for size in matrix.shape[:2]
         )
-        # One more than the window's length: the end is inside.
+        # One more than the window's length, because the end is included.
         block = matrix[top : top + rows + 1, left : left + columns + 1]
         chosen, new = (
             torch.rand(block.shape, generator=generator, device=generator.device) for _ in range(2)
@@ -221,16 +221,16 @@ class Shuffling(Kick):
         start, length = _window(len(flat), self.coverage, generator)
         window = flat[start : start + length]
         window.copy_(window[self.order(len(window), generator).to(window.device)])
-        # Where the layout of the memory is another, `flat` is no view.
+        # If the weights are not contiguous in memory, `flat` is a copy.
         values.copy_(flat.view(values.shape))
 
     def order(self, count: int, generator: Generator) -> Tensor:
-        """Which weight comes to each place of a window."""
+        """Which weight goes to each place of a window."""
         return torch.randperm(count, generator=generator, device=generator.device)
 
 
 def _window(size: int, coverage: float, generator: Generator) -> tuple[int, int]:
-    """A start, and a length from 1 to max(2, ⌊coverage · size⌋) − 1."""
+    """A random start, and a random length from 1 to max(2, ⌊coverage · size⌋) − 1."""
     highs = (size, max(2, int(coverage * size)) - 1)
     start, more = (
         int(torch.randint(high, (), generator=generator, device=generator.device)) for high in highs
@@ -256,7 +256,7 @@ def _weights(module: nn.Module, layers: tuple[str, ...] | None) -> list[tuple[st
 
 
 def _lstm_weights(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """The matrices of LSTMs in which the four gates lie one below the other."""
+    """The matrices of LSTMs, in which the four gates are stacked as blocks of rows."""
     for path, part in module.named_modules():
         if isinstance(part, nn.LSTM | nn.LSTMCell):
             for name, tensor in part.named_parameters(recurse=False):

@@ -1,4 +1,4 @@
-"""How seeds are best trained: as a stack, in processes, or one by one."""
+"""Choose how to train the seeds: as a stack, in processes, or one by one."""
 
 from __future__ import annotations
 
@@ -18,29 +18,22 @@ from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import Objective
 from identikit.learn._units import in_processes, in_turn, packed, threads
 
-#: A step whose tensors are all smaller than this is mostly the cost of calling operations, which a
-#: stack saves; larger ones fill the cache by themselves, and a stack would empty it.
+#: If all tensors of a step are smaller than this, most of its time goes into calling operations,
+#: which a stack saves; larger tensors fill the cache on their own, and a stack would overflow it.
 SMALL = 2**16
-#: Below this a second thread costs more in waiting than it gains: a factor of 15 was seen on a busy
-#: machine, against 1.7 to be gained on an idle one.
+#: Below this size a second thread costs more in waiting than it gains: it was up to 15 times slower
+#: on a busy machine, against 1.7 times faster on an idle one.
 LARGE = 2**20
-#: Seconds of training from which on it is worth to start processes.
+#: Seconds of training above which it is worth starting processes.
 WORTH = 20.0
 
 
 def stacked(
     together: bool | None, seeds: int, net: SoftmaxNet, objective: Objective, batch: Batch
 ) -> bool:
-    """Whether the seeds are trained as one stack; the choice depends on sizes only, not on time.
+    """Whether to train the seeds as one stack; the choice depends only on sizes, not on timing.
 
-    Parameters
-    ----------
-    together : bool, optional
-        What the caller wants.
-    seeds : int
-        How many.
-    net, objective, batch
-        A network, its loss, and what it is given.
+    `together` is the caller's wish, if there is one.
     """
     if seeds == 1 or together is False:
         return False
@@ -61,29 +54,18 @@ def carry_out(
     batch: Batch,
     progress: Progress | None,
 ) -> list[Outcome]:
-    """Train the units where it is quickest.
+    """Train the units in the quickest way, in processes only if `together` is None.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-        The units.
-    together : bool, optional
-        False: not in processes.
-    net : SoftmaxNet
-        A network to try a step with; it is of no use afterwards.
-    batch : tuple of Tensor
-        For that.
-    progress : callable, optional
-        Called with (what is being done, done, of how many).
+    `net` and `batch` are used to try a step; the network is of no use afterwards.
     """
     large = largest_tensor(net, tasks[0].objective, batch) >= LARGE
     count = torch.get_num_threads() if large else 1
     cores = cpu_count()
-    # A process that is itself one of several has no cores to give away.
+    # A process that is itself a worker has no cores to spare.
     if together is None and len(tasks) > 1 and cores > 1 and parent_process() is None:
         payload = packed(tasks)
         if payload is not None:
-            # One thread, also if it is all done here: the numbers are the same either way.
+            # One thread, also without processes, so that the numbers are the same either way.
             count = 1
             if _seconds(tasks, net, batch) > WORTH:
                 return in_processes(tasks, payload, cores, progress)
@@ -91,7 +73,7 @@ def carry_out(
 
 
 def _seconds(tasks: Sequence[Task], net: SoftmaxNet, batch: Batch) -> float:
-    """About how long these units take one by one, with one thread."""
+    """An estimate of the time that these units take one by one, with one thread."""
     with threads(1), torch.random.fork_rng(devices=[]):
         trial = Learner([net], tasks[0].objective, (0,), tasks[0].descent)
         trial.learn(0, batch, True)

@@ -15,18 +15,18 @@ class ResNet(nn.Module):
 
     A 3 × 3 stem, stages of basic blocks that double the channels and halve the image, the mean over
     the image, and a linear layer (He et al. 2016). ``ResNet(64, M, norm="batch")`` is the ResNet-18
-    that is usual on CIFAR-10.
+    that is commonly used on CIFAR-10.
 
     Parameters
     ----------
     width : int
         Channels of the first stage.
     out : int
-        M.
+        The number of entries of the output, M.
     blocks : sequence of int
-        Basic blocks of each stage.
+        The number of basic blocks in each stage.
     norm : {"group", "batch"}
-        Group norm treats an image by itself; batch norm keeps running averages and depends on the
+        Group norm treats each image by itself; batch norm keeps running averages and depends on the
         other images of the batch.
     """
 
@@ -47,13 +47,13 @@ class ResNet(nn.Module):
         self.head = nn.Linear(channels, out)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Of images (n, 3, H, W) to (n, out)."""
+        """Map images (n, 3, H, W) to (n, out)."""
         out: Tensor = self.head(self.stages(images).mean((-1, -2)))
         return out
 
 
 class _Basic(nn.Module):
-    """Two 3 × 3 convolutions beside a shortcut."""
+    """Two 3 × 3 convolutions with a shortcut around them."""
 
     def __init__(self, channels: int, out: int, stride: int, norm: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What training leaves behind: weights of every seed at every snapshot, as networks and views."""
+"""The result of training: the weights of every seed at every snapshot, as networks and views."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from identikit.family import SoftmaxModel
 from identikit.learn._learner import Weights, build_seeded, weights_of
 from identikit.learn._modules import SoftmaxNet
 
-#: Numbers of the inputs that go through a network at a time.
+#: The number of input entries that go through a network at a time.
 PIECE = 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What `train` gives: the networks of all seeds, and how their losses went.
+    """The result of `train`: the networks of all seeds, and the history of their losses.
 
     Attributes
     ----------
@@ -31,11 +31,11 @@ class Run:
     steps : int
         The number of steps that were asked for.
     history : DataFrame
-        With columns seed, step, loss (the mean over the steps since the line before) and
+        With columns seed, step, loss (the mean over the steps since the previous line) and
         validation (NaN where there was none).
     snapshots : tuple of int
-        Steps whose weights are kept. With early stopping, the last holds the best weights, and a
-        seed that stopped stands at its best weights in all that follow.
+        Steps whose weights are stored. With early stopping, the last one holds the best weights,
+        and a seed that has stopped has its best weights in all later ones.
     """
 
     seeds: tuple[int, ...]
@@ -47,11 +47,11 @@ class Run:
 
     @property
     def snapshots(self) -> tuple[int, ...]:
-        """Steps whose weights are kept."""
+        """Steps whose weights are stored."""
         return tuple(sorted(self.weights))
 
     def net(self, seed: int, step: int | None = None) -> SoftmaxNet:
-        """The network of a seed, in eval mode.
+        """The network of a seed, in evaluation mode.
 
         Parameters
         ----------
@@ -65,7 +65,7 @@ class Run:
             raise InputError(f"there is no seed {seed} in this run; it has {list(self.seeds)}")
         if step not in self.weights:
             raise InputError(
-                f"no weights were kept at step {step}; there are snapshots at "
+                f"no weights were stored at step {step}; there are snapshots at "
                 f"{list(self.snapshots)}; ask for others with train(..., snapshots=...)"
             )
         net = build_seeded(self.build, seed)
@@ -81,7 +81,7 @@ class Run:
     def unembed(
         self, y: Tensor | None = None, step: int | None = None
     ) -> dict[str, NDArray[np.float32]]:
-        """g(y) of every seed, of all labels without y."""
+        """g(y) of every seed; without y, g of all labels."""
         return {f"seed {seed}": _unembed(self.net(seed, step), y) for seed in self.seeds}
 
     def model(
@@ -100,7 +100,7 @@ class Run:
 
 @torch.no_grad()
 def rows(encoder: nn.Module, data: Tensor) -> NDArray[np.float32]:
-    """What an encoder gives, in pieces, as float32 rows."""
+    """The outputs of an encoder as float32 rows, computed in pieces."""
     size = max(1, PIECE // max(1, data[0].numel()))
     return np.concatenate(
         [_flat(encoder(data[at : at + size])) for at in range(0, len(data), size)]

@@ -1,4 +1,4 @@
-"""Encoders of token sequences: at every position, a vector of what has been read so far."""
+"""Encoders of token sequences, which give one vector per position."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from identikit.learn._modules import Lookup
 
 
 class LSTM(nn.Module):
-    """A recurrent language model's f: (n, T) tokens to (n, T, width).
+    """The f of a recurrent language model: (n, T) tokens to (n, T, width).
 
     Parameters
     ----------
     vocabulary, width, layers : int
-        Tokens, entries of the state, and layers.
+        The number of tokens, entries of the state, and layers.
     embedding : int, optional
-        Entries of a token's vector; as many as the state has by default.
+        The number of entries of a token's vector; by default the same as of the state.
     """
 
     def __init__(
@@ -37,21 +37,22 @@ class LSTM(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A pre-norm Transformer's f: (n, T) tokens to (n, T, width), after the final norm.
+    """The f of a pre-norm Transformer: (n, T) tokens to (n, T, width), after the final norm.
 
     ``SoftmaxNet(f, f.tokens)`` ties the unembedding to the embedding, as GPT-2 does.
 
     Parameters
     ----------
     vocabulary, width, layers, heads : int
-        Tokens, entries of the state, blocks, and attention heads of a block.
+        The number of tokens, entries of the state, blocks, and attention heads per block.
     context : int, optional
-        The most tokens of a sequence. None: no positions (NoPE), and sequences of any length; what
-        came when is then known only through the causal mask.
+        The largest number of tokens in a sequence. With None there are no position embeddings
+        (NoPE), and sequences may have any length; the order of tokens then shows only through the
+        causal mask.
     causal : bool
-        A position sees only itself and what is before it.
+        Whether a position sees only itself and earlier positions.
     hidden : int, optional
-        Entries of the MLP's hidden layer; 4 · width by default.
+        The width of the MLP's hidden layer; 4 · width by default.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Transformer(nn.Module):
         if self.context is not None and length > self.context:
             raise InputError(
                 f"a sequence of {length} tokens does not fit the context of {self.context}; cut it "
-                "or build the Transformer with a longer one"
+                "or build the Transformer with a longer context"
             )
         out: Tensor = self.norm(
             self.blocks(x if self.context is None else x + self.positions[:length])
@@ -103,19 +104,19 @@ class _Block(nn.Module):
         self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
         self.activation = nn.GELU()
         for linear in (self.query_key_value, self.out, self.up, self.down):
-            # What is added to the stream is scaled down, as there are 2 · layers such terms.
+            # Terms added to the residual stream are scaled down, as there are 2 · layers of them.
             added = linear in (self.out, self.down)
             nn.init.normal_(linear.weight, std=0.02 / ((2 * layers) ** 0.5 if added else 1))
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of (n, T, width) to the same."""
+        """Map (n, T, width) to the same shape."""
         x = x + self.attention(self.norm_1(x))
         out: Tensor = x + self.down(self.activation(self.up(self.norm_2(x))))
         return out
 
     def attention(self, x: Tensor) -> Tensor:
-        """What the positions tell each other."""
+        """Self-attention between the positions."""
         out: Tensor = self.out(attend(self.query_key_value(x), self.heads, self.causal))
         return out
 
@@ -128,16 +129,7 @@ def attend(
 ) -> Tensor:
     """softmax(q kᵀ / √d) v, head by head.
 
-    Parameters
-    ----------
-    projected : Tensor (n, T, 3 · width)
-        q, k and v side by side.
-    heads : int
-        How many share the width.
-    causal : bool
-        A position sees only itself and what is before it.
-    turn : callable
-        What becomes of q and k first.
+    `projected` (n, T, 3 · width) has q, k and v side by side; `turn` is applied to q and k first.
     """
     length, size = projected.shape[-2], projected.shape[-1] // (3 * heads)
     split = projected.reshape(*projected.shape[:-1], 3, heads, size)

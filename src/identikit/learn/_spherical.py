@@ -1,9 +1,9 @@
-"""Heads on the sphere: f and w normalised or not, and a temperature that is learned.
+"""Softmax heads on the sphere: f and w normalised or not, and a learned temperature.
 
-The four cases of Reizinger et al. 2025: both at unit norm (C1), only the features (C2), only the
-weights (C3), neither (C4). Norms are taken in the forward pass, so that Adam's moments belong to
-the weights they move; the temperature β multiplies the weights, so that a `SoftmaxNet`, its scores
-and the model of a run have it in g.
+The four cases of Reizinger et al. 2025: both have unit norm (C1), only the features (C2), only the
+weights (C3), or neither (C4). Vectors are normalised in the forward pass, so that Adam's moments
+belong to the weights that it moves. The factor β, the inverse temperature, multiplies the weights,
+so that it is part of g in a `SoftmaxNet`, in its scores and in the model of a run.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from torch.nn import functional
 from identikit.errors import InputError
 from identikit.learn._modules import Lookup, SoftmaxNet
 
-#: Whether f, and whether w, is at unit norm.
+#: Whether f, and whether w, has unit norm.
 NORMALISED = {"C1": (True, True), "C2": (True, False), "C3": (False, True), "C4": (False, False)}
 
 
 class Normalised(nn.Module):
-    """What a module gives, at unit norm.
+    """A module whose output is scaled to unit norm.
 
     Parameters
     ----------
     module : Module
-        An encoder, or a table of labels, which this then is as well.
+        An encoder or a table of labels; the wrapper of a table is a table of labels too.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -36,24 +36,24 @@ class Normalised(nn.Module):
         _take_labels(self, module)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """The module's output over its norm."""
+        """The module's output divided by its norm."""
         return functional.normalize(self.module(*inputs), dim=-1)
 
 
 class Tempered(nn.Module):
-    """What a module gives, times a positive number β = exp(θ) that is learned.
+    """A module whose output is multiplied by a learned positive number β = exp(θ).
 
     Parameters
     ----------
     module : Module
-        An encoder, or a table of labels, which this then is as well.
+        An encoder or a table of labels; the wrapper of a table is a table of labels too.
     beta : float
-        What β starts from.
+        The initial value of β.
     """
 
     def __init__(self, module: nn.Module, beta: float = 1.0) -> None:
         if not 0 < beta < math.inf:
-            raise InputError(f"beta is {beta}; expected a number above zero to start from")
+            raise InputError(f"beta is {beta}; expected a number above zero")
         super().__init__()
         self.module = module
         self.log_beta = nn.Parameter(torch.tensor(math.log(beta)))
@@ -61,7 +61,7 @@ class Tempered(nn.Module):
 
     @property
     def beta(self) -> Tensor:
-        """The factor, 1 over the temperature."""
+        """The factor β, the inverse of the temperature."""
         return self.log_beta.exp()
 
     def forward(self, *inputs: Tensor) -> Tensor:
@@ -81,20 +81,20 @@ def case_net(
 ) -> SoftmaxNet:
     """A classifier of classes or instances in one of the four cases: scores β w_iᵀ f(x).
 
-    β is learned where the features are at unit norm (C1, C2); elsewhere their length is β.
+    β is learned where the features have unit norm (C1, C2); elsewhere their length is β.
 
     Parameters
     ----------
     case : {"C1", "C2", "C3", "C4"}
-        Both at unit norm, only the features, only the weights, neither.
+        Which vectors have unit norm: both, only the features, only the weights, or neither.
     encoder : Module
         f, before any normalisation: inputs to (n, width).
     labels, width : int
-        Labels, and entries of a vector.
+        The number of labels, and of entries of a vector.
     bias : bool
-        A bias a label, which takes up the logarithm of unequal class frequencies.
+        Whether there is one bias per label, which absorbs the log of unequal class frequencies.
     beta : float
-        What β starts from, in C1 and C2.
+        The initial value of β, in C1 and C2.
 
     Examples
     --------
@@ -117,6 +117,6 @@ def case_net(
 
 
 def _take_labels(wrapper: nn.Module, module: nn.Module) -> None:
-    """A table of labels stays one (see `SoftmaxNet.unembeddings`)."""
+    """Make the wrapper of a label table a label table too (see `SoftmaxNet.unembeddings`)."""
     if hasattr(module, "labels"):
         wrapper.labels = module.labels

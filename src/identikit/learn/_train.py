@@ -1,4 +1,4 @@
-"""Training of many seeds: together in one stack, in processes, or one by one."""
+"""Train many seeds: together in one stack, in processes, or one by one."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def train(
     lr, weight_decay : float
         Learning rate, and weight decay: decoupled with Adam, part of the gradient (L2) with SGD.
     schedule : {"constant", "cosine", "linear", "step"}
-        How the learning rate goes on after the warm-up: it stays, falls to zero along half a cosine
-        or a line, or falls to a tenth after 70 % of the steps.
+        The learning rate after the warm-up: it stays constant, falls to zero along half a cosine or
+        a line, or falls to a tenth after 70 % of the steps.
     warmup : int
-        The number of steps in which the learning rate first rises to `lr`, along a line.
+        The number of steps in which the learning rate first rises linearly to `lr`.
     rates : mapping of str to float, optional
         Factors on the learning rate of some parameters, by the beginning of their names in the
-        network, as in ``{"g.": 10.0}``; the longest beginning that fits counts.
+        network, as in ``{"g.": 10.0}``; the longest matching beginning counts.
     clip : float, optional
         The largest norm of a seed's whole gradient; a longer gradient is scaled down to it.
     optimizer : {"adam", "sgd"}
@@ -92,30 +92,31 @@ def train(
     after_step : callable, optional
         ``after_step(net, generator)`` is called after every step and may change the weights in
         place, as `weight_shuffling` does. The generator is seeded by seed and step, so a training
-        that is resumed ends the same, as long as the function keeps nothing from call to call.
+        that is resumed ends the same, as long as the function has no state of its own.
     after_step_until : int, optional
-        Call it after so many steps, from the first on; after all of them by default.
+        Call it only after each of the first `after_step_until` steps; by default after every step.
     validation : tuple of Tensor, optional
-        Held-out data in the form of a batch, with any number of rows; the loss is taken in pieces
-        of a batch's size.
+        Held-out data in the form of a batch, with any number of rows; the loss is computed in
+        pieces of a batch's size.
     validate_every : int
         The number of steps between two validations; with 0 there is one, after the last step.
     patience : int, optional
-        Stop a seed after so many validations without a lower loss. The weights that are kept of it
-        are then those of its lowest validation loss.
+        Stop a seed after this many validations without a lower loss. Its final weights are then
+        those with the lowest validation loss.
     snapshots : iterable of int
-        The steps whose weights are kept: 0 for those before training; the last is always kept.
+        The steps whose weights are stored: 0 is before training; the last step is always stored.
     folder : path, optional
-        Where checkpoints are kept. A training that was killed goes on from there, and ends with the
-        numbers it would have had.
+        Where checkpoints are written. A training that was interrupted resumes from there, and ends
+        with the same numbers as without the interruption.
     save_seconds : float
-        The time between two checkpoints, at least; saving takes a twentieth of the time at most.
+        The shortest time between two checkpoints; saving takes at most a twentieth of the time.
     together : bool, optional
         True trains all seeds as one stack, False one by one. None trains a stack where that is
-        possible and pays, otherwise in processes, otherwise one by one. The numbers are the same
+        possible and faster, otherwise in processes, otherwise one by one. The numbers are the same
         up to rounding.
     tag : str
-        What else a training in `folder` must agree on, such as the name of the data.
+        Anything else that must agree for a training to resume in `folder`, such as the name of the
+        data.
     progress : callable, optional
         Called with (what is being done, done, of how many).
 
@@ -192,7 +193,7 @@ def train(
 def _asked_for(
     task: Task, net: SoftmaxNet, batch: Batch, together: bool | None, tag: str
 ) -> dict[str, Any]:
-    """What a training in a folder must agree on with the one that goes on there."""
+    """The settings that must agree for a training to resume in a folder."""
     print_of = _checkpoint.fingerprint
     return {
         "identikit": __version__,
@@ -239,12 +240,12 @@ def _first_batch(batches: Batches, seed: int) -> Batch:
 
 
 def _name(function: Callable[..., object]) -> str:
-    """What a checkpoint calls a function; of a partial one, with what was filled in."""
+    """The name of a function in a checkpoint; for a partial one, with its fixed arguments."""
     if isinstance(function, partial):
         given = [*function.args, *function.keywords.values()]
         prints = [_checkpoint.fingerprint([v]) if isinstance(v, Tensor) else str(v) for v in given]
         return f"{_name(function.func)}({', '.join([*function.keywords, *prints])})"
-    # The two of `_perturbations` say their settings.
+    # The repr of the two in `_perturbations` shows their settings.
     if isinstance(function, Kick):
         return repr(function)
     return getattr(function, "__qualname__", type(function).__qualname__)
@@ -261,18 +262,18 @@ def _check_call(
     if not seeds:
         raise InputError("training needs at least one seed, as in seeds=range(4)")
     if len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise InputError(f"seeds are different numbers from 0 on, not {list(seeds)}")
+        raise InputError(f"seeds must be different numbers from 0 on, not {list(seeds)}")
     if steps < 1:
         raise InputError(f"training needs at least one step, not {steps}")
     if snapshots[0] < 0 or snapshots[-1] > steps:
         raise InputError(
-            f"snapshots are steps from 0 to the last, {steps}; these go from {snapshots[0]} to "
+            f"snapshots must be steps from 0 to the last, {steps}; these go from {snapshots[0]} to "
             f"{snapshots[-1]}"
         )
     if patience is not None and (validation is None or validate_every < 1 or patience < 1):
         raise InputError(
             "early stopping needs a patience of at least 1, validation data, and validate_every, "
-            "the steps between two looks at it"
+            "the number of steps between two validations"
         )
 
 
@@ -283,5 +284,5 @@ def _check_validation(validation: Sequence[Tensor], batch: Batch) -> None:
     if [s[1:] for s in shapes] != [s[1:] for s in expected] or len(rows) != 1 or 0 in rows:
         raise InputError(
             f"the validation data have shapes {shapes}, but a batch has {expected}; expected the "
-            "same, but for the number of rows"
+            "same, except for the number of rows"
         )

@@ -1,4 +1,4 @@
-"""Training the units: one after the other in this process, or several at a time in processes."""
+"""Train the units: one after the other in this process, or several at a time in processes."""
 
 from __future__ import annotations
 
@@ -25,33 +25,23 @@ STOP = "stop"
 
 
 def in_turn(tasks: Sequence[Task], count: int, progress: Progress | None) -> list[Outcome]:
-    """Train one unit after the other in this process.
-
-    Parameters
-    ----------
-    tasks : sequence of Task
-        The units.
-    count : int
-        How many threads PyTorch uses meanwhile.
-    progress : callable, optional
-        Called with (what is being done, done, of how many).
-    """
-    told = _Told(tasks, progress)
+    """Train one unit after the other in this process, with `count` threads of PyTorch."""
+    totals = _Totals(tasks, progress)
     outcomes = []
     with threads(count), stop_asked() as stop, torch.random.fork_rng(devices=[]):
         for unit, task in enumerate(tasks):
             try:
-                outcomes.append(finished(task) or Fit(task).run(told.by(unit), stop))
+                outcomes.append(finished(task) or Fit(task).run(totals.by(unit), stop))
             except Stopped:
                 raise KeyboardInterrupt from None
-            told.end(unit)
+            totals.end(unit)
     return outcomes
 
 
 def packed(tasks: Sequence[Task]) -> bytes | None:
-    """The tasks as bytes that another interpreter can read; None if there is no such thing.
+    """The tasks as bytes that another process can read; None if they cannot be sent.
 
-    Functions go by their name, so those of a notebook or of the script itself cannot be sent.
+    Functions are sent by name, so those defined in a notebook or in the main script cannot be.
     """
     try:
         payload = pickle.dumps(tasks)
@@ -63,32 +53,22 @@ def packed(tasks: Sequence[Task]) -> bytes | None:
 def in_processes(
     tasks: Sequence[Task], payload: bytes, workers: int, progress: Progress | None
 ) -> list[Outcome]:
-    """Train several units at a time, each in a process of its own with one thread.
+    """Train several units at a time, each in its own process with one thread.
 
-    The processes say how far they are in small files in a temporary folder, and look there whether
-    to stop. Asked to, or as soon as one of them fails, all save their state and end.
-
-    Parameters
-    ----------
-    tasks : sequence of Task
-        The units.
-    payload : bytes
-        The same, `packed`.
-    workers : int
-        How many processes at most.
-    progress : callable, optional
-        Called with (what is being done, done, of how many).
+    The processes report their progress in small files in a temporary folder, and look there for a
+    request to stop. On such a request, or as soon as one of them fails, all save their state and
+    end. `payload` has the same tasks, `packed`.
     """
     from joblib.externals.loky import process_executor
 
-    told = _Told(tasks, progress)
+    totals = _Totals(tasks, progress)
     outcomes = {unit: done for unit, task in enumerate(tasks) if (done := finished(task))}
     for unit in outcomes:
-        told.end(unit)
+        totals.end(unit)
     waiting = [unit for unit in range(len(tasks)) if unit not in outcomes]
     running: dict[Future[Outcome], int] = {}
     with tempfile.TemporaryDirectory() as name, stop_asked() as stop:
-        desk = Path(name)
+        folder = Path(name)
         pool = process_executor.ProcessPoolExecutor(
             min(workers, len(waiting) or 1),
             env=ONE_THREAD,
@@ -96,23 +76,23 @@ def in_processes(
             initargs=(os.getpid(),),
         )
         try:
-            running = {pool.submit(_work, payload, at, desk): at for at in waiting}
+            running = {pool.submit(_work, payload, at, folder): at for at in waiting}
             while running:
                 ended, _ = wait(running, REPORT, FIRST_COMPLETED)
                 if stop():
                     raise KeyboardInterrupt
                 for unit in running.values():
-                    told.read(unit, desk)
+                    totals.read(unit, folder)
                 for future in ended:
                     outcomes[running[future]] = future.result()
-                    told.end(running.pop(future))
+                    totals.end(running.pop(future))
         except process_executor.TerminatedWorkerError as error:
             raise RuntimeError(
                 "a training process was ended from outside, perhaps for lack of memory; train "
                 "again with the same folder to go on, or with together=False"
             ) from error
         finally:
-            (desk / STOP).touch()
+            (folder / STOP).touch()
             for future in running:
                 future.cancel()
             pool.shutdown()
@@ -120,29 +100,29 @@ def in_processes(
 
 
 def _begin(parent: int) -> None:
-    """What a worker does first. It ends as soon as its parent is gone, be it killed."""
+    """Prepare a worker, which ends as soon as its parent is gone, even if the parent was killed."""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(REPORT)
-        os._exit(1)  # what is on disk is whole; another training may be at work on it already
+        os._exit(1)  # the files on disk are whole, and another training may use them already
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     torch.set_num_threads(1)
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _work(payload: bytes, unit: int, desk: Path) -> Outcome:
+def _work(payload: bytes, unit: int, folder: Path) -> Outcome:
     """Train one unit in a worker."""
-    stop = (desk / STOP).exists
+    stop = (folder / STOP).exists
     if stop():
         raise Stopped
     task: Task = pickle.loads(payload)[unit]
-    return Fit(task).run(lambda step, loss: write_text(desk / str(unit), f"{step} {loss}"), stop)
+    return Fit(task).run(lambda step, loss: write_text(folder / str(unit), f"{step} {loss}"), stop)
 
 
-class _Told:
-    """Adds up how far the units are, and tells the caller."""
+class _Totals:
+    """Adds up the progress of the units, and reports it to the caller."""
 
     def __init__(self, tasks: Sequence[Task], progress: Progress | None) -> None:
         self.tasks, self.progress = tasks, progress
@@ -150,18 +130,18 @@ class _Told:
         self.what = "training"
 
     def by(self, unit: int) -> Callable[[int, float], None]:
-        """What a unit in this process reports to."""
+        """The function to which a unit in this process reports."""
         return lambda step, loss: self._tell(unit, step, f"training, loss {loss:.4g}")
 
-    def read(self, unit: int, desk: Path) -> None:
-        """Take what a unit in a process has reported, if that is new."""
+    def read(self, unit: int, folder: Path) -> None:
+        """Read what a unit in another process has reported, if that is new."""
         with suppress(FileNotFoundError):
-            step, loss = (desk / str(unit)).read_text(encoding="utf-8").split()
+            step, loss = (folder / str(unit)).read_text(encoding="utf-8").split()
             if int(step) > self.steps[unit]:
                 self.by(unit)(int(step), float(loss))
 
     def end(self, unit: int) -> None:
-        """A unit is at its end, early or not."""
+        """Count a unit as finished, whether it stopped early or not."""
         self._tell(unit, self.tasks[unit].steps, self.what)
 
     def _tell(self, unit: int, step: int, what: str) -> None:
@@ -174,7 +154,10 @@ class _Told:
 
 @contextmanager
 def stop_asked() -> Iterator[Stop]:
-    """Whether Ctrl-C was pressed: so a step is never left half done. Pressed again, it raises."""
+    """Yield a function that says whether Ctrl-C was pressed, so that no step is left half done.
+
+    Ctrl-C raises only when it is pressed a second time.
+    """
     asked: list[int] = []
 
     def ask(number: int, _frame: object) -> None:
@@ -182,7 +165,7 @@ def stop_asked() -> Iterator[Stop]:
             raise KeyboardInterrupt
         asked.append(number)
 
-    # Only the main thread may, and only where Ctrl-C is not somebody else's business.
+    # This is possible only in the main thread, and only if nothing else handles Ctrl-C.
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not usual or threading.current_thread() is not threading.main_thread():
         yield lambda: False
@@ -196,7 +179,7 @@ def stop_asked() -> Iterator[Stop]:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """So many threads of PyTorch; afterwards as before."""
+    """Let PyTorch use this many threads, and restore the number afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

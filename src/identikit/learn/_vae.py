@@ -1,11 +1,12 @@
-"""A VAE of vectors: diagonal Gaussian posterior, decoder of fixed variance, a prior of known law.
+"""A VAE for vectors: diagonal Gaussian posterior, decoder of fixed variance, and a known prior.
 
-f gives mean μ and log-variance l of the latents u side by side, g takes codes z to the mean of x:
+f returns the mean μ and log-variance l of the latents u side by side; g maps codes z to the mean of
+x:
 
     x ~ N(g(z), γ⁻² I),    u = μ(x) + exp(l(x)/2) ε,    z = σ(u) − ½, or u with a Gaussian prior.
 
-So a code has the range of its prior: a uniform one lies in (−½, ½), a beta one too. The noise ε
-comes with the batch (`with_noise`), so that a step depends on nothing else, and stacks.
+So a code has the range of its prior: (−½, ½) for a uniform or a beta prior. The noise ε is part of
+the batch (`with_noise`), so that a step depends on nothing else, and seeds can be stacked.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LOG_2PI = math.log(2 * math.pi)
 
 @dataclass(frozen=True)
 class Beta:
-    """z + ½ ~ Beta(a, b), each a number for all latents or one a latent; (1, 1) is uniform.
+    """z + ½ ~ Beta(a, b), each one number for all latents or one per latent; (1, 1) is uniform.
 
     Parameters
     ----------
@@ -42,7 +43,9 @@ class Beta:
 
     def __post_init__(self) -> None:
         if not all(float(torch.as_tensor(part).min()) > 0 for part in (self.a, self.b)):
-            raise InputError(f"the parameters of a beta prior are positive, not {self.a}, {self.b}")
+            raise InputError(
+                f"the parameters of a beta prior must be positive, not {self.a}, {self.b}"
+            )
 
 
 #: "uniform", "gaussian" (standard normal), or a `Beta`.
@@ -58,12 +61,12 @@ def vae(
     slope: float = 0.2,
     init: str = "he",
 ) -> SoftmaxNet:
-    """Fully connected layers from x to [μ, l], and the same backwards from z to x.
+    """Fully connected layers from x to [μ, l], and the same in reverse from z to x.
 
     Parameters
     ----------
     d, D : int
-        Latents, and entries of x.
+        The number of latents, and of entries of x.
     hidden : sequence of int
         Widths of the layers between x and the code.
     activation, slope, init
@@ -88,23 +91,24 @@ def negative_elbo(
 ) -> Tensor:
     """−E_q[log p(x|z) + log p(u) − log q(u|x)], the mean over rows, in nats with all constants.
 
-    So values at different γ² compare, and −value is a lower bound of the mean log-likelihood. The
-    entropy of q, and the whole divergence from a Gaussian prior, are in closed form. The density
-    of u takes up the sigmoid's log-determinant, log p(u) = a log σ(u) + b log σ(−u) − log B(a, b),
-    and is finite wherever u is: none of it is −∞ when a sigmoid saturates.
+    So values at different γ² are comparable, and −value is a lower bound on the mean
+    log-likelihood. The entropy of q, and the whole divergence from a Gaussian prior, are in closed
+    form. The density of u includes the sigmoid's log-determinant,
+    log p(u) = a log σ(u) + b log σ(−u) − log B(a, b), and is finite wherever u is, also where a
+    sigmoid saturates.
 
     Parameters
     ----------
     net : SoftmaxNet
-        As `vae` makes them.
+        As made by `vae`.
     x : Tensor (n, D)
         Data.
     noise : Tensor (n, d)
-        Standard normal: ε.
+        ε, standard normal.
     precision : float or Tensor
         γ², positive.
     prior : {"uniform", "gaussian"} or Beta
-        Of each latent.
+        The prior of each latent.
     """
     mean, log_variance = posterior(net, x)
     if noise.shape != mean.shape:
@@ -134,7 +138,7 @@ def code_of(u: Tensor, prior: Prior) -> Tensor:
 
 
 def codes(net: SoftmaxNet, x: Tensor, prior: Prior = "uniform") -> Tensor:
-    """The code of each posterior mean, on the prior's own range: what factors are compared with."""
+    """The code of each posterior mean, on the prior's own range, to compare with factors."""
     return code_of(posterior(net, x)[0], prior)
 
 
@@ -149,7 +153,7 @@ def log_prior(u: Tensor, prior: Prior) -> Tensor:
 
 
 def prior_curvature(u: Tensor, prior: Prior) -> Tensor:
-    """n''(u) of n = `log_prior`: −1 of a Gaussian prior, −(a + b) σ(u) σ(−u) of a beta one."""
+    """n''(u) for n = `log_prior`: −1 for a Gaussian prior, −(a + b) σ(u) σ(−u) for a beta one."""
     law = _law(prior)
     if law is None:
         return -torch.ones_like(u)
@@ -160,12 +164,12 @@ def prior_curvature(u: Tensor, prior: Prior) -> Tensor:
 def decoder_jacobian(net: SoftmaxNet, z: Tensor) -> Tensor:
     """∂g/∂z at each code, (n, D, d).
 
-    Jᵀw is linear in w, so that its derivative in w is Jᵀ: d backward passes, however large D is.
+    Jᵀw is linear in w with derivative Jᵀ, so this takes d backward passes, however large D is.
 
     Parameters
     ----------
     net : SoftmaxNet
-        As `vae` makes them.
+        As made by `vae`.
     z : Tensor (n, d)
         Codes, as `codes` gives them.
     """
@@ -185,7 +189,7 @@ def decoder_jacobian(net: SoftmaxNet, z: Tensor) -> Tensor:
 
 
 def log_normal(z: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Entry by entry, log N(z; μ, σ²)."""
+    """log N(z; μ, σ²), entry by entry."""
     return -0.5 * (LOG_2PI + log_variance + (z - mean) ** 2 * (-log_variance).exp())
 
 
@@ -195,7 +199,7 @@ def gaussian_kl(mean: Tensor, log_variance: Tensor) -> Tensor:
 
 
 def _law(prior: Prior) -> Beta | None:
-    """The beta law of a prior; None of the Gaussian one."""
+    """The beta distribution of a prior; None for the Gaussian prior."""
     if isinstance(prior, Beta):
         return prior
     if prior not in ("uniform", "gaussian"):
@@ -205,5 +209,5 @@ def _law(prior: Prior) -> Beta | None:
 
 def _log(precision: float | Tensor, like: Tensor) -> Tensor:
     if not isinstance(precision, Tensor) and not precision > 0:
-        raise InputError(f"the decoder's precision γ² is a positive number, not {precision}")
+        raise InputError(f"the decoder's precision γ² must be positive, not {precision}")
     return torch.as_tensor(precision, dtype=like.dtype).log()
