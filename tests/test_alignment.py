@@ -618,5 +618,5 @@ def test_ridge_must_be_a_strength(ridge: object) -> None:
 
 def test_a_rotation_has_no_ridge() -> None:
     X, Y = planted("rigid")
-    with pytest.raises(ik.errors.InputError, match="only linear and affine maps have"):
+    with pytest.raises(ik.errors.InputError, match="only linear and affine maps can have"):
         ik.align(X, Y, group="rigid", ridge=0.5)
