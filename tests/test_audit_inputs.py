@@ -159,7 +159,7 @@ def test_saved_moments_are_those_of_the_audit_and_are_resumed(files, tmp_path, m
         audit(files, save_moments=path)
     same(audit(files, save_moments=path, resume=True), first)
     assert not path.with_name("kept.moments.partial").exists()
-    with pytest.raises(InputError, match="say where the moments are kept"):
+    with pytest.raises(InputError, match="give the file in which the moments are saved"):
         audit(files, resume=True)
 
 

@@ -367,7 +367,7 @@ def _pairs(
     fewest = min(part.count for part in moments.parts)
     if fewest < 2:
         raise InputError(
-            f"a fold has only {fewest} rows left; give more rows, fewer folds or smaller groups"
+            f"a fold has only {fewest} rows left; give more rows, fewer folds or finer groups"
         )
     few = _few_rows(moments)
     for a, b in tile.pairs:

@@ -19,8 +19,8 @@ from identikit.similarity import Scored
 
 #: How much worse a stricter rung may be once noise has been allowed for: it may fail to explain a
 #: share of SLACK² of what the best rung explains. For views that otherwise agree exactly, a
-#: rotation by less than 1.7°, which has an error of 0.03, then counts as no rotation. Values of
-#: 0.02 and 0.05 give the same verdicts in a few planted cases (tests/test_verdict.py).
+#: rotation by up to 1.7°, with an error of up to 0.03, then counts as no rotation. Values of 0.02
+#: and 0.05 give the same verdicts in a few planted cases (tests/test_verdict.py).
 SLACK = 0.03
 
 #: A rung that explains less than this share of what the best one does is never chosen, however
@@ -254,7 +254,7 @@ class Excess:
 
 @dataclass(frozen=True)
 class Both:
-    """The excess on these rows, and its limit for fits on infinitely many rows, if that is known."""
+    """The excess on these rows, and its limit for fits on infinitely many rows, if known."""
 
     now: Excess
     limit: Excess | None

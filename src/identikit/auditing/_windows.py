@@ -88,6 +88,8 @@ def _leading(source: Source, moments: Moments, view: int, start: int, size: int)
 def prepared(scores: Array) -> Array:
     """Scores prepared for the comparison of shifts: orthonormal columns, close to white noise.
 
+    The columns of the scores are sorted by variance, largest first.
+
     1. Rows of more than the median norm are scaled down to it, so that no single row dominates.
     2. The prediction from the row before (an autoregression of order one) is subtracted from each
        axis, so that views that change slowly agree at one shift and not at every small one.

@@ -234,7 +234,7 @@ class Pair(Result):
         return max(r.backward_interval[1] for r in own) if strict else own[0].backward
 
     def exceeds(self, limit: float, *, strict: bool = False, source: str | None = None) -> bool:
-        """Whether the error of a pair is above a limit, with all rows or without a few extreme ones.
+        """Whether the error of a pair is above a limit, with all rows or without a few.
 
         This is always true for a pair that no map relates, and for one whose verdict rests on a few
         rows alone.
