@@ -165,25 +165,25 @@ class _Rows:
         s, t = self.stats, self.back
         signal = _symmetric(s.sxy @ back)
         image = _symmetric(there.T @ signal @ there)
-        for noise in (_own, _isotropic, *([_by_axis] if axes else [])):
+        for noise in (_own_spectrum, _isotropic, *([_by_axis] if axes else [])):
             of_x, of_y = noise(s, signal), noise(t, image)
             # Each view gives an estimate of the signal, with its own sampling error.
             for shared in (s.sxx - of_x, back.T @ (t.sxx - of_y) @ back):
                 there_of = there.T @ shared @ there
-                yield _kept(shared, of_x) @ there, _kept(there_of, of_y) @ back
+                yield _predictor(shared, of_x) @ there, _predictor(there_of, of_y) @ back
         if axes:  # the best if axes are uncorrelated: only one number per axis is estimated
             of_x, of_y = _share_by_axis(signal, s.sxx), _share_by_axis(image, s.syy)
             yield of_x[:, None] * there, of_y[:, None] * back
 
 
-def _kept(signal: Array, noise: Array) -> Array:
+def _predictor(signal: Array, noise: Array) -> Array:
     """(S + N)⁻¹ S: the best linear predictor of a signal from signal and noise."""
     both = signal + noise
     both[np.diag_indices_from(both)] += 1e-12 * max(float(np.trace(both)), 1e-300)
     return np.asarray(_inverse(both) @ signal)
 
 
-def _own(stats: PairStats, signal: Array) -> Array:
+def _own_spectrum(stats: PairStats, signal: Array) -> Array:
     """Noise with the view's own spectrum, and the variance that is not signal."""
     return (1 - _share(stats, signal)) * stats.sxx
 

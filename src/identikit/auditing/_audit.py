@@ -144,7 +144,7 @@ def audit(
     context = Context(tolerance, thresholds=checked_thresholds(checks))
     moments = _moments_of(views)
     if moments is not None:
-        _nothing_of_rows(
+        _refuse_row_options(
             names=names,
             groups=groups,
             ids=ids,
@@ -153,7 +153,7 @@ def audit(
             save_moments=save_moments,
             resume=resume,
         )
-        return _audit_of(moments, context, AxesOfViews() if ica else None, progress)
+        return _audit_moments(moments, context, AxesOfViews() if ica else None, progress)
     _check_folds(folds, f"not {folds}", grouped=groups is not None)
     if resume and save_moments is None:
         raise InputError(
@@ -193,7 +193,7 @@ def _moments_of(views: object) -> Moments | None:
     return None
 
 
-def _nothing_of_rows(**options: object) -> None:
+def _refuse_row_options(**options: object) -> None:
     """Refuse options that apply to the reading of rows, when moments are given."""
     for name, value in options.items():
         if value is not None and value is not False:
@@ -369,7 +369,7 @@ def _pairs(
         raise InputError(
             f"a fold has only {fewest} rows left; give more rows, fewer folds or finer groups"
         )
-    few = _few_rows(moments)
+    few = _with_small_sample(moments)
     for a, b in tile.pairs:
         i, j = _places(tile, (a, b))
         ica = None if axes is None else axes.shared(moments, (i, j), (a, b))
@@ -385,7 +385,7 @@ def _places(tile: Tile, numbers: Numbers) -> Numbers:
     return tile.views.index(numbers[0]), tile.views.index(numbers[1])
 
 
-def _few_rows(moments: Moments) -> Moments:
+def _with_small_sample(moments: Moments) -> Moments:
     """The moments with a sample small enough to compare all of its rows with each other."""
     sample = moments.sample
     if len(sample.keys) <= SAMPLE:
@@ -430,7 +430,7 @@ def assemble(
     return Audit(__version__, rows, ordered, every, verdict_on(every), settings)
 
 
-def _audit_of(
+def _audit_moments(
     moments: Moments, context: Context, axes: AxesOfViews | None, progress: Progress | None
 ) -> Audit:
     """The audit of given moments."""

@@ -120,8 +120,8 @@ def _canonical_variates(moments: Moments, i: int, j: int) -> Array:
     """The first two canonical variates of both views on some rows, at unit variance."""
     left, _, right = moments.canonical(i, j)
     sides = []
-    for view, turn in ((i, left), (j, right.T)):
+    for view, directions in ((i, left), (j, right.T)):
         rows = moments.sample_of(view)[:DRAWN] - moments.centre(view)
-        sides.append(rows @ moments.whitening_map(view) @ turn[:, :2])
+        sides.append(rows @ moments.whitening_map(view) @ directions[:, :2])
     variates: Array = np.stack(sides, axis=1) * np.sqrt(moments.rows - 1)
     return variates

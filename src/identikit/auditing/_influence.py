@@ -42,12 +42,12 @@ def decided_by(
         without = judge(rest, i, j, axes=axes)
     except InputError:  # a view that is constant without them
         return Influence(len(numbers), numbers, None, None)
-    if not _says_else(judged, without):
+    if not _verdicts_differ(judged, without):
         return None
     return Influence(len(numbers), numbers, without.rung.error, without.group)
 
 
-def _says_else(one: Judged, other: Judged) -> bool:
+def _verdicts_differ(one: Judged, other: Judged) -> bool:
     """Whether two verdicts differ: in "unrelated", in the error, or in the best rung's error."""
     if (one.group == UNRELATED) != (other.group == UNRELATED):
         return True

@@ -65,8 +65,10 @@ class Order:
         """
         if (i, j) not in self._of_pairs:
             x, y = self._both(i, j)
-            adds = np.stack([_adds(x, y), _adds(y, x)], axis=1)
-            self._of_pairs[i, j] = max(self.excess[i], self.excess[j], excess(adds, LEVEL / 3))
+            contributions = np.stack([_contributions(x, y), _contributions(y, x)], axis=1)
+            self._of_pairs[i, j] = max(
+                self.excess[i], self.excess[j], excess(contributions, LEVEL / 3)
+            )
         return self._of_pairs[i, j]
 
     def dependent(self, i: int, j: int) -> bool:
@@ -89,13 +91,13 @@ class Order:
         The result is None if there are too few rows to tell.
         """
         x, y = self._both(i, j)
-        rows, rng, told = 1, np.random.default_rng(0), None
+        rows, rng, shared = 1, np.random.default_rng(0), None
         while len(x) // ((PLACES + GAP) * rows) >= BLOCKS:
-            told = _shares_blocks(_curves(x, rows), _curves(y, rows), rng)
-            if told:
+            shared = _shares_blocks(_curves(x, rows), _curves(y, rows), rng)
+            if shared:
                 return True
             rows *= 2
-        return told
+        return shared
 
     def only_order(self, i: int, j: int) -> bool:
         """Whether rows depend on others, and views share only a smooth function of the row number.
@@ -169,7 +171,7 @@ def _normal_scores(series: Array) -> Array:
     return scores - scores.mean(axis=0) if n else scores
 
 
-def _adds(x: Array, y: Array) -> Array:
+def _contributions(x: Array, y: Array) -> Array:
     """The contribution of each row to the error of the best affine map."""
     x, y = x - x.mean(axis=0), y - y.mean(axis=0)
     gram = x.T @ x

@@ -90,8 +90,8 @@ class Plan:
             return (
                 f"Of {len(self.widths)} views, {len(self.reduced)} have more than twice as many "
                 "columns as rows and were compared in the coordinates of the span of their rows, "
-                "in which nothing is lost but single columns: permutation and monomial are tried "
-                "where there are no more than 1,280."
+                "which lose nothing but the single columns: permutation and monomial are tried on "
+                "the original columns if there are at most 1,280."
             )
         why = (
             f"as all of them at once would take {self.needed / 1e6:,.1f} MB of memory, and "
@@ -230,14 +230,14 @@ def reduce_views(
     widths = [source.width for source in sources]
     left = chosen.budget - _held_bytes(widths, chosen.widths)
     for position, v in enumerate(chosen.reduced):
-        told = share(reducing, position, len(chosen.reduced))
+        report = share(reducing, position, len(chosen.reduced))
         if chosen.spans:
             found = row_span(sources[v], folds)
-            if told is not None:
-                told("reading", folds.rows, folds.rows)
+            if report is not None:
+                report("reading", folds.rows, folds.rows)
         else:
             k = max(1, chosen.widths[v] - 1)
-            found = leading(sources[v], folds, k, left, seed, engine=engine, progress=told)
+            found = leading(sources[v], folds, k, left, seed, engine=engine, progress=report)
         size = found.basis.shape[1]
         what[v] = Reduced(size, found.lost, found.exact, found.bound, whole=chosen.spans)
         basis, at_mean = found.with_mean(), None

@@ -100,12 +100,12 @@ def prepared(scores: Array) -> Array:
     scores = np.where(finite[:, None], scores, 0.0)[:, : len(scores) // ROWS_AN_AXIS]
     if np.count_nonzero(finite) < FEWEST / 2:
         return scores[:, :0]
-    scores = _drawn_in(scores, finite)
+    scores = _without_outliers(scores, finite)
     same = np.clip(np.einsum("ij,ij->j", scores[1:], scores[:-1]), 0.0, 1.0)
-    return _drawn_in(np.concatenate([scores[:1], scores[1:] - same * scores[:-1]]), finite)
+    return _without_outliers(np.concatenate([scores[:1], scores[1:] - same * scores[:-1]]), finite)
 
 
-def _drawn_in(scores: Array, finite: NDArray[np.bool_]) -> Array:
+def _without_outliers(scores: Array, finite: NDArray[np.bool_]) -> Array:
     """Orthonormal columns without outliers, in a few rounds, as outliers can hide others."""
     scores = orthonormal(scores, finite)
     for _ in range(3):

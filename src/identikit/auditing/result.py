@@ -247,12 +247,12 @@ class Pair(Result):
             As for `error_of`.
         """
         few = self.influence
-        said = [(self.group, self.error_of(strict=strict, source=source))]
+        verdicts = [(self.group, self.error_of(strict=strict, source=source))]
         if few is not None:
             if few.error_without is None or few.group_without is None:
                 return True
-            said.append((few.group_without, few.error_without))
-        return any(group not in RUNGS or not error <= limit for group, error in said)
+            verdicts.append((few.group_without, few.error_without))
+        return any(group not in RUNGS or not error <= limit for group, error in verdicts)
 
     def meets(self, rung: str, *, without_few: bool = True) -> bool:
         """Whether the views are the same up to a rung, or up to a stricter one.

@@ -74,7 +74,7 @@ def check(evidence: Evidence, threshold: float = 1.0) -> Answer | None:
 
 
 def _rows(evidence: Evidence, view: int) -> Array | None:
-    """All rows of a view, in any order, if there are few and they are at hand."""
+    """All finite rows of a view, if there are few enough and they are available."""
     moments = evidence.moments
     if moments.rows <= len(moments.sample.keys):
         return moments.sample_of(view)
@@ -116,8 +116,8 @@ def twins(x: Array, y: Array) -> float:
             both = np.concatenate([a, b])
             values, axes = np.linalg.eigh(both.T @ both / len(both))
             for m in COMPONENTS:
-                turn = axes[:, -m:] / np.sqrt(np.maximum(values[-m:], 1e-9))
-                share = min(_nearer(a @ turn, b @ turn), _nearer(b @ turn, a @ turn))
+                whiten = axes[:, -m:] / np.sqrt(np.maximum(values[-m:], 1e-9))
+                share = min(_nearer(a @ whiten, b @ whiten), _nearer(b @ whiten, a @ whiten))
                 most = max(most, 2 * (share - 0.5) * np.sqrt(min(len(a), len(b))))
     return float(most)
 

@@ -61,7 +61,7 @@ def check(evidence: Evidence, threshold: float = 0.5) -> Answer | None:
         worst.gain <= threshold,
         f"row t of view {a} fits row t {_signed(worst.shift)} of view {b} far better than row t "
         f"(mean squared correlation of leading axes {worst.explained:.2f} against "
-        f"{max(worst.given, 0):.2f}){_course(found[1:], threshold)}: one of the two lacks rows, or "
+        f"{max(worst.given, 0):.2f}){_changes(found[1:], threshold)}: one of the two lacks rows, or "
         "has extra rows; pair the rows by id with --id (ids=), or drop the rows in question.",
     )
 
@@ -110,13 +110,13 @@ def _all_shifts(x: Array, y: Array) -> Array:
     return total
 
 
-def _course(parts: Sequence[Shift | None], threshold: float) -> str:
+def _changes(parts: Sequence[Shift | None], threshold: float) -> str:
     """A description of how the shift changes from the start to the end, if it does."""
-    told = [part for part in parts if part and (part.sound or part.gain > threshold)]
-    shifts = [part.shift if part.gain > threshold else 0 for part in told]
+    clear = [part for part in parts if part and (part.sound or part.gain > threshold)]
+    shifts = [part.shift if part.gain > threshold else 0 for part in clear]
     if len(set(shifts)) < 2:
         return ""
-    rows = [(part.window.first + part.window.last) // 2 for part in told]
+    rows = [(part.window.first + part.window.last) // 2 for part in clear]
     steps = [f"{_signed(shift)} at row {row}" for shift, row in zip(shifts, rows)]
     return f", and the shift changes on the way, {', '.join(steps)}"
 

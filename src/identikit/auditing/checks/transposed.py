@@ -7,7 +7,7 @@ ROWS_A_COLUMN = 0.25
 
 
 def check(evidence: Evidence, threshold: float = ROWS_A_COLUMN) -> Answer | None:
-    """Rows per column of the narrower view; not asked if there are at least as many rows."""
+    """Rows per column of the narrower view; asked only if there are fewer rows than columns."""
     rows, width = evidence.moments.rows, min(evidence.columns)
     if rows >= width:
         return None
