@@ -61,8 +61,8 @@ def check(evidence: Evidence, threshold: float = 0.5) -> Answer | None:
         worst.gain <= threshold,
         f"row t of view {a} fits row t {_signed(worst.shift)} of view {b} far better than row t "
         f"(mean squared correlation of leading axes {worst.explained:.2f} against "
-        f"{max(worst.given, 0):.2f}){_changes(found[1:], threshold)}: one of the two lacks rows, or "
-        "has extra rows; pair the rows by id with --id (ids=), or drop the rows in question.",
+        f"{max(worst.given, 0):.2f}){_changes(found[1:], threshold)}: one of the two lacks rows "
+        "or has extra ones; pair the rows by id with --id (ids=), or drop the rows in question.",
     )
 
 
