@@ -402,7 +402,7 @@ def test_unfitted_maps_say_so(tmp_path: Path) -> None:
 def test_equal_width_groups_refuse_unequal_widths(group: str) -> None:
     X, Y = pair(p=4, q=3)
     message = (
-        f"rung '{group}' needs views of one width, but 'old' has 4 columns and 'new' has 3; "
+        f"rung '{group}' needs views of the same width, but 'old' has 4 columns and 'new' has 3; "
         "possible here: rigid, similarity, linear, affine"
     )
     with pytest.raises(InputError, match=message):
@@ -618,5 +618,5 @@ def test_ridge_must_be_a_strength(ridge: object) -> None:
 
 def test_a_rotation_has_no_ridge() -> None:
     X, Y = planted("rigid")
-    with pytest.raises(ik.errors.InputError, match="only linear and affine maps have"):
+    with pytest.raises(ik.errors.InputError, match="only linear and affine maps can have"):
         ik.align(X, Y, group="rigid", ridge=0.5)

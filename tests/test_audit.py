@@ -439,7 +439,11 @@ PLANTED: dict[str, tuple[Callable[[], Planted], set[str], str]] = {
     "row shift": (one_row_late, set(), r"row t \+ 1 of view .* far better than row t .*--id"),
     "rank": (duplicated_column, set(), "rank 4 of 5.*constant, duplicated or linearly"),
     "rank gap": (spectrum_into_the_rounding, {"rank"}, "no clear gap between directions"),
-    "saturation": (more_columns_than_rows, {"rank", "chance"}, "30 rows are not more than the 29"),
+    "saturation": (
+        more_columns_than_rows,
+        {"rank", "chance"},
+        "30 rows, and 29 linearly independent columns",
+    ),
     "chance": (few_rows, set(), "100 rows are few for 20 and 20 dim.*at least 1000 rows"),
     "dominant column": (one_large_column, {"asymmetry"}, "column 0 of view 'view0' holds 9"),
     "outlier rows": (
@@ -457,7 +461,7 @@ PLANTED: dict[str, tuple[Callable[[], Planted], set[str], str]] = {
         {"row shift"},
         "only 1000 of 2000 rows are distinct.*--groups duplicates",
     ),
-    "origin": (far_mean, set(), "linear and affine cannot be told apart here"),
+    "origin": (far_mean, set(), "linear and affine cannot be distinguished here"),
     "widths": (unequal_widths, set(), "6 and 4 columns: identity, permutation and monomial make"),
     "dependent rows": (sorted_rows, set(), r"depend on those nearby \(sorted, drifting.*--groups"),
     "asymmetry": (a_part_of_the_other, set(), "view 'view0' predicts 'view1' with an error of"),
@@ -549,7 +553,7 @@ def test_grouped_rows_get_other_advice() -> None:
     labels = np.arange(2000) // 200
     level = 3 * np.random.default_rng(0).normal(size=(10, 4))[labels]
     check = fired(only_pair([X + level, Y + level], groups=labels))["dependent rows"]
-    assert "the groups themselves differ, so intervals are rough" in check.message
+    assert "the groups themselves differ, so intervals are only approximate" in check.message
 
 
 # Real data.

@@ -159,13 +159,13 @@ def test_saved_moments_are_those_of_the_audit_and_are_resumed(files, tmp_path, m
         audit(files, save_moments=path)
     same(audit(files, save_moments=path, resume=True), first)
     assert not path.with_name("kept.moments.partial").exists()
-    with pytest.raises(InputError, match="say where the moments are kept"):
+    with pytest.raises(InputError, match="give the file in which the moments are saved"):
         audit(files, resume=True)
 
 
 def test_moments_that_do_not_fit_at_once_are_not_saved(rng, tmp_path):
     wide = [rng.normal(size=(400, 150)) for _ in range(6)]
-    with pytest.raises(InputError, match=r"all views at once.*passes over pairs.*--memory"):
+    with pytest.raises(InputError, match=r"views are read at once.*passes over pairs.*--memory"):
         audit(wide, save_moments=tmp_path / "x.moments", memory=20_000_000)
 
 

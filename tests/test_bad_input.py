@@ -288,7 +288,7 @@ def test_align_refuses_unknown_groups_and_unequal_widths():
     assert "there is no rung 'conformal'; the rungs are identity, permutation" in sentence
     np.save("narrow.npy", views()[0][:, :2])
     sentence = refused("align", "a.npy", "narrow.npy", "--group", "identity", "-o", "m.safetensors")
-    assert "needs views of one width" in sentence
+    assert "needs views of the same width" in sentence
     assert not Path("m.safetensors").exists()
 
 

@@ -404,7 +404,7 @@ def test_names_of_slices_are_plain_and_short_in_the_sentence(rng):
 
 BAD = [
     (np.zeros(119, int), "slices has 119 labels, but the models have 120 inputs"),
-    (["all"] * 120, "all 120 inputs are in the one slice 'all'; a comparison by slices needs two"),
+    (["all"] * 120, "all 120 inputs are in the same slice 'all'; a comparison by slices needs two"),
     ([1.0] * 119 + [np.nan], "slices: 1 labels are NaN or infinite, the first in row 119"),
     (["a"] * 119 + [None], "slices: row 119 is None of type NoneType"),
     (["a"] * 118 + [" ", ""], "slices: 2 labels are empty, the first in row 118"),
@@ -420,7 +420,7 @@ def test_labels_that_do_not_fit(labels, words, rng):
 
 
 def test_too_many_slices(rng):
-    with pytest.raises(InputError, match="there are 1001 slices, and up to 1000 are told apart"):
+    with pytest.raises(InputError, match="there are 1001 slices, but at most 1000 are compared"):
         audit_models(by_embeddings(rng, 1001), slices=np.arange(1001))
     assert len(read_slices(np.arange(1000), 1000)) == 1000
 
@@ -492,11 +492,11 @@ def test_fail_above_is_about_the_pair(folder):
     ("file", "words"),
     [
         ("short.npy", "slices has 255 labels, but the models have 256 inputs"),
-        ("one.npy", "all 256 inputs are in the one slice '0'; a comparison by slices needs two"),
+        ("one.npy", "all 256 inputs are in the same slice '0'; a comparison by slices needs two"),
         ("nan.npy", "slices (nan.npy): 1 labels are NaN or infinite, the first in row 0"),
         ("gaps.csv::where", "slices (gaps.csv): column 'where' is empty in row 1"),
         ("empty.npy", "slices: 1 labels are empty, the first in row 3"),
-        ("many.npy", "there are 1200 slices, and up to 1000 are told apart"),
+        ("many.npy", "there are 1200 slices, but at most 1000 are compared"),
         ("nowhere.npy", "slices (nowhere.npy): there is no such file"),
         ("labels.csv", "slices (labels.csv) holds several columns; choose one with path::column"),
     ],

@@ -74,7 +74,7 @@ def test_columns_in_another_order_are_refused(rng):
         assert list(fitted.feature_names_in_) == ["a", "b", "c"]
         with pytest.raises(InputError, match=r"has the columns c, b, a, but .* fitted on a, b, c"):
             fitted.transform(X[["c", "b", "a"]])
-        with pytest.raises(InputError, match="give it these, in that order"):
+        with pytest.raises(InputError, match="give it these columns, in that order"):
             fitted.transform(X.rename(columns={"a": "z"}))
         assert np.array_equal(fitted.transform(X.to_numpy()), fitted.transform(X))
 

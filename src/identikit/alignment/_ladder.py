@@ -14,7 +14,7 @@ from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
 from identikit.errors import InputError
 from identikit.moments import Moments
 
-#: Rows a column from which the error of least squares can be told from that of its sampling.
+#: Rows per column that are needed to separate the error of least squares from sampling error.
 ROWS_FOR_LIMIT = 2
 
 
@@ -22,12 +22,13 @@ ROWS_FOR_LIMIT = 2
 class HeldOut:
     """Held-out squared error of a rung's best map, fold by fold, in one direction.
 
-    `residual[f]` is Σ ‖y − h(x)‖² over fold f with h fitted on the other folds, `total[f]` is
-    Σ ‖y − ȳ‖² with ȳ the mean of the other folds: held out like the residual, and the same for
-    every rung. The mean of all rows would know the fold, which pays where a few rows are most of
-    the scatter. Where few rows asked for a ridge, `strength` is its strength (the median over
-    folds, see `ridge`), and `unridged` are the residuals without it. `limit` are the residuals in
-    the limit of a fit on infinitely many rows, where that is known (see `in_the_limit`).
+    `residual[f]` is Σ ‖y − h(x)‖² over fold f with h fitted on the other folds. `total[f]` is
+    Σ ‖y − ȳ‖² over fold f, where ȳ is the mean of the other folds: it is held out like the
+    residual, and the same for every rung. The mean of all rows would leak information about the
+    fold, which matters where a few rows make up most of the scatter. Where there were so few rows
+    that a ridge was used, `strength` is its strength (the median over folds, see `ridge`), and
+    `unridged` holds the residuals without it. `limit` holds the residuals in the limit of a fit on
+    infinitely many rows, where that limit is known (see `in_the_limit`).
     """
 
     residual: Array
@@ -38,28 +39,28 @@ class HeldOut:
 
     @property
     def error(self) -> float:
-        """sqrt(Σ‖y − h(x)‖² / Σ‖y − ȳ‖²): 0 is the same, 1 is no better than the mean."""
+        """sqrt(Σ‖y − h(x)‖² / Σ‖y − ȳ‖²): 0 for an exact map, 1 for no better than the mean."""
         return float(np.sqrt(self.residual.sum() / self.total.sum()))
 
     def leave_one_out(self) -> Array:
-        """The error without each fold, for the jackknife."""
+        """The error with each fold left out in turn, for the jackknife."""
         residual, total = self.residual.sum() - self.residual, self.total.sum() - self.total
         errors: Array = np.sqrt(np.maximum(residual, 0.0) / total)
         return errors
 
     @property
     def without_ridge(self) -> float | None:
-        """The error of plain least squares; None if nothing else was done."""
+        """The error of plain least squares; None if no ridge was used."""
         return None if self.unridged is None else replace(self, residual=self.unridged).error
 
 
 def in_the_limit(fitted_on: PairStats, scored_on: PairStats, fit: tuple[Array, Array]) -> float:
     """The squared error on new rows in the limit of a fit on infinitely many rows.
 
-    Sampling makes a fit of p parameters to n rows look better by some p/n on these rows, and be
-    worse by as much on others; the geometric mean of the two is free of it. For least squares
-    with Gaussian rows that is exact, (1 − p/n) · (1 + p/(n − p)) = 1, but for a few rows; for other
-    fits it is so to first order.
+    A fit of p parameters to n rows has a squared error that is too small by a share of about p/n
+    on these rows, and too large by about as much on new rows; in the geometric mean of the two,
+    this effect of sampling cancels. For least squares with Gaussian rows it does so exactly,
+    (1 − p/n) · (1 + p/(n − p)) = 1, unless rows are very few; for other fits, to first order.
     """
     held_out = scored_on.squared_error(*fit)
     within = fitted_on.squared_error(*fit) * scored_on.n / fitted_on.n
@@ -71,16 +72,16 @@ def ladder(
 ) -> dict[str, tuple[HeldOut, HeldOut]]:
     """Held-out error of the best map of each rung, from view i to view j and back.
 
-    Rungs that have no map between views of these widths are absent.
+    Rungs that have no map between views of these widths are absent from the result.
 
     Parameters
     ----------
     moments : Moments
-        Of at least two folds.
+        The statistics of the rows, in at least two folds.
     i, j : int
         The two views.
     names : tuple of str, optional
-        The rungs wanted; all by default.
+        The rungs to compute; all by default.
     """
     folds = [fold for fold, part in enumerate(moments.parts) if part.count]
     if len(folds) < 2:
@@ -120,7 +121,7 @@ def _held_out(folds: list[Scored], total: Array) -> HeldOut:
 
 
 def applicable(p: int, q: int, names: tuple[str, ...] | None = None) -> list[Rung]:
-    """The rungs, strictest first, that have maps between widths p and q."""
+    """The rungs that have maps between views of p and q columns, strictest first."""
     for name in names or ():
         if name not in RUNGS:
             raise InputError(f"there is no rung {name!r}; the rungs are {', '.join(RUNGS)}")
@@ -132,7 +133,7 @@ def applicable(p: int, q: int, names: tuple[str, ...] | None = None) -> list[Run
 
 
 def totals(moments: Moments, view: int, folds: list[int]) -> Array:
-    """Squared distance of a view's rows from the mean of the other folds, fold by fold."""
+    """Σ ‖y − ȳ‖² over each fold of a view, where ȳ is the mean of the other folds."""
     sums = []
     for fold in folds:
         gap = moments.centre(view, only=fold) - moments.centre(view, without=fold)
@@ -142,7 +143,7 @@ def totals(moments: Moments, view: int, folds: list[int]) -> Array:
 
 
 class Scored(NamedTuple):
-    """Squared error on one fold of a map fitted on the others, with and without its ridge."""
+    """Squared error on one fold of a map fitted on the other folds, with and without its ridge."""
 
     residual: float
     strength: float
@@ -159,7 +160,7 @@ def _fold_errors(
     j: int,
     fold: int,
 ) -> dict[str, Scored]:
-    """Squared error on one fold of the maps fitted on the others."""
+    """Squared error on one fold of every rung's map, fitted on the other folds."""
     own = train, test
     white = whitened_stats(moments, i, j, fold) if any(r.whitened for r in rungs) else own
     errors = {}

@@ -42,32 +42,33 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     folds : int
         Folds for the held-out error.
     ridge : "auto", None or float
-        Of a linear or affine map: the strength of its ridge, as a share of the source's mean
-        eigenvalue, chosen by itself (0 as long as rows are many), none, or a value.
+        The strength of the ridge of a linear or affine map, as a share of the source's mean
+        eigenvalue. With "auto" it is chosen from the data (0 if there are enough rows); None means
+        no ridge.
 
     Attributes
     ----------
     weights_ : array (p, q)
     shift_ : array (q,)
     error : float or None
-        Error of *this map* on new rows, in its direction: 0 the same, 1 no better than the mean;
-        over the target's own columns. It was fitted on all rows, so it is estimated from maps that
-        were fitted on parts of them (`own_error`). None for a composed map, whose error was not
-        measured.
+        Error of *this map* on new rows, in its direction, over the target's own columns: 0 for an
+        exact map, 1 for one that is no better than the mean. The map was fitted on all rows, so
+        its error is estimated from maps that were fitted on parts of them (`own_error`). None for a
+        composed map, whose error was not measured.
     interval : tuple of float or None
-        Of that error, 95 %.
+        The 95 % interval of that error.
     held_out : float or None
-        Error of maps fitted on all folds but one, as an audit's ladder has it: what a map fitted
-        on so many rows can be expected to have.
+        Error of maps fitted on all folds but one, as in the ladder of an audit: the error to expect
+        of a map that is fitted on that many rows.
     strength_ : float or None
-        Of the ridge.
+        The strength of the ridge.
     source_, target_ : str
         Names of the two spaces.
     pairing_ : str
         How rows were paired, if `align` did so.
     source_names, target_names : array of str or None
-        Columns of the data frames that the map was fitted on; one with other columns, or in another
-        order, is then refused.
+        Columns of the data frames that the map was fitted on. A data frame with other columns, or
+        with these in another order, is then refused.
     """
 
     pairing_: str
@@ -80,7 +81,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.ridge = ridge
 
     def fit(self, X: object, y: object, groups: ArrayLike | None = None) -> AlignmentMap:
-        """Fit on the rows of X and y; rows with one label in `groups` share a fold."""
+        """Fit on the rows of X and y; rows with the same label in `groups` share a fold."""
         if y is None:
             raise InputError("AlignmentMap requires y to be passed, but the target y is None")
         views = [
@@ -100,7 +101,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if not rungs:
             fits = ", ".join(rung.name for rung in applicable(p, q))
             raise InputError(
-                f"a map of the rung {self.group!r} needs views of one width, but "
+                f"a map of the rung {self.group!r} needs views of the same width, but "
                 f"{moments.names[i]!r} has {p} columns and {moments.names[j]!r} has {q}; "
                 f"possible here: {fits}"
             )
@@ -132,7 +133,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Of that error, 95 %."""
+        """The 95 % interval of that error."""
         return self.interval_
 
     @property
@@ -142,23 +143,23 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @property
     def source_names(self) -> Names | None:
-        """Columns of the data frame that was mapped from, if it was one."""
+        """Column names of the source, if it was a data frame."""
         return getattr(self, "feature_names_in_", None)
 
     @property
     def target_names(self) -> Names | None:
-        """Columns of the data frame that was mapped to, if it was one."""
+        """Column names of the target, if it was a data frame."""
         return self._target_names
 
     def remember(self, source: Iterable[str] | None, target: Iterable[str] | None) -> None:
-        """Keep the names of the columns of both sides, where there are any."""
+        """Store the column names of source and target, where there are any."""
         self.__dict__.pop("feature_names_in_", None)
         if source is not None:
             self.feature_names_in_: Names = np.array(list(source), dtype=object)
         self._target_names = None if target is None else np.array(list(target), dtype=object)
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> Names:
-        """The target's columns: by the names that they had, or by numbers after this class."""
+        """Names of the target's columns, or this class's name with a number if they have none."""
         self._fitted()
         known = self.source_names
         if not (input_features is None or known is None or list(input_features) == list(known)):
@@ -170,7 +171,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # The target is a view: rows and columns, and always there.
+        # The target is required, and is a view with rows and columns.
         tags.target_tags.required = tags.target_tags.two_d_labels = True
         tags.target_tags.multi_output, tags.target_tags.single_output = True, False
         return tags
@@ -192,7 +193,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise NotFittedError("this map is not fitted yet: call fit(X, Y) first")
 
     def transform(self, X: ArrayLike) -> Array:
-        """Rows of the source space in the target space."""
+        """Map rows of the source space to the target space."""
         self._fitted()
         check_names(X, self.source_names, "this map")
         rows = given_rows(X, "AlignmentMap", self.weights_.shape[0], self.source_)
@@ -200,7 +201,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return result
 
     def inverse_transform(self, Y: ArrayLike) -> Array:
-        """Rows of the target space in the source space; of least norm where that is not unique."""
+        """Map rows of the target space back, to those of least norm where that is not unique."""
         self._fitted()
         check_names(Y, self.target_names, "this map")
         rows = given_rows(Y, "AlignmentMap", self.weights_.shape[1], self.target_)
@@ -209,12 +210,12 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return result
 
     def compose(self, then: AlignmentMap) -> AlignmentMap:
-        """This map and `then` after it, in the strictest rung that holds both."""
+        """This map followed by `then`, as a map of the strictest rung that contains both."""
         self._fitted()
         then._fitted()
         if self.weights_.shape[1] != then.weights_.shape[0]:
             raise InputError(
-                f"these maps do not follow each other: the first ends in {self.target_!r} with "
+                f"these maps cannot be composed: the first ends in {self.target_!r} with "
                 f"{self.weights_.shape[1]} columns, the second starts from {then.source_!r} with "
                 f"{then.weights_.shape[0]}"
             )
@@ -234,7 +235,7 @@ class AlignmentMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 
 def made_map(group: str, weights: Array, shift: Array, source: str, target: str) -> AlignmentMap:
-    """A map whose error was not measured."""
+    """A map with the given weights and shift, whose error was not measured."""
     made = AlignmentMap(group=group)
     made.weights_, made.shift_ = weights, shift
     made.error_ = made.interval_ = made.held_out_ = made.strength_ = None
@@ -267,15 +268,15 @@ def align(
     folds : int
         Folds for the held-out error.
     groups : array (rows,), optional
-        Labels of dependent rows, which share a fold.
+        One label per row; dependent rows share a label, and so a fold.
     ridge : "auto", None or float
-        Of a linear or affine map; see `AlignmentMap`.
+        The strength of the ridge of a linear or affine map; see `AlignmentMap`.
     names : sequence of str, optional
         Names of the two spaces.
     ids : str or sequence, optional
-        Pair rows by id and not by position, as `audit` does; `pairing_` says what was done.
+        Pair rows by id instead of by position, as `audit` does; `pairing_` says what was done.
     **options
-        As of `accumulate`: drop_nonfinite, memory, progress.
+        Passed on to `accumulate`: drop_nonfinite, memory, progress.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Maps as files: safetensors with a JSON header and a digest, and nothing believed unchecked."""
+"""Maps as files: safetensors with a JSON header and a digest, all checked when it is loaded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ARRAYS = ("weights", "shift")
 
 
 def save_map(fitted: AlignmentMap, path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Write a fitted map, atomically."""
+    """Write a fitted map atomically."""
     from safetensors.numpy import save
 
     arrays = {"weights": fitted.weights_, "shift": fitted.shift_}
@@ -89,7 +89,7 @@ def load_map(path: str | os.PathLike[str]) -> AlignmentMap:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The header and the arrays, as they were written."""
+    """The header and the arrays, if the digest agrees with them."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -114,7 +114,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _digest(text: str, arrays: dict[str, Array]) -> str:
-    """Of the header, and of the type, shape and bytes of each array."""
+    """A digest of the header, and of the type, shape and bytes of each array."""
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
     for name in _ARRAYS:
         array = np.ascontiguousarray(arrays[name])

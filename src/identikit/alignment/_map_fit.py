@@ -1,4 +1,4 @@
-"""How a map is fitted to the moments of two views, and what its error on new rows is."""
+"""Fit a map to the moments of two views, and estimate its error on new rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from identikit.alignment._stats import pair_stats, whitened_stats
 from identikit.errors import InputError
 from identikit.moments import Moments
 
-#: Below this error there is nothing to correct.
+#: A held-out error below this is not corrected.
 EXACT = 1e-4
 
 
@@ -27,7 +27,7 @@ def best_map(
     ridge: float | None = None,
     without: int | None = None,
 ) -> tuple[Array, Array]:
-    """The map y ≈ x W + b of a rung that fits best, in the views' own coordinates.
+    """The best map y ≈ x W + b of a rung, in the views' own coordinates.
 
     Both views are in the units of the moments.
 
@@ -39,7 +39,8 @@ def best_map(
     i, j : int
         The source and the target.
     ridge : float, optional
-        The strength of a ridge, chosen by itself if it is negative; see `AlignmentMap`.
+        The strength of the ridge, or a negative number to choose it from the data; see
+        `AlignmentMap`.
     without : int, optional
         A fold to leave out.
     """
@@ -63,13 +64,13 @@ def best_map(
 def in_own_units(
     rung: Rung, moments: Moments, i: int, j: int, weights: Array, shift: Array
 ) -> tuple[Array, Array]:
-    """A map between the views themselves, from one in the units of the moments."""
+    """Convert a map from the units of the moments to those of the views."""
     source, target = moments.units[i], moments.units[j]
     if source != target and rung.keeps_scale:
         raise InputError(
-            f"views {moments.names[i]!r} and {moments.names[j]!r} differ in size by more than "
-            f"1e100, and a map of the rung {rung.name!r} keeps the scale; rescale one of them, or "
-            "ask for another rung"
+            f"views {moments.names[i]!r} and {moments.names[j]!r} differ in size by a factor of "
+            f"more than 1e100, and a map of the rung {rung.name!r} keeps the scale; rescale one of "
+            "them, or choose another rung"
         )
     with np.errstate(over="ignore"):
         weights, shift = np.ldexp(weights, target - source), np.ldexp(shift, target)
@@ -86,17 +87,12 @@ def own_error(
 ) -> HeldOut:
     """Error on new rows of the map that is fitted on all rows, fold by fold.
 
-    Maps fitted without a fold had fewer rows. Least squares of rank r on n rows misses
-    σ² (1 + r/(n − r − 1)) of new ones, so the held-out error is scaled from the rows that the maps
-    had to all of them. For other maps Burman (1989) corrects it: added is what the map of all rows
-    misses of all rows, less what the maps of parts miss of all rows on average.
-
-    Parameters
-    ----------
-    rung, moments, i, j, ridge
-        As of `best_map`.
-    held_out : HeldOut
-        Of maps fitted without a fold.
+    The held-out error is that of maps fitted without a fold, and so on fewer rows. Least squares
+    of rank r on n rows has a squared error of σ² (1 + r/(n − r − 1)) on new rows, so the held-out
+    error is rescaled from the number of rows that its maps were fitted on to the number of all
+    rows. For other maps it is corrected as by Burman (1989): the squared error of the full map on
+    all rows is added, and the average squared error on all rows of the maps that were fitted
+    without a fold is subtracted.
     """
     folds = [fold for fold, part in enumerate(moments.parts) if part.count]
     if held_out.error < EXACT:
@@ -122,7 +118,7 @@ def own_error(
 def held_out_errors(
     rung: Rung, moments: Moments, i: int, j: int, strength: float | None
 ) -> HeldOut:
-    """Errors of maps fitted without a fold."""
+    """Held-out errors, fold by fold, of maps fitted on the other folds."""
     auto, _ = ladder(moments, i, j, (rung.name,))[rung.name]
     if strength is None or not rung.whitened:
         return replace(auto, residual=auto.residual if auto.unridged is None else auto.unridged)
@@ -139,7 +135,7 @@ def held_out_errors(
 
 
 def checked_ridge(ridge: object, rung: Rung) -> float | None:
-    """The strength: None for no ridge, −1 for one chosen by itself."""
+    """The strength: None for no ridge, −1 for one that is chosen from the data."""
     if ridge is None:
         return None
     if ridge == "auto":
@@ -152,7 +148,7 @@ def checked_ridge(ridge: object, rung: Rung) -> float | None:
         raise InputError(f'ridge is {ridge!r}; give "auto", None, or a number that is not negative')
     if not rung.whitened and ridge:
         raise InputError(
-            f"ridge is {ridge}, but a map of the rung {rung.name!r} has none: only linear and "
-            "affine maps have"
+            f"ridge is {ridge}, but a map of the rung {rung.name!r} has no ridge: only linear and "
+            "affine maps can have one"
         )
     return float(ridge)

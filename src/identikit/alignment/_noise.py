@@ -1,36 +1,38 @@
-"""What a rung predicts if all that it misses is noise: errors in variables, from moments alone.
+"""What a rung predicts if all of its error is noise: errors in variables, from moments alone.
 
-A map h is *true* of a pair if x = z + ε and y = h(z) + δ for some signal z and some noises ε, δ
-that are uncorrelated with it and with each other. The noise is not known, and for h itself the
-error E‖y − h(x)‖² counts all of it, while a free regression shrinks towards the mean and counts
-less. So rungs are not compared by the errors of their maps, but by what their maps predict once
-they may shrink as far as noise can explain: with S the scatter of z and W the matrix of h,
+A map h is *true* for a pair if x = z + ε and y = h(z) + δ for some signal z and some noises ε, δ
+that are uncorrelated with it and with each other. The noise is not known. The error E‖y − h(x)‖²
+of h itself includes all of it, while an unconstrained regression shrinks towards the mean and has
+a smaller error. So rungs are not compared by the errors of their maps, but by those of predictions
+in which the maps may shrink as far as noise can explain. With S the scatter of z and W the matrix
+of h,
 
     S_xy = S W,   0 ≤ S ≤ S_xx,   0 ≤ Wᵀ S W ≤ S_yy                                        (1)
 
-in the order of positive semi-definite matrices, and the best prediction of y is about its mean
-x S_xx⁻¹ S W, that of x is y S_yy⁻¹ Wᵀ S. If h is true then S W = S_xy, and no regression predicts
-better. If it is not, a rotation of the axes makes S_xy W⁻¹ asymmetric and a stretch breaks one of
-the two bounds, whatever the noise.
+in the order of positive semi-definite matrices. About the means, the best prediction of y is
+x S_xx⁻¹ S W, and that of x is y S_yy⁻¹ Wᵀ S. If h is true then S W = S_xy, and no regression
+predicts better. If it is not, then a rotation of the axes makes S_xy W⁻¹ asymmetric, and a stretch
+violates one of the two bounds, whatever the noise.
 
-With noise of any covariance in both views, (1) would excuse too much: S = (S_xy S_xyᵀ)^½ makes a
-rotation true of every pair whose correlations are low enough. So the noise N = S_xx − S has one of
-these forms, each with few parameters, and of these the one that predicts best is taken, for each
-direction:
+If the noise could have any covariance in both views, (1) would be too permissive: with
+S = (S_xy S_xyᵀ)^½ a rotation is true for every pair whose correlations are low enough. So the noise
+N = S_xx − S is restricted to these forms, each with few parameters, and the one that predicts best
+is chosen for each direction:
 
-- none, and noise with the view's own spectrum, N = (1 − κ) S_xx;
-- isotropic, N = σ² I;
-- for rungs whose maps have axes, of its own on every axis.
+- none, or noise with the view's own spectrum, N = (1 − κ) S_xx;
+- isotropic noise, N = σ² I;
+- for rungs whose maps take axes to axes, noise with its own variance on every axis.
 
 κ ≤ 1, σ² ≥ 0 and the shares of the axes come from the traces and diagonals of S_xy W⁻¹ and S_xx.
-Then S_xx − N_x and W⁻ᵀ (S_yy − N_y) W⁻¹ are two estimates of S, with the sampling error of either
-view; given one of them, predictions use S + N_x and Wᵀ S W + N_y for the scatters, since only so
+Then S_xx − N_x and W⁻ᵀ (S_yy − N_y) W⁻¹ are two estimates of S, one with the sampling error of each
+view. Given one of them, predictions use S + N_x and Wᵀ S W + N_y as the scatters, since only then
 do they have no more sampling error than a regression.
 
-The scale of a map cannot be had by regression either (it shrinks); (1) leaves it between that of
-the regression of y on x and that of the inverse of the other one. Both and their geometric mean are
-tried, and for scales of axes what the other axes say of them (`_from_others`). Of a linear map
-without a shift the noise leaves open how far it carries the mean of x; see `_mean_gaps`.
+The scale of a map cannot be estimated by regression either, which shrinks it. By (1) it lies
+between that of the regression of y on x and that of the inverse of the regression of x on y. Both
+and their geometric mean are tried, and for the scales of single axes also estimates from the other
+axes (`_from_others`). For a linear map without a shift, the noise leaves open how far the map
+carries the mean of x; see `_mean_gaps`.
 """
 
 from __future__ import annotations
@@ -49,18 +51,18 @@ from identikit.alignment._rungs import Rung
 from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
 from identikit.moments import Moments
 
-#: Sampling errors that a mean may be off.
+#: The number of standard errors by which a mean may be off.
 MEANS = 2.5
 
 Side = tuple[Array, Array]
 
-#: Of each prediction: squared error on a fold, and its limit for a fit on infinitely many rows.
+#: For each prediction, its squared error on a fold, and the limit for infinitely many rows.
 Errors = list[tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
 class Denoised:
-    """Held-out errors of a pair's rungs if what they miss is noise; a fold's work is kept."""
+    """Held-out errors of a pair's rungs if what they miss is noise; work per fold is cached."""
 
     moments: Moments
     i: int
@@ -82,28 +84,28 @@ class Denoised:
         ----------
         rung : Rung
         own : tuple of HeldOut
-            The errors of its maps as they are.
+            The errors of its maps without shrinkage.
         """
         if rung.whitened and rung.shift:
-            return own  # regression is what the others are compared with
+            return own  # this is the regression that the others are compared with
         found = self._about_reachable_means() if rung.whitened else self._shrunk(rung)
         best = [_least(one, np.array(folds)) for one, folds in zip(own, found)]
         return best[0], best[1]
 
     def _shrunk(self, rung: Rung) -> tuple[list[Errors], list[Errors]]:
-        """Squared errors of every prediction, fold by fold, both ways."""
+        """Squared errors of every prediction, fold by fold, in both directions."""
         sides: tuple[list[Errors], list[Errors]] = [], []
         for rows, test in self._rows:
             for side, own, scored_on, predictions in zip(
                 sides, (rows.stats, rows.back), (test, test.reversed()), rows.predictions(rung)
             ):
                 side.append([_errors(own, scored_on, one) for one in predictions])
-        # A fold whose map has one scale only has fewer predictions.
+        # Where both directions give the same scale, a fold has fewer predictions.
         few = min(len(fold) for fold in sides[0])
         return [fold[:few] for fold in sides[0]], [fold[:few] for fold in sides[1]]
 
     def _about_reachable_means(self) -> tuple[list[Errors], list[Errors]]:
-        """The same of regression about a mean that a linear map can reach."""
+        """The same for regression about a mean that a linear map can reach."""
         m, i, j = self.moments, self.i, self.j
         sides: tuple[list[Errors], list[Errors]] = [], []
         for fold, part in enumerate(m.parts):
@@ -163,38 +165,38 @@ class _Rows:
         s, t = self.stats, self.back
         signal = _symmetric(s.sxy @ back)
         image = _symmetric(there.T @ signal @ there)
-        for noise in (_own, _isotropic, *([_by_axis] if axes else [])):
+        for noise in (_own_spectrum, _isotropic, *([_by_axis] if axes else [])):
             of_x, of_y = noise(s, signal), noise(t, image)
-            # Either view tells what they share, each with its own sampling error.
+            # Each view gives an estimate of the signal, with its own sampling error.
             for shared in (s.sxx - of_x, back.T @ (t.sxx - of_y) @ back):
                 there_of = there.T @ shared @ there
-                yield _kept(shared, of_x) @ there, _kept(there_of, of_y) @ back
-        if axes:  # where axes are uncorrelated, one number for each is all that sampling can hurt
+                yield _predictor(shared, of_x) @ there, _predictor(there_of, of_y) @ back
+        if axes:  # the best if axes are uncorrelated: only one number per axis is estimated
             of_x, of_y = _share_by_axis(signal, s.sxx), _share_by_axis(image, s.syy)
             yield of_x[:, None] * there, of_y[:, None] * back
 
 
-def _kept(signal: Array, noise: Array) -> Array:
-    """(S + N)⁻¹ S: what is best kept of a signal with noise."""
+def _predictor(signal: Array, noise: Array) -> Array:
+    """(S + N)⁻¹ S: the best linear predictor of a signal from signal and noise."""
     both = signal + noise
     both[np.diag_indices_from(both)] += 1e-12 * max(float(np.trace(both)), 1e-300)
     return np.asarray(_inverse(both) @ signal)
 
 
-def _own(stats: PairStats, signal: Array) -> Array:
-    """Noise with the view's own spectrum: all that is not signal."""
+def _own_spectrum(stats: PairStats, signal: Array) -> Array:
+    """Noise with the view's own spectrum, and the variance that is not signal."""
     return (1 - _share(stats, signal)) * stats.sxx
 
 
 def _isotropic(stats: PairStats, signal: Array) -> Array:
-    """σ² I, or where the view has less variance than that, its own."""
+    """σ² I, but in each direction at most the variance of the view."""
     values, axes = stats.spectrum
     noise = np.minimum(values, (1 - _share(stats, signal)) * values.mean())
     return np.asarray((axes * noise) @ axes.T)
 
 
 def _by_axis(stats: PairStats, signal: Array) -> Array:
-    """A diagonal of what is not signal on every axis."""
+    """Diagonal noise: on every axis, the variance that is not signal."""
     return np.diag(np.diagonal(stats.sxx) * (1 - _share_by_axis(signal, stats.sxx)))
 
 
@@ -211,9 +213,9 @@ def _share(stats: PairStats, signal: Array) -> float:
 def _from_others(stats: PairStats, map_: Array) -> Array:
     """A monomial map with scales that noise on each axis does not shrink.
 
-    What the other axes of x predict of an axis, x̂, is free of the axis's own noise: y/x is
-    E x̂y / E x̂x (instrumental variables). By the inverse P of S_xx that is
-    (S_xy − (P S_xy)/P) / (S_xx − 1/P), of diagonal elements.
+    The prediction x̂ of an axis from the other axes of x is free of the axis's own noise, so the
+    scale is E x̂y / E x̂x (instrumental variables). With the inverse P of S_xx that is
+    (S_xy − (P S_xy)/P) / (S_xx − 1/P) in diagonal elements.
     """
     axis, target = np.nonzero(map_)
     inverse = stats.inverse
@@ -228,7 +230,7 @@ def _from_others(stats: PairStats, map_: Array) -> Array:
 
 
 def _between(map_: Array, one: Array, other: Array) -> Array:
-    """The map with each entry brought between those of two others."""
+    """The map with each entry clipped to lie between those of two others."""
     return np.asarray(np.clip(map_, np.minimum(one, other), np.maximum(one, other)))
 
 
@@ -257,7 +259,7 @@ def _errors(fitted_on: PairStats, scored_on: PairStats, fit: Side) -> tuple[floa
 
 
 def _about(m: Moments, i: int, j: int, fold: int, gaps: list[Array]) -> Errors:
-    """Squared errors on a fold of regressions about means that are off by these gaps."""
+    """Squared errors on a fold of regressions about means that are off by the given gaps."""
     own = pair_stats(m, i, j, without=fold)
     strength = choose_strength(own, shift=True)
     train, test = whitened_stats(m, i, j, fold)
@@ -271,18 +273,14 @@ def _about(m: Moments, i: int, j: int, fold: int, gaps: list[Array]) -> Errors:
 
 
 def _mean_gaps(a: Array, b: Array, r: Array, rows: int) -> tuple[Array, Array]:
-    """How far the mean a of one view is from any that a linear map can have, given the other's b.
+    """How far one view's mean a is from those that a linear map can reach from the other's mean b.
 
     In canonical coordinates of unit variance the signal's scatter S lies between diag r² and I,
-    and a linear map that fulfils (1) carries the means if S q = a with q = b/r. If S is diagonal
-    too, a lies between r b and b/r, axis by axis. In general, S = r² + √(1−r²) E √(1−r²) with
-    0 ≤ E ≤ I, and the vectors E v fill the ball that has v as its diameter. Either way an intercept
-    is off by √((1 − r²)(1 + ‖means‖²)/n) from sampling alone.
-
-    Returns
-    -------
-    tuple of array
-        The gap for a diagonal S, and for any.
+    and a linear map that fulfils (1) carries one mean to the other if S q = a with q = b/r. If S is
+    also diagonal, a lies between r b and b/r, axis by axis. In general,
+    S = r² + √(1−r²) E √(1−r²) with 0 ≤ E ≤ I, and the vectors E v fill the ball that has v as its
+    diameter. In either case, sampling alone gives an intercept a standard error of
+    √((1 − r²)(1 + ‖means‖²)/n). Returned are the gap for a diagonal S, and for any S.
     """
     rest = np.maximum(1 - r**2, 1e-12)
     error = np.sqrt((1 + max(float(a @ a), float(b @ b))) / rows)
@@ -290,7 +288,7 @@ def _mean_gaps(a: Array, b: Array, r: Array, rows: int) -> tuple[Array, Array]:
     ends = np.sort([r * b, b / r], axis=0)
     width = MEANS * error * np.sqrt(rest) / r
     diagonal = a - np.clip(a, ends[0] - width, ends[1] + width)
-    # Directions that are mostly noise may not lend their means to the others.
+    # Bounded below, so that directions that are mostly noise do not make all means reachable.
     centre = np.sqrt(rest) * b / np.maximum(r, 0.3) / 2
     off = (a - r * b) / np.sqrt(rest) - centre
     radius = np.linalg.norm(centre) + (np.sqrt(len(r)) + MEANS) * error

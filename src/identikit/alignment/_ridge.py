@@ -1,4 +1,4 @@
-"""Least squares with a ridge, its strength chosen on the rows that it is fitted on."""
+"""Least squares with a ridge, whose strength is chosen on the rows that it is fitted to."""
 
 from __future__ import annotations
 
@@ -9,29 +9,23 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.alignment._stats import PairStats
 
-#: With this many rows a column, least squares needs no help: a ridge could gain d/n of the noise.
+#: With this many rows per column no ridge is used: it could remove at most a share of d/n of the
+#: noise.
 ROWS_A_COLUMN = 10
 
 #: Strengths that are tried, as shares of the source's mean eigenvalue.
 STRENGTHS = np.logspace(-4, 4, 65)
 
-#: What a ridge must gain in predicted squared error, or least squares is kept as it is.
+#: The share by which a ridge must lower the predicted squared error; otherwise none is used.
 GAIN = 0.01
 
 
 def ridge(stats: PairStats, strength: float, *, shift: bool) -> tuple[Array, Array]:
-    """The map y ≈ x W + b of least Σ‖y − xW − b‖² + λ‖W‖²; without a shift b is 0.
+    """The map y ≈ x W + b that minimises Σ‖y − xW − b‖² + λ‖W‖²; without a shift, b is 0.
 
     W = V (Λ + λ)⁻¹ Vᵀ S_xy with S_xx = V Λ Vᵀ, about the means, or about 0 without a shift.
-
-    Parameters
-    ----------
-    stats : PairStats
-        In the views' own coordinates.
-    strength : float
-        λ over the mean eigenvalue of the source's scatter.
-    shift : bool
-        Whether the map has a shift.
+    The statistics are in the views' own coordinates, and `strength` is λ divided by the mean
+    eigenvalue of the source's scatter.
     """
     about = stats if shift else _about_zero(stats)
     values, axes = about.spectrum
@@ -42,17 +36,11 @@ def ridge(stats: PairStats, strength: float, *, shift: bool) -> tuple[Array, Arr
 
 
 def choose_strength(stats: PairStats, *, shift: bool) -> float:
-    """The strength of least generalised cross-validation error; 0 where it would gain nothing.
+    """The strength with the least generalised cross-validation error; 0 if a ridge gains nothing.
 
-    GCV(λ) = RSS(λ)/(n − 1 − df)², df = Σ Λ/(Λ + λ) (Golub, Heath and Wahba 1979), all of it known
-    from the eigenvalues Λ of the source's scatter and the squared rows of VᵀS_xy.
-
-    Parameters
-    ----------
-    stats : PairStats
-        In the views' own coordinates, of the rows that the map is fitted on.
-    shift : bool
-        Whether the map has a shift.
+    GCV(λ) = RSS(λ)/(n − 1 − df)², df = Σ Λ/(Λ + λ) (Golub, Heath and Wahba 1979), computed from
+    the eigenvalues Λ of the source's scatter and the squared rows of VᵀS_xy. The statistics are in
+    the views' own coordinates, of the rows that the map is fitted on.
     """
     if stats.n >= ROWS_A_COLUMN * len(stats.x_mean):
         return 0.0
@@ -68,14 +56,14 @@ def choose_strength(stats: PairStats, *, shift: bool) -> float:
     if left[-1] <= 1e-12 * total and room[-1] >= 1:
         return 0.0  # an exact fit
     scores = np.maximum(left, 0.0) / np.square(np.maximum(room, 1e-6))
-    if room[-1] < 1:  # as many columns as rows: least squares says nothing
+    if room[-1] < 1:  # with as many columns as rows, least squares fits anything
         scores[-1] = np.inf
     best = int(np.argmin(scores[:-1]))
     return 0.0 if scores[-1] <= (1 + GAIN) * scores[best] else float(STRENGTHS[best])
 
 
 def _about_zero(stats: PairStats) -> PairStats:
-    """The same rows with their sums of products about zero."""
+    """The same rows with their scatter taken about zero instead of the means."""
     x, y, n = stats.x_mean, stats.y_mean, stats.n
     return replace(
         stats,

@@ -1,4 +1,4 @@
-"""The rungs of the ladder: of each, the map that fits best in the least-squares sense.
+"""The rungs of the ladder, and how the best map of each is fitted by least squares.
 
 identity < permutation < monomial < rigid < similarity < linear < affine. Maps are ``y ≈ x W + b``.
 A new rung is one function under ``@rung``, at its place in the order.
@@ -25,22 +25,23 @@ class Rung:
     ----------
     name : str
     fit : callable
-        From a PairStats to (W, b).
+        Takes a PairStats and returns (W, b).
     up_to, meaning : str
-        "The views are the same ⟨up to …⟩", and a sentence of what that means.
+        How to complete "The views are the same …", and a sentence that explains it.
     inside, contains : tuple of str
-        Looser rungs whose maps include these, and stricter ones whose maps are among these; the
-        nearest will do. (The ladder is ordered by strictness, not by inclusion: a scale per axis is
-        no rotation, and a linear map has no shift.)
+        Looser rungs that contain the maps of this one, and stricter rungs whose maps this one
+        contains; naming the nearest is enough. (The ladder is ordered by strictness, not by
+        inclusion: a map with a scale per axis is no rotation, and a linear map has no shift.)
     of_axes : bool
-        Whether its maps take single axes to single axes: there are none between views of different
-        widths, nor of views that were reduced and have no axes of their own.
+        Whether its maps take single axes to single axes. There are no such maps between views of
+        different widths, nor between views that were reduced and so have lost their own axes.
     keeps_scale : bool
-        Whether its maps leave distances as they are, so that the inverse is the transpose.
+        Whether its maps preserve distances, so that the inverse is the transpose.
     whitened : bool
-        Whether `fit` wants the source in whitened coordinates; few rows then ask for a ridge.
+        Whether `fit` needs the source in whitened coordinates; a ridge is then used if rows are
+        few.
     shift : bool
-        Whether the maps move the mean freely.
+        Whether its maps have a shift that can move the mean anywhere.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Rung:
 
     @property
     def looser(self) -> tuple[str, ...]:
-        """Every rung that contains this one, from the strictest on."""
+        """Every rung that contains this one, strictest first."""
         found = {self.name}
         while more := {
             name
@@ -68,22 +69,16 @@ class Rung:
         return tuple(name for name in RUNGS if name in found and name != self.name)
 
 
-#: From the strictest to the loosest.
+#: All rungs by name, from the strictest to the loosest.
 RUNGS: dict[str, Rung] = {}
 
 
 def rung(
     up_to: str, meaning: str, *, inside: str = "", contains: str = "", **properties: bool
 ) -> Callable[[Fit], Fit]:
-    """Add a fit to the ladder, above those before it (see `Rung`).
+    """Add a rung with this fit to the loose end of the ladder; the arguments are those of `Rung`.
 
-    Parameters
-    ----------
-    up_to, meaning : str
-    inside, contains : str
-        Names of rungs, with spaces between them.
-    **properties
-        Those of `Rung` that are true or false.
+    `inside` and `contains` are names of rungs separated by spaces.
     """
 
     def register(fit: Fit) -> Fit:
@@ -96,18 +91,20 @@ def rung(
 
 
 def axis_free() -> tuple[str, ...]:
-    """The rungs that do not speak of single axes."""
+    """The rungs whose maps do not take single axes to single axes."""
     return tuple(name for name, each in RUNGS.items() if not each.of_axes)
 
 
 def join(first: str, second: str) -> str:
-    """The strictest rung that contains two others, and so the products of their maps."""
+    """The strictest rung that contains two given rungs, and so the products of their maps."""
     both = [{name, *RUNGS[name].looser} for name in (first, second)]
     return next(name for name in RUNGS if name in both[0] & both[1])
 
 
 def counts_as(name: str, required: str) -> bool:
-    """Whether every map of a rung is one of another rung, but for a shift where that has none.
+    """Whether every map of a rung also belongs to the required one.
+
+    Where linear is required, stricter rungs count although their maps may have a shift.
 
     >>> [counts_as(name, "rigid") for name in ("permutation", "monomial", "linear")]
     [True, False, False]
@@ -118,7 +115,7 @@ def counts_as(name: str, required: str) -> bool:
 
 
 def matching(cross: Array) -> Array:
-    """The signed permutation P of axes with the largest tr(PᵀS) for a cross-scatter S."""
+    """The signed permutation P of axes that maximises tr(PᵀS) for a cross-scatter S."""
     from scipy.optimize import linear_sum_assignment
 
     rows, columns = linear_sum_assignment(-np.abs(cross))
@@ -160,7 +157,7 @@ def permutation(s: PairStats) -> tuple[Array, Array]:
     of_axes=True,
 )
 def monomial(s: PairStats) -> tuple[Array, Array]:
-    """One source axis and one factor a target axis: the assignment of largest Σ S_xy²/S_xx."""
+    """One source axis and one factor per target axis, assigned to maximise Σ S_xy²/S_xx."""
     from scipy.optimize import linear_sum_assignment
 
     slopes = s.sxy * inverse_or_zero(np.diagonal(s.sxx).copy())[:, None]
@@ -179,8 +176,8 @@ def monomial(s: PairStats) -> tuple[Array, Array]:
 def rigid(s: PairStats) -> tuple[Array, Array]:
     """Orthogonal Procrustes: W = UVᵀ of S_xy = UΣVᵀ (Schönemann 1966).
 
-    Between p and q columns the narrower view counts as filled up with zeros, which gives the same
-    W; errors are over the target's own columns, which are all that the map returns.
+    For views of different widths this is the same W as if the narrower view were padded with zeros;
+    errors are over the target's own columns, which are all that the map returns.
     """
     return s.polar, s.y_mean - s.x_mean @ s.polar
 
@@ -208,8 +205,8 @@ def similarity(s: PairStats) -> tuple[Array, Array]:
 def linear(s: PairStats) -> tuple[Array, Array]:
     """Least squares without a shift.
 
-    In whitened coordinates S_xx = I, and the fit about the means gains
-    m ⊗ e / (1/n + ‖m‖²), with m the source's mean and e what the centred fit lacks in the mean.
+    In whitened coordinates S_xx = I, and the solution is that of the centred fit plus
+    m ⊗ e / (1/n + ‖m‖²), where m is the source's mean and e the centred fit's error at the mean.
     """
     lacking = s.y_mean - s.x_mean @ s.sxy
     if s.constant is not None:

@@ -1,4 +1,4 @@
-"""The moments of a pair of views, as a fit and a score need them."""
+"""The moments of a pair of views, from which maps are fitted and scored."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from identikit._linalg import Array, eigh, inverse_or_zero, svd
 from identikit.moments import Moments
 
-#: A residual below this share of what it is the difference of is rounding.
+#: A residual below this share of the terms that it is computed from is rounding error.
 ROUNDING = 64 * 2.0**-52
 
-#: Singular values of a cross-scatter below this share of the largest are rounding.
+#: Singular values of a cross-scatter below this share of the largest are rounding error.
 RANK = 1e-12
 
 
@@ -21,10 +21,10 @@ RANK = 1e-12
 class PairStats:
     """Count, means and centred scatter of a source x and a target y.
 
-    If ``white`` is set, x stands in coordinates in which its training rows are orthonormal, and
-    ``white`` takes the source's own coordinates there; then ``constant`` is a vector v of the
-    source's null space with xᵀv = 1 on every row, if there is one: a linear map can use it as its
-    shift.
+    If ``white`` is set, x is in coordinates in which its training rows are orthonormal, and
+    ``white`` is the matrix that takes the source's own coordinates to these. Then ``constant`` is
+    a vector v of the source's null space with xᵀv = 1 on every row, if there is one: a linear map
+    can use it as its shift.
     """
 
     n: int
@@ -38,12 +38,12 @@ class PairStats:
 
     @cached_property
     def polar(self) -> Array:
-        """UVᵀ of the cross-scatter UΣVᵀ: the rotation that solves Procrustes' problem.
+        """UVᵀ of the cross-scatter UΣVᵀ: the rotation that solves the Procrustes problem.
 
-        Between unequal widths it has orthonormal columns or rows: a rotation that then drops the
-        directions that the target has no columns for, or leaves the target's other columns at
-        their mean. Of directions in which fewer rows than columns do not vary it says nothing, and
-        leaves them at their mean too.
+        For views of different widths it has orthonormal columns or rows: a rotation that then drops
+        the directions for which the target has no columns, or leaves the target's other columns at
+        their mean. Where there are fewer rows than columns, directions in which the rows do not
+        vary are left at their mean too.
         """
         left, values, right = svd(self.sxy)
         if self.n - 1 < len(values):
@@ -54,12 +54,12 @@ class PairStats:
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
-        """Eigenvalues of the source's scatter, largest first, and its principal axes in columns."""
+        """Eigenvalues of the source's scatter, largest first, and principal axes as columns."""
         return eigh(self.sxx)
 
     @cached_property
     def inverse(self) -> Array:
-        """The inverse of the source's scatter, zero in directions without variance."""
+        """The pseudo-inverse of the source's scatter: zero in directions without variance."""
         values, axes = self.spectrum
         return np.asarray((axes * inverse_or_zero(values)) @ axes.T)
 
@@ -75,7 +75,7 @@ class PairStats:
         gap = self.y_mean - self.x_mean @ weights - shift
         target, fitted = float(np.trace(self.syy)), float(np.vdot(weights, self.sxx @ weights))
         value = target - 2 * float(np.vdot(weights, self.sxy)) + fitted + self.n * float(gap @ gap)
-        # Of an exact fit only rounding is left, and its root would look like an error of 1e-8.
+        # An exact fit leaves only rounding error, whose root would look like an error of 1e-8.
         return value if value > ROUNDING * (target + fitted) else 0.0
 
 
@@ -96,10 +96,11 @@ def pair_stats(
 def whitened_stats(
     m: Moments, i: int, j: int, fold: int | None = None
 ) -> tuple[PairStats, PairStats]:
-    """Training and test statistics, the source in coordinates whitened on the training rows.
+    """Training and test statistics, with the source in coordinates whitened on the training rows.
 
-    Regression needs them: in the source's own coordinates a small direction would lose its digits.
-    Training rows are all but `fold`, test rows those of the fold (both are all rows for None).
+    Regression needs them: in the source's own coordinates, directions of small variance would be
+    lost to rounding. Training rows are all except those of `fold`, which are the test rows; without
+    a fold, both are all rows.
     """
     white = m.whitening_map(i, fold)
     centre = m.centre(i, fold)
@@ -128,7 +129,7 @@ def whitened_stats(
 
 
 def _constant(m: Moments, view: int, fold: int | None, centre: Array, white: Array) -> Array | None:
-    """A vector v with xᵀv = 1 for every row, from the part of the mean outside the view's span."""
+    """A vector v with xᵀv = 1 for every row, from the part of the mean outside the row span."""
     if white.shape[1] == m.widths[view]:
         return None
     scale = m.scales(view, fold)
@@ -141,6 +142,6 @@ def _constant(m: Moments, view: int, fold: int | None, centre: Array, white: Arr
     size = float(outside @ outside)
     if size <= 1e-4:
         return None
-    with np.errstate(over="ignore"):  # beside rows that dwarf all others, these may be next to zero
+    with np.errstate(over="ignore"):  # scales may be close to zero beside a few enormous rows
         constant: Array = outside / (size * scale)
     return constant if np.isfinite(constant).all() else None

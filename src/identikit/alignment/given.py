@@ -1,4 +1,4 @@
-"""What a transformer is given in memory: real, finite rows of the columns that it knows."""
+"""Validation of the in-memory input of transformers: real, finite rows with the known columns."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def column_names(X: object) -> Names | None:
 
 
 def check_names(X: object, known: Sequence[str] | Names | None, owner: str) -> None:
-    """Refuse a data frame whose columns are not the known ones, or in another order."""
+    """Refuse a data frame whose columns are not the known ones in the known order."""
     columns = column_names(X)
     if columns is not None and known is not None and list(columns) != list(known):
         raise InputError(
             f"the data frame has the columns {_listed(columns)}, but {owner} was fitted on "
-            f"{_listed(known)}; give it these, in that order"
+            f"{_listed(known)}; give it these columns, in that order"
         )
 
 
@@ -41,20 +41,20 @@ def _listed(names: Sequence[str] | Names) -> str:
 def given_rows(
     X: object, owner: str, width: int | None = None, space: str = "X", *, vector: bool = False
 ) -> NDArray[Any]:
-    """Rows as they are stored, or an error in words that scikit-learn's users know.
+    """Check the rows and return them in their own type; errors are worded as in scikit-learn.
 
     Parameters
     ----------
     X : array, data frame or lists
         Anything with ``__array__``.
     owner : str
-        Who takes it.
+        The class that takes the rows, for messages.
     width : int, optional
-        The columns that it must have.
+        The number of columns that they must have.
     space : str
-        What rows of that width are called.
+        The name of the space that the rows are from, for messages.
     vector : bool
-        Whether a vector is one column, as it is of targets.
+        Whether a vector is accepted as one column, as it is for targets.
     """
     if hasattr(X, "tocsr"):
         raise InputError(f"X is sparse; {owner} takes dense rows: give it X.toarray()")
@@ -65,7 +65,7 @@ def given_rows(
             "imaginary columns"
         )
     if array.dtype.kind == "O" and not is_bfloat16(array.dtype):
-        array = array.astype(np.float64)  # objects that are numbers
+        array = array.astype(np.float64)
     numeric_eps(array.dtype, f"X, rows of {space!r},")
     if vector and array.ndim == 1:
         array = array[:, None]

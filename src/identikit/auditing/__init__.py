@@ -1,4 +1,4 @@
-"""The product: views in, an Audit out (pairs, ladder, checks, verdict)."""
+"""Audits of views, batches, softmax models and layers: pairs, ladder, checks, verdict."""
 
 from identikit.auditing._audit import audit
 from identikit.auditing._batches import audit_batches

@@ -1,4 +1,4 @@
-"""Views in, a verdict out: open the views, plan, read moments, compare pairs, put it together."""
+"""The audit of views: open them, plan the reading, read moments, compare pairs, give a verdict."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from identikit.moments.engines import Engine, engine_for
 from identikit.moments.sample import RowSample
 from identikit.sources import BY_POSITION, Source, open_sources, paired, read_labels, unpack
 
-#: Two views by their numbers in the audit.
+#: The numbers of two views in the audit.
 Numbers = tuple[int, int]
 
 
@@ -73,7 +73,7 @@ def audit(
     progress: Progress | None = None,
     checks: Mapping[str, float] | None = None,
 ) -> Audit:
-    """Compare every pair of views and say what they are the same up to.
+    """Compare every pair of views, and find the strictest rung up to which they are the same.
 
     Parameters
     ----------
@@ -84,48 +84,49 @@ def audit(
     names : sequence of str, optional
         Names of the views.
     folds : int
-        At least 5: errors are held out fold by fold, intervals are jackknifed over folds. With
-        groups at least 3; fewer groups than folds are a fold each.
+        At least 5: errors are held out fold by fold, and intervals come from the jackknife over
+        folds. With groups at least 3; if there are fewer groups than folds, each is its own fold.
     groups : array (rows,) or "duplicates", optional
         One label per row; dependent rows (tokens of a sentence, crops of an image) share a label,
         and so a fold. Without it, folds are small blocks of rows that are scattered at random, and
         a check ("dependent rows") asks whether rows depend on others nearby; if so, they are read
         again in folds of consecutive rows (`Pair.blocked`). With "duplicates", rows that are equal
-        in all views share a fold, which takes one more reading.
+        in all views share a fold, which takes one more pass over the rows.
     tolerance : float
         The largest error that counts as the same.
     seed : int
-        Of the folds, and of the row sample that neighbour overlap, rank correlation and the scatter
-        plots use.
+        The seed of the folds, and of the row sample that is used for neighbour overlap, rank
+        correlation and the scatter plots.
     ids : str or sequence, optional
-        Pair rows by id and not by position: the name of the column, or of the array, that holds the
-        ids in each view's own file (several with commas, as "plate,well"; one a view with colons,
-        as "doc_id:docId"), or one array or file of ids a view. Rows without a partner are left out.
-        Data frames are paired by their indexes where all have one that is not the
-        default, of labels that occur once; `Settings.pairing` says what was done.
+        Pair rows by id instead of by position. Give the name of the column, or of the array, that
+        holds the ids in each view's own file (several columns separated by commas, as in
+        "plate,well"; a different name for each view separated by colons, as in "doc_id:docId"), or
+        one array or file of ids per view. Rows without a partner are left out. Data frames are
+        paired by their indexes if all of them have an index that is not the default one and whose
+        labels are unique; `Settings.pairing` says what was done.
     ica : bool
-        Also say whether the views have the same axes after ICA of each alone (`Pair.ica`), found on
-        a sample of at most 20,000 rows.
+        Also compare the axes that ICA finds in each view alone (`Pair.ica`), on a sample of at most
+        20,000 rows.
     drop_nonfinite : bool
         Leave rows with a NaN or infinity out of all views, instead of raising.
     memory : int, optional
-        Bytes that the audit may add to the process, half of the machine's memory by default. If all
-        views do not fit at once, pairs are done in several passes, with the same result; if a pair
-        does not fit, wide views are reduced to their leading principal directions first
-        (`View.reduced_to`, `View.lost`), found on all rows without a look at other views.
+        Bytes that the audit may add to the process, half of the machine's memory by default. If the
+        views do not all fit at once, pairs are read in several passes, with the same result; if a
+        pair does not fit, wide views are first reduced to their leading principal directions
+        (`View.reduced_to`, `View.lost`), which are computed from all rows of each view alone.
     engine : str, Engine or distributed.Client, optional
-        Who reads the rows: this process ("single"), processes of this machine ("pool"), a Dask
+        What reads the rows: this process ("single"), processes of this machine ("pool"), a Dask
         cluster that is started for the call ("dask"), a scheduler's address, or a Dask client.
     save_moments : path, optional
-        Keep the statistics in this ``.moments`` file. While rows are read, what has been read is
-        kept beside it, so that a process that is killed loses little.
+        Save the statistics in this ``.moments`` file. While rows are read, the progress is saved
+        beside it, so that little is lost if the process is killed.
     resume : bool
-        Go on from what was kept there.
+        Continue from the progress that was saved there.
     progress : callable, optional
-        Called with (what is being done, done, of how many).
+        Called with (the name of the step, steps done, steps in all).
     checks : mapping of str to float, optional
-        Thresholds of checks in place of their own, as in ``{"outlier_rows": 0.05}``; their names
-        are those of the files in `identikit.auditing.checks`.
+        Thresholds that replace the defaults of checks, as in ``{"outlier_rows": 0.05}``; a check is
+        called by the name of its file in `identikit.auditing.checks`.
 
     Returns
     -------
@@ -143,7 +144,7 @@ def audit(
     context = Context(tolerance, thresholds=checked_thresholds(checks))
     moments = _moments_of(views)
     if moments is not None:
-        _nothing_of_rows(
+        _refuse_row_options(
             names=names,
             groups=groups,
             ids=ids,
@@ -152,20 +153,22 @@ def audit(
             save_moments=save_moments,
             resume=resume,
         )
-        return _audit_of(moments, context, AxesOfViews() if ica else None, progress)
+        return _audit_moments(moments, context, AxesOfViews() if ica else None, progress)
     _check_folds(folds, f"not {folds}", grouped=groups is not None)
     if resume and save_moments is None:
-        raise InputError("to resume, say where the moments are kept: save_moments (--save-moments)")
+        raise InputError(
+            "to resume, give the file in which the moments are saved: save_moments (--save-moments)"
+        )
     with ExitStack() as stack:
         opened = _open(stack, views, names, ids, folds, groups, seed, memory)
         rows, widths = opened.folds.rows, [source.width for source in opened.sources]
         sample, room = sample_rows(widths, memory) if ica else (SAMPLE, memory)
-        # Moments that are kept are of the views as they are.
+        # Moments that are saved must be those of the whole views, not of reduced ones.
         chosen = plan(widths, opened.folds.count, rows, room, spans=save_moments is None)
         if save_moments is not None and chosen.choice != "one pass":
             raise InputError(
-                "moments are saved of all views at once, for which there is not enough memory: "
-                f"{chosen.says} Give a larger budget (--memory)"
+                "moments can be saved only if all views are read at once, for which there is not "
+                f"enough memory: {chosen.says} Give a larger budget (--memory)"
             )
         workers = stack.enter_context(engine_for(engine))
         reading = Reading(
@@ -180,7 +183,7 @@ def audit(
 
 
 def _moments_of(views: object) -> Moments | None:
-    """The moments that were given in place of views, if they were."""
+    """The moments, if moments or a file of them were given instead of views."""
     if isinstance(views, list | tuple) and len(views) == 1:
         (views,) = views
     if isinstance(views, Moments):
@@ -190,13 +193,13 @@ def _moments_of(views: object) -> Moments | None:
     return None
 
 
-def _nothing_of_rows(**options: object) -> None:
-    """Refuse options that are about rows, where moments are given."""
+def _refuse_row_options(**options: object) -> None:
+    """Refuse options that apply to the reading of rows, when moments are given."""
     for name, value in options.items():
         if value is not None and value is not False:
             raise InputError(
-                f"{name} is for views whose rows are still to be read, and these are moments: give "
-                "it where they are made (identikit moments)"
+                f"{name} is for views whose rows are still to be read, but these are moments: give "
+                "it when the moments are computed (identikit moments)"
             )
 
 
@@ -208,7 +211,7 @@ def _check_folds(folds: int, has: str, *, grouped: bool) -> None:
 
 @dataclass(frozen=True)
 class Opened:
-    """Views that are open, the fold of every row, and how rows were paired, in words."""
+    """Open views, the fold of every row, and a description of how rows were paired."""
 
     sources: Sequence[Source]
     folds: Folds
@@ -225,11 +228,11 @@ def _open(
     seed: int,
     memory: int | None,
 ) -> Opened:
-    """Open the views, pair their rows, and deal these out to folds; the stack closes what is open.
+    """Open the views, pair their rows, and assign these to folds; the stack closes the views.
 
     The options are those of `audit`.
     """
-    # One path alone is left for `open_sources` to complain of.
+    # A single path is passed on; `open_sources` reports the error.
     listed, names = unpack(views, names)
     together = stack.enter_context(paired(listed, ids, names, memory=memory))
     sources = open_sources(together.views, together.names)
@@ -256,7 +259,7 @@ def _open(
 
 @dataclass(frozen=True)
 class Reading:
-    """How the rows of an audit are read: by which plan, and with which of its options."""
+    """How the rows of an audit are read: the plan, and the options that apply to it."""
 
     plan: Plan
     seed: int
@@ -269,11 +272,11 @@ class Reading:
 
 
 def _audited(opened: Opened, reading: Reading, context: Context, axes: AxesOfViews | None) -> Audit:
-    """Read the tiles of the plan one after the other, and compare the pairs of each."""
+    """Read the tiles of the plan one after another, and compare the pairs of each."""
     originals, folds, dropped = opened.sources, opened.folds, 0
     chosen, progress = reading.plan, reading.progress
     if reading.drop_nonfinite and chosen.choice != "one pass":
-        # Each pass sees only some of the views, but a row is left out of all of them.
+        # Each pass reads only some of the views, but a row must be left out of all of them.
         finite = finite_rows(originals, chosen.block_rows)
         folds, dropped = folds.only(finite), int(np.count_nonzero(~finite))
     compared, reduced = reduce_views(
@@ -281,7 +284,7 @@ def _audited(opened: Opened, reading: Reading, context: Context, axes: AxesOfVie
     )
 
     def of_pair(context: Context, a: int, b: int) -> Context:
-        """Reduced views have no columns of their own to speak of, but those of their rows."""
+        """Add what is known of two views; the columns of reduced ones are not the original ones."""
         own = {a, b}.isdisjoint(reduced)
         spans = chosen.spans and not own
         wide = look_at_columns(originals[a], originals[b], folds) if spans else None
@@ -315,7 +318,7 @@ def _audited(opened: Opened, reading: Reading, context: Context, axes: AxesOfVie
                     view = replace(view, reduced_to=what.dims, lost=what.lost)
                 views[v] = view
         rows, settings = moments.rows, _settings(moments, context)
-        del moments  # before the next are read: the budget is for one tile
+        del moments  # before the next are read: the memory budget is for one tile
         dependent = [key for key in tile.pairs if here.dependent(*_places(tile, key))]
         if dependent:
             pairs |= _blocked(pairs, dependent, sources, folds, reading, number)
@@ -324,7 +327,7 @@ def _audited(opened: Opened, reading: Reading, context: Context, axes: AxesOfVie
 
 
 def _moments(sources: Sequence[Source], folds: Folds, reading: Reading, number: int) -> Moments:
-    """Read the views of a tile; keep their moments in a file, if that was asked for."""
+    """Read the moments of a tile's views, and save them if that was asked for."""
     if reading.save_moments is not None:
         return read_and_save(
             sources,
@@ -359,23 +362,14 @@ def _pairs(
 ) -> Iterator[tuple[Numbers, Pair]]:
     """Compare the pairs of a tile, given its moments.
 
-    Parameters
-    ----------
-    moments : Moments
-    tile : Tile
-    context : Context
-        What else is known of all of its views.
-    axes : AxesOfViews, optional
-        For the axes after ICA.
-    of_pair : callable
-        Adds what is known of two views in particular.
+    `context` is what is known of all views, and `of_pair` adds what is known of two of them.
     """
     fewest = min(part.count for part in moments.parts)
     if fewest < 2:
         raise InputError(
             f"a fold has only {fewest} rows left; give more rows, fewer folds or finer groups"
         )
-    few = _few_rows(moments)
+    few = _with_small_sample(moments)
     for a, b in tile.pairs:
         i, j = _places(tile, (a, b))
         ica = None if axes is None else axes.shared(moments, (i, j), (a, b))
@@ -387,12 +381,12 @@ def _all_rows(sources: Sequence[Source], view: int) -> NDArray[Any]:
 
 
 def _places(tile: Tile, numbers: Numbers) -> Numbers:
-    """Where two views are in the moments of a tile."""
+    """The positions of two views in the moments of a tile."""
     return tile.views.index(numbers[0]), tile.views.index(numbers[1])
 
 
-def _few_rows(moments: Moments) -> Moments:
-    """The moments with a sample that all its rows can be compared with each other in."""
+def _with_small_sample(moments: Moments) -> Moments:
+    """The moments with a sample small enough to compare all of its rows with each other."""
     sample = moments.sample
     if len(sample.keys) <= SAMPLE:
         return moments
@@ -408,7 +402,7 @@ def _blocked(
     reading: Reading,
     number: int,
 ) -> dict[Numbers, Pair]:
-    """The pairs whose rows are dependent, once their tile is read in folds of consecutive rows."""
+    """Add to pairs with dependent rows the errors in folds of consecutive rows."""
     again = replace(reading, sample=0, save_moments=None)
     runs = _moments(sources, folds.in_runs(), again, number)
     tile = reading.plan.tiles[number]
@@ -418,7 +412,7 @@ def _blocked(
 def _settings(moments: Moments, context: Context) -> Settings:
     return Settings(
         folds=moments.folds,
-        fold_rule=FOLD_RULES[moments.rule] or "a rule that was not kept",
+        fold_rule=FOLD_RULES[moments.rule] or "a rule that was not recorded",
         tolerance=context.tolerance,
         slack=SLACK,
         seed=moments.seed,
@@ -430,20 +424,20 @@ def _settings(moments: Moments, context: Context) -> Settings:
 def assemble(
     rows: int, views: Mapping[int, View], pairs: Mapping[Numbers, Pair], settings: Settings
 ) -> Audit:
-    """The audit of views and pairs by their numbers, with the verdict on the worst pair."""
+    """Make an audit of views and pairs, given by number, with the verdict on the worst pair."""
     every = tuple(pairs[key] for key in sorted(pairs))
     ordered = tuple(views[v] for v in sorted(views))
     return Audit(__version__, rows, ordered, every, verdict_on(every), settings)
 
 
-def _audit_of(
+def _audit_moments(
     moments: Moments, context: Context, axes: AxesOfViews | None, progress: Progress | None
 ) -> Audit:
-    """The audit of moments that were read before."""
+    """The audit of given moments."""
     count = len(moments.names)
     if count < 2:
-        raise InputError(f"an audit compares views, and these moments are of {count}")
-    has = f"and these moments have {moments.folds}; make them again with --folds {FOLDS}"
+        raise InputError(f"an audit compares at least two views, and these moments are of {count}")
+    has = f"and these moments have {moments.folds}; compute them again with --folds {FOLDS}"
     _check_folds(moments.folds, has, grouped=bool(moments.grouped))
     context = replace(context, grouped=bool(moments.grouped))
     tile = Tile(tuple(range(count)), tuple(combinations(range(count), 2)))

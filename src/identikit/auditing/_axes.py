@@ -20,28 +20,20 @@ from identikit.axes import (
 from identikit.errors import InputError
 from identikit.moments import SAMPLE, Moments, default_memory
 
-#: Rows that are sampled for ICA: half of them for either view of a pair, which is enough for 100
+#: Rows that are sampled for ICA: half of them for each view of a pair, which is enough for 100
 #: components.
 ROWS = 20_000
 
-#: Of the memory, one part in this many is for these rows, which are held three times while they
-#: are drawn.
+#: At most one part in SHARE of the memory is for these rows, of which HELD copies are in memory
+#: while they are sampled.
 SHARE, HELD = 8, 3
 
-#: How often random rotations stand in for ICA.
+#: How many times random rotations are tried in place of ICA.
 DRAWS = 3
 
 
 def sample_rows(widths: Sequence[int], memory: int | None) -> tuple[int, int]:
-    """How many rows to sample for ICA, and the bytes that are left for the rest of the audit.
-
-    Parameters
-    ----------
-    widths : sequence of int
-        Columns of all views.
-    memory : int, optional
-        Bytes; half of the machine's memory by default.
-    """
+    """How many rows to sample for ICA, and the bytes that are left for the rest of the audit."""
     budget = default_memory() if memory is None else memory
     row = 8 * HELD * sum(widths)
     more = min(ROWS - SAMPLE, budget // SHARE // row)
@@ -50,10 +42,10 @@ def sample_rows(widths: Sequence[int], memory: int | None) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class AxesOfViews:
-    """ICA of the views of an audit, each once on either half of the row sample.
+    """ICA of the views of an audit, once for each half of the row sample.
 
-    Two views share no row that their axes are found on (see `ica_rung`); every view is the first of
-    some pairs and the second of others.
+    The axes of the two views of a pair are found on different rows (see `ica_rung`); as a view is
+    the first of some pairs and the second of others, it may need both halves.
     """
 
     found: dict[tuple[int, int], IndependentAxes] = field(default_factory=dict)
@@ -62,16 +54,9 @@ class AxesOfViews:
     def shared(
         self, moments: Moments, places: tuple[int, int], views: tuple[int, int]
     ) -> SharedAxes | str:
-        """The rung of a pair, or why there is none.
+        """Compare the axes of a pair, or say why that is impossible.
 
-        Parameters
-        ----------
-        moments : Moments
-            Of these views and perhaps others.
-        places : tuple of int
-            The two views' numbers in these moments.
-        views : tuple of int
-            And in the audit.
+        `places` are the numbers of the two views in the moments, `views` those in the audit.
         """
         try:
             for half, (place, view) in enumerate(zip(places, views)):
@@ -96,9 +81,10 @@ class AxesOfViews:
     def _errors(
         self, moments: Moments, places: tuple[int, int], views: tuple[int, int]
     ) -> tuple[HeldOut, HeldOut]:
-        """Errors on new rows; with more rows than were sampled, all are as good as new.
+        """Errors on new rows.
 
-        The sample does not know groups, so nothing can be left out of it where there are any.
+        If there are more rows than were sampled, all rows are treated as new. With groups too,
+        because the sample does not record them, so that no group can be left out of it.
         """
         keys = (views[0], 0), (views[1], 1)
         both = self.found[keys[0]], self.found[keys[1]]

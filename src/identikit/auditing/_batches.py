@@ -1,8 +1,9 @@
-"""Batches of one table: do they differ by a map, or really?
+"""Batches of one table: do they differ only by a map, or by more than that?
 
 The rows of two batches are not paired, but some units are in both: control compounds, guides, wells
-of one layout. Rows are averaged by unit and batch; the ladder is climbed on the controls that two
-batches share, held out; and a map fitted on all of these is tried on other units that both have.
+of one layout. Rows are averaged by unit and batch, and the rungs of the ladder are measured on the
+controls that two batches share, held out. A map fitted on all of these controls is then tested on
+the other units that both batches have.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from identikit.inference import jackknife_interval
 from identikit.moments import FOLDS, LEAST_GROUPS
 from identikit.sources import open_source, read_labels, view_and_tags
 
-#: More batches than this are not compared with each other.
+#: The most batches that are compared with each other.
 MOST_BATCHES = 12
 
 
@@ -47,25 +48,27 @@ def audit_batches(
     drop_nonfinite: bool = False,
     progress: Progress | None = None,
 ) -> BatchAudit:
-    """Say of every two batches of a table up to what they are the same, and what remains.
+    """Compare every pair of batches of a table, and say what a map leaves of their difference.
 
     Parameters
     ----------
     view : path, data frame, array or AnnData
-        All rows of all batches, as `audit` takes a view.
+        All rows of all batches, in any form that `audit` takes.
     by : str or array (rows,)
-        The batch of every row: a column beside the view, or labels.
+        The batch of every row: the name of a column that comes with the view, or labels.
     anchors : str or array (rows,)
-        What maps are fitted on. A column of true and false says which rows are controls, and `ids`
-        which unit each is; any other names the unit of every control, and is empty elsewhere.
+        The controls, on which maps are fitted. A column of true and false marks the rows that are
+        controls, and `ids` then names the unit of each; any other column names the unit of every
+        control, and is empty for other rows.
     ids : str or array (rows,), optional
-        The unit of every row, such as a compound, guide or well; several columns with commas.
+        The unit of every row, such as a compound, guide or well; several columns are separated by
+        commas.
     groups : array (rows,), optional
-        Labels of units that belong together, such as guides of one gene: they share a fold.
+        One label per row; units with the same label, such as guides of one gene, share a fold.
     batches : sequence of str, optional
-        Those to compare; all by default.
+        The batches to compare; all by default.
     folds, tolerance, seed, drop_nonfinite, progress
-        As of `audit`.
+        As for `audit`.
 
     Returns
     -------
@@ -133,11 +136,11 @@ def _units(
     if "ids" not in tags:
         what = repr(anchors) if isinstance(anchors, str) else "anchors"
         raise InputError(
-            f"{what} says which rows are controls, but not which control of one batch is which of "
-            "another; name the column of the unit (compound, guide, well) with ids (--id)"
+            f"{what} says which rows are controls, but not which controls of two batches are the "
+            "same unit; name the column of the unit (compound, guide, well) with ids (--id)"
         )
     if not truth.any():
-        raise InputError("no row is a control: the column of anchors is true nowhere")
+        raise InputError("no row is a control: the column of anchors is true in no row")
     return tags["ids"], truth
 
 
@@ -146,14 +149,14 @@ def _names(tags: NDArray[np.object_], wanted: Sequence[str] | None) -> list[str]
     absent = [name for name in wanted or () if name not in there]
     if absent:
         raise InputError(
-            f"there is no batch {absent[0]!r}; there are: {', '.join(map(repr, there[:20]))}"
+            f"there is no batch {absent[0]!r}; the batches are {', '.join(map(repr, there[:20]))}"
         )
     names = list(dict.fromkeys(wanted)) if wanted else there
     if len(names) < 2:
         raise InputError(f"there are {len(names)} batches; expected two or more to compare")
     if len(names) > MOST_BATCHES:
         raise InputError(
-            f"there are {len(names)} batches, and up to {MOST_BATCHES} are compared with each "
+            f"there are {len(names)} batches, but at most {MOST_BATCHES} can be compared with each "
             f"other; choose some (--batches {','.join(there[:2])}), or a coarser column"
         )
     return names
@@ -162,22 +165,22 @@ def _names(tags: NDArray[np.object_], wanted: Sequence[str] | None) -> list[str]
 def _labels_of_units(unit: NDArray[np.object_], labels: NDArray[Any]) -> dict[str, Any]:
     if labels.shape != unit.shape:
         raise InputError(
-            f"groups has shape {labels.shape}, but the view has {len(unit)} rows; give one label a "
-            "row"
+            f"groups has shape {labels.shape}, but the view has {len(unit)} rows; give one label "
+            "per row"
         )
     found: dict[str, Any] = {}
     for row, (name, label) in enumerate(zip(unit.tolist(), labels.tolist())):
         if found.setdefault(str(name), label) != label and name:
             raise InputError(
                 f"unit {name!r} is in the groups {found[str(name)]!r} and {label!r} (row {row}, "
-                "counting from 0); a unit is in one group"
+                "counting from 0); give all rows of a unit the same label"
             )
     return found
 
 
 def _audited(a: Batch, b: Batch, shared: NDArray[Any], **options: Any) -> Audit:
     with warnings.catch_warnings():
-        # Units are few as a rule; that is no sign of a transposed view.
+        # There are usually few units; that does not suggest a transposed view.
         warnings.filterwarnings("ignore", "there are fewer rows")
         views = [batch.means[batch.places(shared)] for batch in (a, b)]
         return audit(views, names=[a.name, b.name], **options)
@@ -191,7 +194,10 @@ def _remains(
     kin: NDArray[Any],
     pair: Pair,
 ) -> Remains:
-    """What a map fitted on the shared controls leaves on the others, by which of these are kin."""
+    """The error on other units of a map fitted on the shared controls.
+
+    `kin` are labels of the other units; units with the same label count as one in the interval.
+    """
     from identikit.alignment import align  # which loads scikit-learn
 
     group = pair.group
@@ -234,7 +240,7 @@ def _remains(
 
 
 def _missed(guess: Array, target: Array) -> Array:
-    """Squared error of every unit."""
+    """The squared error of every unit."""
     missed: Array = np.square(guess - target).sum(axis=1)
     return missed
 
@@ -244,7 +250,7 @@ def _error(missed: Array, total: Array) -> float:
 
 
 def _interval(missed: Array, total: Array, kin: NDArray[Any]) -> Interval:
-    """Jackknife over units, in up to twenty parts, of an error whose map is given."""
+    """Interval of the error of a given map, by the jackknife over units in up to twenty parts."""
     part = np.unique(kin, return_inverse=True)[1] % 20
     rest = [_error(missed[part != k], total[part != k]) for k in range(int(part.max()) + 1)]
     return jackknife_interval(_error(missed, total), np.array(rest), floor=0.0)
@@ -264,7 +270,7 @@ def _together(made: list[tuple[tuple[int, int], Audit]]) -> Audit:
 def _too_few(skipped: list[Skipped], needed: int) -> str:
     most = max(skipped, key=lambda each: each.controls)
     return (
-        f"no two batches share {needed} controls, the least that maps can be fitted on and tried "
-        f"on: {most.a!r} and {most.b!r} share the most, {most.controls}; name units that more "
-        "batches have (--anchors, --id)"
+        f"no two batches share {needed} controls, which is the fewest that maps can be fitted and "
+        f"tested on: {most.a!r} and {most.b!r} share the most, {most.controls}; name units that "
+        "more batches have (--anchors, --id)"
     )

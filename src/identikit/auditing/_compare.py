@@ -1,4 +1,4 @@
-"""All that an audit says of one view, and of two."""
+"""The summary of one view, and the comparison of two."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from identikit.inference import adjusted_r2, cca_chance, cca_chance_edge, held_o
 from identikit.moments import Moments
 from identikit.similarity import cca, cka, score_measures
 
-#: Rows drawn in the report.
+#: The number of rows that are plotted in the report.
 DRAWN = 300
 
 
@@ -36,17 +36,7 @@ def describe(moments: Moments, view: int) -> View:
 
 
 def compare(moments: Moments, i: int, j: int, context: Context) -> Pair:
-    """All that an audit says of two views.
-
-    Parameters
-    ----------
-    moments : Moments
-        Of these views and perhaps others.
-    i, j : int
-        The two views.
-    context : Context
-        What else is known of them.
-    """
+    """Compare two views, given their moments and what else is known of them."""
     with one_thread(max(moments.widths[i], moments.widths[j])):
         return _compared(moments, i, j, context)
 
@@ -107,21 +97,15 @@ def _compared(moments: Moments, i: int, j: int, context: Context) -> Pair:
 
 
 def with_runs(pair: Pair, runs: Moments, i: int, j: int) -> Pair:
-    """A pair with dependent rows, and what happens if whole stretches of rows are left out.
+    """Add to a pair with dependent rows the error when whole stretches of rows are left out.
 
-    Parameters
-    ----------
-    pair : Pair
-    runs : Moments
-        Of the same rows in folds of consecutive ones.
-    i, j : int
-        The two views there.
+    `runs` are the moments of the same rows in folds of consecutive rows.
     """
 
     def apart(rung: RungError) -> tuple[bool, float]:
         return rung.group != pair.group, abs(rung.error - pair.error)
 
-    # That of the verdict; of unrelated views the rung that has the error.
+    # The rung of the verdict; for unrelated views, the rung with the verdict's error.
     name = min(pair.ladder, key=apart).group
     blocked = RungError.of(name, *ladder(runs, i, j, (name,))[name])
     lows, highs = zip(pair.interval, blocked.interval)
@@ -136,8 +120,8 @@ def _canonical_variates(moments: Moments, i: int, j: int) -> Array:
     """The first two canonical variates of both views on some rows, at unit variance."""
     left, _, right = moments.canonical(i, j)
     sides = []
-    for view, turn in ((i, left), (j, right.T)):
+    for view, directions in ((i, left), (j, right.T)):
         rows = moments.sample_of(view)[:DRAWN] - moments.centre(view)
-        sides.append(rows @ moments.whitening_map(view) @ turn[:, :2])
+        sides.append(rows @ moments.whitening_map(view) @ directions[:, :2])
     variates: Array = np.stack(sides, axis=1) * np.sqrt(moments.rows - 1)
     return variates

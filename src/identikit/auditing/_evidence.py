@@ -1,4 +1,4 @@
-"""What a comparison needs beside the moments; what its checks may look at, and answer."""
+"""What a comparison uses besides the moments, what its checks can use, and their answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from identikit.similarity import CCA
 
 @dataclass(frozen=True)
 class Context:
-    """What a comparison of two views needs beside their moments.
+    """What a comparison of two views uses besides their moments.
 
     Parameters
     ----------
@@ -27,17 +27,18 @@ class Context:
     grouped : bool
         Whether folds are whole groups of rows.
     thresholds : mapping of str to float
-        Thresholds of checks, by name, in place of their own.
+        Thresholds that replace the defaults of checks, by name.
     windows : tuple of Window
-        Rows in their order; none where rows are not at hand.
+        Stretches of consecutive rows; none if the rows are not available.
     rows : callable, optional
         Reads all rows of a view of these moments.
     axes : bool
-        If false, nothing is said of single columns: reduced views have none of their own.
+        If false, nothing is said about single columns, because a view was reduced and its columns
+        are not the original ones.
     ica : SharedAxes or str, optional
-        What the axes after ICA say, or why there are none, if that was asked for.
+        The comparison of the axes after ICA, or why there is none, if that was asked for.
     wide : Wide, optional
-        What the views' own columns say, if the moments are of the span of their rows.
+        Errors of maps between the views' own columns, if the moments are in the span of their rows.
     """
 
     tolerance: float = 0.1
@@ -51,7 +52,7 @@ class Context:
 
     @property
     def order(self) -> Order | None:
-        """Rows in their order, where they are at hand and folds are not whole groups of them."""
+        """The rows in their order, if they are available and folds are not whole groups."""
         return self.windows[0].order if self.windows and not self.grouped else None
 
     def dependent(self, i: int, j: int) -> bool:
@@ -61,12 +62,12 @@ class Context:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the checks of a pair may look at: its moments, its context, what was found so far.
+    """What the checks of a pair can use: its moments, its context, and the results so far.
 
-    `ladder` are the errors of the rungs, `group` is the verdict, `error` that of the verdict's
-    rung, and `order_only` whether all that a map explains may come from the order of the rows.
-    `chance` is what independent views would score by CCA, and `influence` are the few rows that
-    decide the verdict, if some do.
+    `ladder` holds the errors of the rungs, `group` is the verdict, `error` the error of its rung,
+    and `order_only` whether all that a map explains may come from the order of the rows. `chance`
+    is the mean CCA that independent views would have, and `influence` holds the few rows that
+    decide the verdict, if there are any.
     """
 
     moments: Moments
@@ -88,7 +89,7 @@ class Evidence:
 
     @property
     def columns(self) -> tuple[int, int]:
-        """How many columns the two views have of their own."""
+        """How many columns the two views have originally, before any reduction."""
         if self.context.wide is not None:
             return self.context.wide.columns
         return self.moments.widths[self.i], self.moments.widths[self.j]
@@ -100,9 +101,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a check answers: a value, its threshold, whether all is well, what to do if not.
+    """The answer of a check: a value, its threshold, whether it passes, and what to do if not.
 
-    `message` is one sentence of what a fault means and what to try.
+    `message` is one sentence that says what a failure means and what to try.
     """
 
     value: float | None

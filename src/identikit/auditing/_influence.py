@@ -1,4 +1,4 @@
-"""Whether a few extreme rows decide what is said of a pair."""
+"""Whether a few extreme rows decide the verdict on a pair."""
 
 from __future__ import annotations
 
@@ -13,32 +13,22 @@ from identikit.moments import Moments, less_extremes
 #: A row is extreme if its squared distance from the mean is this many times that of the others.
 FAR = 25.0
 
-#: Extreme rows are looked into if they hold more than this of a view's scatter.
+#: Extreme rows are examined if they make up more than this share of a view's scatter.
 SHARE = 0.05
 
-#: The verdict has changed if the error has by more than the first of these; or by more than the
-#: second and by a factor of two.
+#: A verdict has changed if its error has changed by more than CHANGE, or by more than SMALL_CHANGE
+#: and by a factor of more than two.
 CHANGE, SMALL_CHANGE = 0.1, 0.02
 
 
 def decided_by(
     moments: Moments, i: int, j: int, judged: Judged, *, axes: bool = True
 ) -> Influence | None:
-    """The extreme rows that decide what is said of two views, if some do.
+    """The extreme rows that decide the verdict on two views, if there are any.
 
-    Those of the largest rows that stand out (`FAR`) are taken out of the moments, and the pair is
-    judged again. Nothing is done, nor paid for, unless they hold a notable share of the scatter.
-
-    Parameters
-    ----------
-    moments : Moments
-        With their extremes; without them nothing is known.
-    i, j : int
-        The two views.
-    judged : Judged
-        What the ladder says of all rows.
-    axes : bool
-        Whether that was with the rungs that speak of single columns.
+    Rows that are far out (`FAR`) are removed from the moments, and the pair is judged again. This
+    is done only if these rows make up a notable share of the scatter, and if the moments include
+    their extremes.
     """
     far = extreme_rows(moments, i, j)
     if not far.any():
@@ -52,13 +42,13 @@ def decided_by(
         without = judge(rest, i, j, axes=axes)
     except InputError:  # a view that is constant without them
         return Influence(len(numbers), numbers, None, None)
-    if not _says_else(judged, without):
+    if not _verdicts_differ(judged, without):
         return None
     return Influence(len(numbers), numbers, without.rung.error, without.group)
 
 
-def _says_else(one: Judged, other: Judged) -> bool:
-    """Whether two verdicts differ: in what is unrelated, or in the error, here or at its best."""
+def _verdicts_differ(one: Judged, other: Judged) -> bool:
+    """Whether two verdicts differ: in "unrelated", in the error, or in the best rung's error."""
     if (one.group == UNRELATED) != (other.group == UNRELATED):
         return True
     errors = [(each.rung.error, min(rung.error for rung in each.rungs)) for each in (one, other)]
@@ -66,7 +56,7 @@ def _says_else(one: Judged, other: Judged) -> bool:
 
 
 def extreme_rows(moments: Moments, i: int, j: int) -> NDArray[np.bool_]:
-    """Which of the largest rows stand out in one of two views; none if they weigh little."""
+    """Which of the largest rows are far out in one of two views; none if they weigh little."""
     if moments.extremes is None or not len(moments.extremes.numbers):
         return np.zeros(0, dtype=bool)
     centre = np.concatenate([moments.centre(view) for view in range(len(moments.names))])

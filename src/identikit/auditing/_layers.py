@@ -43,7 +43,7 @@ Views = Mapping[str, object] | Sequence[object] | str | os.PathLike[str]
 
 T = TypeVar("T")
 
-#: A row for each layer of the first model, a column for each of the second; None without a value.
+#: One row per layer of the first model, one column per layer of the second; None for no value.
 Grid = tuple[tuple[T | None, ...], ...]
 
 #: The share of independent models whose best match stays below the threshold.
@@ -65,32 +65,32 @@ def layers(
 ) -> Layers:
     """Compare every layer of one model with every layer of another, by one measure.
 
-    Every pair has its chance level and calibrated value (`similarity.Scored`). The best of
-    many pairs is high by chance alone, so best matches are also judged by what the *largest* value
-    of all pairs would be for independent models (Gröger, Wen and Brbić 2026,
+    Every pair has its chance level and calibrated value (`similarity.Scored`). The best of many
+    pairs has a high value by chance alone, so best matches are also compared with the *largest*
+    value of all pairs that independent models would have (Gröger, Wen and Brbić 2026,
     algorithm 2).
 
     Parameters
     ----------
     a, b : mapping, sequence or path
-        The layers of either model on the same rows: views by name, a list of views (see `audit`),
+        The layers of each model on the same rows: views by name, a list of views (see `audit`),
         or a folder with one file per layer (only its ``layer_*`` files if there are any).
     measure : str
         One of `identikit.similarity.MEASURES`.
     folds : int
-        For the intervals.
+        The number of folds, for the intervals.
     groups : array (rows,), optional
-        One label per row; rows that share one share a fold.
+        One label per row; rows that share a label share a fold.
     seed : int
-        Of the row sample that neighbour overlap and rank correlation use.
+        The seed of the row sample that neighbour overlap and rank correlation use.
     drop_nonfinite : bool
         Leave rows with a NaN or infinity out of all views, instead of raising.
     memory : int, optional
-        Bytes, half of the machine's memory by default; pairs are read in several passes if need be.
+        Bytes, half of the machine's memory by default; pairs are read in several passes if needed.
     engine : str, Engine or distributed.Client, optional
-        Who reads the rows.
+        What reads the rows; see `audit`.
     progress : callable, optional
-        Called with (what is being done, done, of how many).
+        Called with (the name of the step, steps done, steps in all).
 
     Examples
     --------
@@ -173,14 +173,15 @@ def _listed(side: Views, which: str) -> tuple[list[str], list[object]]:
         views = list(side)
         paths = [isinstance(view, str | os.PathLike) and os.path.abspath(view) for view in views]  # noqa: PTH100
         names = [Path(p).stem if p else f"layer {number}" for number, p in enumerate(paths)]
-        if len(set(filter(None, paths))) == sum(map(bool, paths)):  # no file is there twice
+        if len(set(filter(None, paths))) == sum(map(bool, paths)):  # no file is listed twice
             names = tell_apart(names, paths)
     if not views:
         raise InputError(f"the {which} model has no layers; give at least one")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(
-            f"the {which} model has two layers called {twice[0]!r}; give a mapping with a name each"
+            f"the {which} model has two layers called {twice[0]!r}; give a mapping from names to "
+            "layers"
         )
     return names, views
 
@@ -199,7 +200,7 @@ def _folder(path: Path) -> list[Path]:
 
 
 def _grid(across: Mapping[tuple[int, int], tuple[Any, ...] | None], which: int) -> Grid[Any]:
-    """One of the things that are known of every pair, a row for each layer of the first model."""
+    """A grid of the scores (0) or of the null distributions (1) of all pairs."""
     rows, columns = (1 + max(key[side] for key in across) for side in (0, 1))
     found = {key: None if both is None else both[which] for key, both in across.items()}
     return tuple(tuple(found[i, j] for j in range(columns)) for i in range(rows))
@@ -212,14 +213,14 @@ def _best_matches(
     largest: Array,
     threshold: float,
 ) -> tuple[tuple[Match | None, ...], tuple[Match | None, ...]]:
-    """The best match of every layer of either model, judged by the largest value by chance."""
+    """The best match of every layer of each model, compared with the largest value by chance."""
     values = np.array([[-np.inf if s is None else s.value for s in row] for row in scores])
 
     def match(i: int, j: int) -> Match | None:
         value = float(values[i, j])
         if value == -np.inf:
             return None
-        # How probable a largest value like this is: by the draws, or by Boole's bound if less.
+        # The probability of so large a maximum: from the draws, or Boole's bound if that is less.
         drawn = (1 + np.count_nonzero(largest >= value)) / (1 + len(largest))
         bound = sum(law.p(value) for row in laws for law in row if law is not None)
         p = float(min(drawn, bound))
@@ -232,10 +233,11 @@ def _best_matches(
 
 
 def _alike(moments: Moments, i: int, j: int, measure: str) -> float:
-    """How closely the chance values of two layers go together (see `largest_by_chance`).
+    """How strongly the chance values of two layers are correlated (see `largest_by_chance`).
 
-    Debiased CKA for CKA, its like for the overlap of neighbours; other measures weigh directions
-    otherwise, and the smaller of debiased CKA and adjusted R²_CCA does not overstate it.
+    For CKA this is debiased CKA, and for the overlap of neighbours it is the overlap corrected for
+    chance. Other measures weight directions differently; for them, the smaller of debiased CKA and
+    adjusted R²_CCA does not overstate the correlation.
     """
     if measure == "mutual_knn":
         overlap = mutual_knn(moments, i, j)

@@ -1,4 +1,4 @@
-"""Softmax models in, a verdict out: the same distribution, the same embedding, or neither."""
+"""The audit of softmax models: do they have the same distribution, the same embedding, neither?"""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from identikit.family import (
 from identikit.moments import FOLDS, SAMPLE, accumulate, duplicate_groups, in_units
 from identikit.sources import open_sources
 
-#: Log-odds drawn in the report: an input and two labels each.
+#: The number of log-odds that are plotted in the report, each of an input and two labels.
 POINTS = 300
-#: The power of two that no logit may reach: squares of squares must be numbers.
+#: The power of two that logits must stay below, so that their fourth powers are finite.
 LARGEST_LOGIT = 400
 
 
@@ -46,7 +46,7 @@ def audit_models(
     groups: ArrayLike | None = None,
     slices: ArrayLike | None = None,
 ) -> ModelsAudit:
-    """Compare every pair of softmax models as what they are: f, g and a distribution.
+    """Compare every pair of softmax models: their embeddings f and g, and their distributions.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def audit_models(
     tolerance : float
         The largest relative logit gap and κ that count as the same.
     seed : int
-        Of the sets of inputs that d_LLV is taken over, and of the points that are drawn.
+        The seed of the sets of inputs over which d_LLV is computed, and of the plotted points.
     progress : callable, optional
-        Called with (what is being done, done, of how many).
+        Called with (the name of the step, steps done, steps in all).
     groups : array (inputs,), optional
-        One label per input; inputs that share one share a fold of the held-out error of f. Without
-        it, folds are scattered blocks of inputs.
+        One label per input; inputs that share a label share a fold of the held-out error of f.
+        Without it, folds are scattered blocks of inputs.
     slices : array (inputs,), optional
         One label per input (in the data or not, a domain, a length): every pair is also compared on
         the inputs of each label, and its sentence says where the two are the same.
@@ -118,7 +118,7 @@ def audit_models(
         apart = pair_distances(pair, seed=seed)
         both = (reports[i], reports[j])
         partial = pair.K < models[i].K
-        # Where labels are impossible, their probabilities are no part of any logits.
+        # Labels that are impossible for an input have a probability of 0, but no logit.
         near = (
             up_to(pair, tolerance, seed) if related.logit_gap > tolerance and not partial else None
         )
@@ -161,7 +161,7 @@ def _check(models: Sequence[SoftmaxModel], tolerance: float) -> None:
 
 
 def _balanced(model: SoftmaxModel) -> SoftmaxModel:
-    """The same distribution with f over c and g times c, where squares of either need that."""
+    """The same model with f divided and g multiplied by a constant, if squares would overflow."""
     sizes = [int(np.frexp(np.abs(side).max())[1]) for side in (model.f, model.g)]
     if sum(sizes) > LARGEST_LOGIT:
         raise InputError(
@@ -182,7 +182,7 @@ def _projected(model: SoftmaxModel, *, affine: bool) -> Array:
     seen = model.identified(affine=affine)
     if not seen.rank:
         raise InputError(
-            f"model {model.name!r}: its logits f(x)ᵀg(y) tell no two labels apart (all g are "
+            f"model {model.name!r}: its logits f(x)ᵀg(y) are the same for all labels (all g are "
             "equal, or f is zero where they differ), so there is nothing to compare; check its "
             "arrays"
         )
@@ -193,7 +193,7 @@ def _projected(model: SoftmaxModel, *, affine: bool) -> Array:
 
 
 def _log_odds(pair: Pair, seed: int) -> Array:
-    """log p(y|x) − log p(y'|x) of both models, for random inputs and two of their labels."""
+    """log p(y|x) − log p(y'|x) of both models, for random inputs and two random labels of each."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(pair.n, size=POINTS)
     candidates = pair.models[0].candidates

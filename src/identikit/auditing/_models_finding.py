@@ -1,4 +1,4 @@
-"""What a pair of softmax models is found to be, and what else a reader must know of it."""
+"""The finding on a pair of softmax models, and the notes that go with it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from identikit.auditing.result import Pair
 from identikit.family import Divergences, Gauge, UpTo
 from identikit.moments import LEAST_GROUPS
 
-#: Above this held-out error one embedding says little of the other.
+#: Above this held-out error, one embedding says little about the other.
 LARGE_ERROR = 0.5
-#: Checks whose complaint a projection on the identified subspace brings about by design.
+#: Checks that a projection on the identified subspace is expected to fail.
 OF_PROJECTION = ("rank", "widths")
 
 
@@ -38,8 +38,8 @@ def find(
     *,
     partial: bool,
 ) -> str:
-    """Which of the findings a pair is."""
-    # A label that is impossible somewhere has no logits; its probabilities are all there is of it.
+    """The finding that applies to a pair."""
+    # A label that is impossible for some inputs has no logits there, so probabilities must agree.
     agree = apart.tv <= tolerance or not partial
     if agree and max(related.logit_gap, related.kappa) <= tolerance:
         return SAME
@@ -65,13 +65,13 @@ def notes(
     nearest: UpTo | None,
     slices: Sequence[Slice],
 ) -> tuple[str, ...]:
-    """What else a reader must know of a pair."""
+    """What else a reader must know about a pair."""
     found = [*related.notes, *apart.notes]
     if finding != ORDER and nearest is not None and nearest.order is not None:
         found.append(
             f"in another order of the labels the relative logit gap would be "
             f"{brief(nearest.logit_gap)} and not {brief(related.logit_gap)}: check that both "
-            "models list their labels in one order"
+            "models list their labels in the same order"
         )
     short = sum(each.logit_gap_interval is None for each in slices)
     if short:

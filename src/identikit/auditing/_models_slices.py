@@ -1,4 +1,4 @@
-"""Two models slice by slice: the same where the data are, and elsewhere?"""
+"""Two models compared on slices of the inputs, such as those in the data and those outside."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from identikit.family import Ints, Pair, per_input
 from identikit.moments import LEAST_GROUPS
 from identikit.sources import read_labels
 
-#: The most slices that are compared: no reader would look at more.
+#: The most slices that are compared.
 MOST = 1000
 
 #: The inputs of every slice, by its name.
@@ -22,20 +22,12 @@ Slices = dict[str, Ints]
 
 
 def read_slices(labels: ArrayLike, inputs: int) -> Slices:
-    """Which inputs are in which slice; slices in the order of their labels.
-
-    Parameters
-    ----------
-    labels : array (inputs,) or path
-        Integers or strings, as `groups` may be.
-    inputs : int
-        How many there are.
-    """
+    """Which inputs are in which slice; slices are sorted by label."""
     values = read_labels(labels, "slices")
     if len(values) != inputs:
         raise InputError(
             f"slices has {len(values)} labels, but the models have {inputs} inputs; give one label "
-            "an input"
+            "per input"
         )
     if values.dtype.kind == "U":
         empty = np.flatnonzero(np.char.strip(values) == "")
@@ -47,12 +39,12 @@ def read_slices(labels: ArrayLike, inputs: int) -> Slices:
     names, slice_of = np.unique(values, return_inverse=True)
     if len(names) < 2:
         raise InputError(
-            f"all {inputs} inputs are in the one slice {shorten(str(names[0]), 60)!r}; a "
+            f"all {inputs} inputs are in the same slice {shorten(str(names[0]), 60)!r}; a "
             "comparison by slices needs two or more"
         )
     if len(names) > MOST:
         raise InputError(
-            f"there are {len(names)} slices, and up to {MOST} are told apart; give coarser labels"
+            f"there are {len(names)} slices, but at most {MOST} are compared; give coarser labels"
         )
     order = np.argsort(slice_of, kind="stable")
     ends = np.cumsum(np.bincount(slice_of))[:-1]
@@ -64,20 +56,12 @@ def by_slice(
 ) -> tuple[Slice, ...]:
     """Logit gap, divergences, total variation and finding of every slice.
 
-    The yardstick of the gap is one for all slices, the spread of the first model's logits over all
-    inputs, so gaps of slices compare, and the mean of their squares over inputs is the square of
-    the pair's. A slice whose logits are small beside it could differ within the tolerance; that is
-    why its total variation must be within the tolerance too.
+    The gaps of all slices are relative to the same scale, the spread of the first model's logits
+    over all inputs. So they can be compared, and the mean of their squares over inputs is the
+    square of the pair's gap. A slice whose logits are small on this scale could differ within the
+    tolerance; that is why its total variation must be within the tolerance too.
 
-    Parameters
-    ----------
-    pair : Pair
-    slices : dict of name to inputs
-        From `read_slices`.
-    tolerance : float
-        The largest relative logit gap and total variation that count as the same.
-    groups : array (inputs,), optional
-        Inputs that share a label count as one in the intervals.
+    Inputs that share a label in `groups` count as one in the intervals.
     """
     every = per_input(pair)
     kin = np.arange(pair.n) if groups is None else np.asarray(groups)
@@ -109,10 +93,10 @@ def _finding(gap: float, kl: float, tv: float, tolerance: float) -> str:
 
 
 def _interval(values: Array, kin: NDArray[np.generic]) -> Interval | None:
-    """Student's, for the logarithm of the mean over inputs, or over groups of them.
+    """Student's interval for the logarithm of the mean over inputs, or over groups of them.
 
-    mean · exp(± t_{G−1} s/mean) with s² = G/(G−1) Σ_g (sum_g − mean n_g)²/n². Few inputs hold most
-    of a divergence: for the mean itself, the interval would end too early above.
+    mean · exp(± t_{G−1} s/mean) with s² = G/(G−1) Σ_g (sum_g − mean n_g)²/n². A few inputs make up
+    most of a divergence, so the upper end of an interval for the mean itself would be too low.
     """
     from scipy.special import stdtrit
 

@@ -1,4 +1,4 @@
-"""What the order of the rows tells: whether rows depend on others, and if views share more."""
+"""What the order of rows shows: whether rows depend on each other, and if views share more."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array, orthonormal_columns
 
-#: Chance with which independent rows of a pair are taken for dependent ones, at most.
+#: The probability, at most, with which independent rows of a pair are taken for dependent ones.
 LEVEL = 0.005
 
-#: How many times more the means of stretches of rows may vary than those of independent rows. At
-#: 1.5 an interval that takes rows for independent is a fifth too short.
+#: How many times the variance of independent rows the means of stretches of rows may have. At 1.5,
+#: an interval that assumes independent rows is a fifth too short.
 LARGEST = 1.5
 
-#: Effective values that a series has at least, (Σz²)²/Σz⁴; a third of the rows in normal scores.
+#: The least effective number of values of a series, (Σz²)²/Σz⁴, which for normal scores is a third
+#: of the rows.
 EVENTS = 8
 
-#: Blocks that tell whether a relation is more than the order, sets of random signs, and how many of
-#: these may do as well as the given ones.
+#: The least number of blocks that can show whether views share more than the order, the number of
+#: sets of random signs, and how many of these may give as large a value as the given signs.
 BLOCKS, SIGNS, AS_GOOD = 12, 999, 1
 
-#: Slow changes hold at least this much of what views share that have only their order in common.
+#: If views share only their order, slow changes make up at least this share of their cross-scatter.
 SLOW = 0.5
 
-#: Places of a block, and those left out after it, so that no short run of rows is in two blocks.
+#: Positions in a block, and positions left out after it, so that no short run is in two blocks.
 PLACES, GAP = 4, 4
 
-#: What is left of four places without their mean and their slope.
+#: An orthonormal basis of what is left of four values without their mean and their slope.
 _CURVES = np.array([[1.0, -1.0, -1.0, 1.0], [-1.0, 3.0, -3.0, 1.0]]) / [[2.0], [np.sqrt(20.0)]]
 
 
@@ -41,9 +42,9 @@ class Order:
     Parameters
     ----------
     scores : tuple of array (n, k)
-        Of each view, largest variance first; NaN where a row is not finite.
+        For each view, largest variance first; NaN where a row is not finite.
     excess : tuple of float
-        Of each view, see `excess`.
+        For each view; see `excess`.
     """
 
     scores: tuple[Array, ...]
@@ -52,20 +53,22 @@ class Order:
 
     @classmethod
     def of(cls, scores: Sequence[Array]) -> Order:
-        """The order of rows whose leading axes are given."""
+        """Compute the excess of rows whose scores along the leading axes are given."""
         whole = [view[np.isfinite(view).all(axis=1)] for view in scores]
         return cls(tuple(scores), tuple(excess(view, LEVEL / 3) for view in whole))
 
     def dependence(self, i: int, j: int) -> float:
-        """How many times more stretches of rows vary than independent ones: 1 if not clearly more.
+        """Variance of stretches of rows over that of independent rows; 1 if not clearly more.
 
-        The largest `excess` of the views' leading axes, and of what each row adds to the error of
-        a linear map between them: ‖y − h(x)‖² − e²‖y‖², which is what intervals are about.
+        This is the largest `excess` of the views' leading axes, and of the contribution of each row
+        to the error of a linear map between them, ‖y − h(x)‖² − e²‖y‖², on which intervals depend.
         """
         if (i, j) not in self._of_pairs:
             x, y = self._both(i, j)
-            adds = np.stack([_adds(x, y), _adds(y, x)], axis=1)
-            self._of_pairs[i, j] = max(self.excess[i], self.excess[j], excess(adds, LEVEL / 3))
+            contributions = np.stack([_contributions(x, y), _contributions(y, x)], axis=1)
+            self._of_pairs[i, j] = max(
+                self.excess[i], self.excess[j], excess(contributions, LEVEL / 3)
+            )
         return self._of_pairs[i, j]
 
     def dependent(self, i: int, j: int) -> bool:
@@ -75,41 +78,41 @@ class Order:
     def stands_out(self, i: int, j: int) -> bool | None:
         """Whether two views share more than a smooth function of the row number.
 
-        Two views that are sorted, drift, or come in the same classes, agree although no row of one
-        has to do with that row of the other. So they are looked at in blocks of four places, each
-        the mean of 1, 2, 4, … rows, less the block's mean and slope. If that is all they share,
-        the cross products of blocks, C_B = Σ x yᵀ over a block, are as often the one sign as the
-        other: ‖Σ C_B‖² must be larger than with all but one of 999 random sets of signs ± C_B,
-        which holds by chance in one of 500 cases whatever rows of a block have to do with each
-        other (a wild bootstrap, Wu 1986). And it must exceed their mean by twice as much as it does
-        for blocks that are shifted against each other, which it does not if what they share is
-        still smooth from block to block.
+        Two views that are sorted, drift, or come in the same classes agree even if single rows of
+        one are unrelated to the same rows of the other. So the rows are divided into blocks of four
+        positions, each the mean of 1, 2, 4, … rows, and the block's mean and slope are subtracted.
+        If views share only a smooth function, the cross products C_B = Σ x yᵀ of blocks have either
+        sign equally often. So ‖Σ C_B‖² must be larger than with all but one of 999 random sets of
+        signs ± C_B, which happens by chance in one of 500 cases however the rows of a block depend
+        on each other (a wild bootstrap, Wu 1986). It must also exceed the mean over these sets by
+        twice as much as it does for blocks that are shifted against each other, which fails if what
+        the views share is still smooth from block to block.
 
-        None if there are too few rows to tell.
+        The result is None if there are too few rows to tell.
         """
         x, y = self._both(i, j)
-        rows, rng, told = 1, np.random.default_rng(0), None
+        rows, rng, shared = 1, np.random.default_rng(0), None
         while len(x) // ((PLACES + GAP) * rows) >= BLOCKS:
-            told = _shares_blocks(_curves(x, rows), _curves(y, rows), rng)
-            if told:
+            shared = _shares_blocks(_curves(x, rows), _curves(y, rows), rng)
+            if shared:
                 return True
             rows *= 2
-        return told
+        return shared
 
     def only_order(self, i: int, j: int) -> bool:
-        """Whether rows depend on others, and views share no more than a smooth function of those.
+        """Whether rows depend on others, and views share only a smooth function of the row number.
 
-        That is, of the row number: what they share changes slowly, and does not stand out.
+        That is, what they share changes slowly, and does not stand out.
         """
         slow = self.dependent(i, j) and self.slow_share(i, j) >= SLOW
         return slow and self.stands_out(i, j) is False
 
     def slow_share(self, i: int, j: int) -> float:
-        """How much of what two views share changes slowly: over eight rows and more.
+        """The share of the views' cross-scatter in slow changes, over eight rows or more.
 
         With C the cross-scatter of the leading axes and C_s that of their slow changes (the first
-        eighth of the cosine coefficients), ⟨C_s, C⟩/⟨C, C⟩: about 1 if the views share nothing but
-        a smooth function of the row number, and 1/8 if rows have to do with their partners alone.
+        eighth of the cosine coefficients), this is ⟨C_s, C⟩/⟨C, C⟩: about 1 if the views share only
+        a smooth function of the row number, and 1/8 if rows are related to their partners alone.
         """
         from scipy.fft import dct
 
@@ -126,19 +129,14 @@ class Order:
 
 
 def excess(series: Array, level: float = LEVEL) -> float:
-    """Largest power of slow changes over that of independent rows, where it is clearly above 1.
+    """Largest power of slow changes relative to independent rows, if it is clearly above 1.
 
-    Each column's normal scores, which know of no outliers, have squared cosine coefficients
-    c_1², …, c_{n−1}², about χ²₁ each if the rows are exchangeable, whatever their distribution.
-    The mean of the first 1, 2, 4, …, n/4 of them is what the means of stretches of n, n/2, … rows
-    vary, and counts if a χ² variable exceeds it with a chance below level / (number of means).
-
-    Parameters
-    ----------
-    series : array (n, k)
-        In the order of the rows.
-    level : float
-        The chance that anything counts for independent rows, at most.
+    The normal scores of each column, which have no outliers, have squared cosine coefficients
+    c_1², …, c_{n−1}², each about χ²₁ if the rows are exchangeable, whatever their distribution.
+    The mean of the first 1, 2, 4, …, n/4 of them is the variance of the means of stretches of n,
+    n/2, … rows. It counts if a χ² variable exceeds it with a probability below
+    level / (number of means), so that for independent rows anything counts with a probability of at
+    most `level`.
     """
     from scipy.fft import dct
     from scipy.special import chdtrc
@@ -155,13 +153,13 @@ def excess(series: Array, level: float = LEVEL) -> float:
     power *= (n - 1) / power.sum(axis=0)
     means = np.cumsum(power, axis=0)[counts - 1] / counts[:, None]
     chance = chdtrc(counts[:, None], counts[:, None] * means) * means.size
-    # A few events that happen to be near each other tell nothing of shorter stretches.
+    # A few large values that happen to be close together are no evidence about shorter stretches.
     counted = (chance < level) & (counts[:, None] <= 0.75 * events)
     return float(means[counted].max(initial=1.0))
 
 
 def _normal_scores(series: Array) -> Array:
-    """Normal quantiles of the ranks of each column, centred; equal values have equal ones."""
+    """Normal quantiles of the ranks of each column, centred; equal values have equal scores."""
     from scipy.special import ndtri
 
     n = len(series)
@@ -173,8 +171,8 @@ def _normal_scores(series: Array) -> Array:
     return scores - scores.mean(axis=0) if n else scores
 
 
-def _adds(x: Array, y: Array) -> Array:
-    """What each row adds to the error of the best affine map."""
+def _contributions(x: Array, y: Array) -> Array:
+    """The contribution of each row to the error of the best affine map."""
     x, y = x - x.mean(axis=0), y - y.mean(axis=0)
     gram = x.T @ x
     ridge = 1e-6 * np.trace(gram) * np.eye(len(gram)) / max(len(gram), 1)
@@ -185,9 +183,9 @@ def _adds(x: Array, y: Array) -> Array:
 
 
 def _curves(scores: Array, rows: int) -> Array:
-    """Blocks of four means of so many rows, less mean and slope: (blocks, 2, axes), white.
+    """Blocks of four means of `rows` rows each, without mean and slope: (blocks, 2, axes), white.
 
-    Blocks further out than the median are drawn in to it, so that no single jump decides.
+    Blocks of more than the median norm are scaled down to it, so that no single jump dominates.
     """
     blocks = len(scores) // ((PLACES + GAP) * rows)
     few = scores[: (PLACES + GAP) * blocks * rows, : max(1, blocks // 6)]

@@ -1,4 +1,4 @@
-"""How an audit gets through within its memory: at once, pair by pair, or on leading subspaces."""
+"""How an audit stays within its memory: one pass, several passes over pairs, or reduced views."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ from identikit.sources.projected import CHUNK, Projected, ProjectedSource
 
 @dataclass(frozen=True)
 class Plan:
-    """What is read together, in which form, and why.
+    """Which views are read together, in which form, and why.
 
     Parameters
     ----------
     widths : tuple of int
-        Columns of each view as it is compared.
+        Columns of each view as it is compared, after any reduction.
     reduced : tuple of int
-        Numbers of the views that are reduced to their leading subspace first.
+        Numbers of the views that are first reduced to their leading subspace.
     tiles : tuple of Tile
         The passes over the rows, after that.
     block_rows : int
         Rows to read at a time.
     careful : bool
-        Whether there is no room for several threads to read at once.
+        Whether there is too little memory for several threads to read at once.
     needed, budget : int
-        Bytes that all views as they are would take in one pass, and that may be taken.
+        Bytes that one pass over all unreduced views would take, and bytes that may be used.
     spans : bool
-        Whether the reduced views keep all directions in which their rows vary: there are fewer
-        rows than that.
+        Whether the reduced views keep all directions in which their rows vary, because there are
+        fewer rows than columns.
     """
 
     widths: tuple[int, ...]
@@ -67,14 +67,14 @@ class Plan:
 
     @property
     def choice(self) -> str:
-        """Which way was taken, in a few words."""
+        """The way of reading, in a few words."""
         if self.spans:
             return "in the span of the rows"
         return f"reduced to {self._limit} dimensions" if self.reduced else self._passes
 
     @property
     def _limit(self) -> int:
-        # One column is for the mean.
+        # One column holds the mean.
         return max(self.widths[v] for v in self.reduced) - 1
 
     @property
@@ -90,8 +90,8 @@ class Plan:
             return (
                 f"Of {len(self.widths)} views, {len(self.reduced)} have more than twice as many "
                 "columns as rows and were compared in the coordinates of the span of their rows, "
-                "in which nothing is lost but single columns: permutation and monomial are tried "
-                "where there are no more than 1,280."
+                "which lose nothing but the single columns: permutation and monomial are tried on "
+                "the original columns if there are at most 1,280."
             )
         why = (
             f"as all of them at once would take {self.needed / 1e6:,.1f} MB of memory, and "
@@ -107,9 +107,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Reduced:
-    """What became of a view: how many leading directions it has left, and what they leave out.
+    """How a view was reduced: to how many leading directions, and what they leave out.
 
-    `lost`, `exact` and `bound` are those of `Subspace`; `whole` says that nothing is left out.
+    `lost`, `exact` and `bound` are those of `Subspace`; `whole` means that nothing is left out.
     """
 
     dims: int
@@ -127,24 +127,16 @@ def plan(
     *,
     spans: bool = False,
 ) -> Plan:
-    """Choose how to read views, so that no process takes more memory than it may.
+    """Choose how to read views, so that no process exceeds its memory.
 
-    All at once if that fits, else in several passes over pairs. If a pair is too wide for that,
-    every view wider than some limit is reduced to that many columns first, its leading directions
-    and its mean, with the largest limit that fits. Counted are the statistics, the work on a pair,
-    the bases of all reduced views, blocks of rows and the row sample.
+    They are read all at once if that fits, otherwise in several passes over pairs. If a pair is too
+    wide for that, every view wider than some limit is first reduced to that many columns, which are
+    its leading directions and its mean; the limit is the largest that fits. The memory counted is
+    that of the statistics, the work on a pair, the bases of all reduced views, blocks of rows and
+    the row sample.
 
-    Parameters
-    ----------
-    widths : sequence of int
-        Columns of each view.
-    folds, rows : int
-        How many folds, and rows.
-    memory : int, optional
-        Bytes; half of the machine's memory by default.
-    spans : bool
-        Take views of far fewer rows than columns to the span of their rows, where that fits: it
-        saves time, and loses nothing.
+    With `spans`, views with far fewer rows than columns are compared in the span of their rows
+    where that fits, which saves time and loses nothing.
     """
     budget = default_memory() if memory is None else memory
     needed = audit_bytes(widths, folds, rows)
@@ -162,7 +154,8 @@ def plan(
     def fits(limit: int) -> bool:
         return _reduced_bytes(widths, limited(limit), folds, rows) <= budget
 
-    # What is needed rises with the limit but where it reaches a view's width: no basis for that.
+    # The memory needed rises with the limit, except where the limit reaches a view's width, as that
+    # view then needs no basis.
     ends = sorted({2, *(width for width in widths if width > 2)}, reverse=True)
     for above, least in pairwise(ends):
         if fits(least):
@@ -199,19 +192,19 @@ def _planned(
 
 
 def _pair_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
-    """Bytes that the widest pair takes in a pass of its own."""
+    """Bytes for a pass over the two widest views."""
     return audit_bytes(sorted(widths)[-2:], folds, rows)
 
 
 def _held_bytes(widths: Sequence[int], compared: Sequence[int]) -> int:
-    """Bytes of the bases of all reduced views, and of the block that is being projected."""
+    """Bytes for the bases of all reduced views, and for the block that is being projected."""
     bases = [width * few for width, few in zip(widths, compared) if few < width]
     widest = max((width for width, few in zip(widths, compared) if few < width), default=0)
     return 8 * (sum(bases) + (LEAST_ROWS + CHUNK) * widest)
 
 
 def _reduced_bytes(widths: Sequence[int], compared: Sequence[int], folds: int, rows: int) -> int:
-    """Bytes of an audit of reduced views: while the last is reduced, or while they are compared."""
+    """Peak bytes of an audit of reduced views, while they are reduced and while compared."""
     held = _held_bytes(widths, compared)
     reducing = [
         reduction_bytes(width, few - 1) for width, few in zip(widths, compared) if few < width
@@ -228,42 +221,29 @@ def reduce_views(
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[Source], dict[int, Reduced]]:
-    """The views as they are compared, and what became of those that are reduced.
+    """Reduce views as planned; return all views to compare, and how each reduced one was reduced.
 
-    Parameters
-    ----------
-    sources : sequence of Source
-        The views, open. Closing a reduced one closes its source.
-    chosen : Plan
-        Which of them are reduced, and to how many columns.
-    folds : Folds
-        Which rows count: those in a fold.
-    seed : int
-        Of the random numbers, if any.
-    engine : Engine, optional
-        Who reads the rows.
-    progress : callable, optional
-        Called with ("reducing", done, of how many).
+    Only rows that are in a fold count. Closing a reduced view closes its source.
     """
     reducing = progress and (lambda _, done, rows: progress("reducing", done, rows))
     views, what = list(sources), {}
     widths = [source.width for source in sources]
     left = chosen.budget - _held_bytes(widths, chosen.widths)
     for position, v in enumerate(chosen.reduced):
-        told = share(reducing, position, len(chosen.reduced))
+        report = share(reducing, position, len(chosen.reduced))
         if chosen.spans:
             found = row_span(sources[v], folds)
-            if told is not None:
-                told("reading", folds.rows, folds.rows)
+            if report is not None:
+                report("reading", folds.rows, folds.rows)
         else:
             k = max(1, chosen.widths[v] - 1)
-            found = leading(sources[v], folds, k, left, seed, engine=engine, progress=told)
+            found = leading(sources[v], folds, k, left, seed, engine=engine, progress=report)
         size = found.basis.shape[1]
         what[v] = Reduced(size, found.lost, found.exact, found.bound, whole=chosen.spans)
         basis, at_mean = found.with_mean(), None
         if chosen.spans:
-            # No row leaves the span: along the mean outside of it there must be no rounding that
-            # could be taken for a direction.
+            # All rows lie in the span. Rounding errors along the part of the mean outside of it
+            # must be zero, or they could be mistaken for a direction.
             at_mean = found.mean @ basis
             basis[:, size:] = 0.0
         recipe = Projected(sources[v].origin, found.mean, basis, at_mean)

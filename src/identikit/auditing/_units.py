@@ -1,4 +1,4 @@
-"""Units that recur in batches of rows: their means, and how far replicates lie from them."""
+"""Units that recur in several batches: their means, and the spread of replicates about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.sources import Source
 
-#: Numbers that are read at a time.
+#: How many numbers are read at a time.
 _BLOCK = 2**22
 
 _TRUE, _FALSE = {"true", "yes", "t", "1"}, {"false", "no", "f", "0", ""}
@@ -27,13 +27,13 @@ class Batch:
     ----------
     name : str
     units : array of str
-        Those that occur in it, in order.
+        The units that occur in it, sorted.
     counts : array of int
-        Rows of each.
+        The number of rows of each unit.
     means : array (units, d)
     scatter : float or None
-        Mean squared distance of two rows of one unit from their mean, pooled over units (unbiased);
-        None if no unit has two rows.
+        Unbiased estimate, pooled over units, of the mean squared distance of a row from the mean of
+        its unit; None if no unit has two rows.
     """
 
     name: str
@@ -43,18 +43,18 @@ class Batch:
     scatter: float | None
 
     def places(self, units: NDArray[Any]) -> NDArray[np.intp]:
-        """Where some of its units are."""
+        """The positions of the given units."""
         return np.searchsorted(self.units.astype(str), units.astype(str))
 
     def noise(self, units: NDArray[Any]) -> float | None:
-        """Expected squared distance of the means of some units from what more rows would give."""
+        """Expected squared error, summed over the given units, of their means."""
         if self.scatter is None:
             return None
         return float((self.scatter / self.counts[self.places(units)]).sum())
 
 
 def as_truth(tags: NDArray[np.object_]) -> NDArray[np.bool_] | None:
-    """Tags as true or false; None if they are names."""
+    """Tags as booleans; None if they are names."""
     words = {str(tag).lower() for tag in np.unique(tags.astype(str))}
     if not words <= _TRUE | _FALSE:
         return None
@@ -69,18 +69,9 @@ def read_batches(
     *,
     drop_nonfinite: bool = False,
 ) -> list[Batch]:
-    """Average the rows of every unit in every batch, in one pass over the rows.
+    """Average the rows of every unit in the named batches, in one pass over the rows.
 
-    Parameters
-    ----------
-    source : Source
-        The rows.
-    batch_of_row, unit_of_row : arrays (rows,) of str
-        What each row belongs to; a row without a unit counts nowhere.
-    names : sequence of str
-        The batches that are wanted.
-    drop_nonfinite : bool
-        Leave rows with a NaN or infinity out, instead of raising.
+    Rows whose unit is empty are ignored.
     """
     units, unit = np.unique(unit_of_row.astype(str), return_inverse=True)
     place = {name: number for number, name in enumerate(names)}
@@ -105,7 +96,7 @@ def read_batches(
 def _sums(
     source: Source, code: NDArray[np.intp], cells: int, drop_nonfinite: bool
 ) -> tuple[Array, NDArray[np.int64], Array, Array]:
-    """Sums, counts and sums of squares about a pivot, of the rows of every cell."""
+    """Sums, counts and sums of squares of the rows of every cell, about a pivot."""
     from scipy.sparse import csr_array
 
     sums, squares = np.zeros((cells, source.width)), np.zeros(cells)

@@ -1,4 +1,4 @@
-"""The verdict: the rule that reads the ladder, and names a rung."""
+"""The verdict: the rule that chooses a rung, given the errors of the ladder."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from identikit.auditing.result import Pair, RungError, Verdict
 from identikit.moments import Moments
 from identikit.similarity import Scored
 
-#: How much worse a stricter rung may be once noise has been allowed for: of what the best rung
-#: explains it may miss the share SLACK². Where views agree exactly, that calls a rotation by 1.7°
-#: none, with an error of 0.03. Values of 0.02 and 0.05 give the same on a few planted
-#: cells (tests/test_verdict.py).
+#: How much worse a stricter rung may be once noise has been allowed for: it may fail to explain a
+#: share of SLACK² of what the best rung explains. For views that otherwise agree exactly, a
+#: rotation by up to 1.7°, with an error of up to 0.03, then counts as no rotation. Values of 0.02
+#: and 0.05 give the same verdicts in a few planted cases (tests/test_verdict.py).
 SLACK = 0.03
 
-#: A rung that explains less than this share of what the best one does is not taken, whatever noise
-#: might excuse.
+#: A rung that explains less than this share of what the best one does is never chosen, however
+#: much of its error could be noise.
 LEAST = 0.5
 
-#: Standard errors within which an excess says nothing: for the rung that is named, and for those
-#: that are named beside it.
+#: The number of standard errors within which an excess does not count: for the rung that is chosen,
+#: and for the other candidates.
 LENIENT, STRICT = 1.0, 2.0
 
 UNRELATED = "unrelated"
 
-#: What a pair is called that neighbours or kernels relate, but no map that the rows could fit.
+#: The verdict on a pair that neighbours or kernels relate, but no map that the rows could fit.
 RELATED = "related"
 
 Ladder = Mapping[str, tuple[HeldOut, HeldOut]]
 
 
-#: Independent views are called related by their kernels or their neighbours this seldom, each.
+#: The probability, for each measure, that it calls independent views related.
 LEVEL = 0.01
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What is said of a pair.
+    """The verdict on a pair.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ class Judged:
     group : str
         The verdict: a rung, "unrelated" or "related".
     candidates : tuple of str
-        What the data do not tell apart from it, and itself.
+        The verdict, and those that the data cannot distinguish from it.
     rung : RungError
-        The one that is named; of unrelated views the best.
+        The rung of the verdict; for unrelated views, the best one.
     order_only : bool
         Whether all that a map explains may come from the order of the rows.
     """
@@ -76,7 +76,7 @@ def judge(
     axes: bool = True,
     of_columns: Mapping[str, Array] = MappingProxyType({}),
 ) -> Judged:
-    """Climb the ladder, and name a rung, or say that no rung explains anything beyond chance.
+    """Measure the ladder and choose a rung, or find that none explains anything beyond chance.
 
     Parameters
     ----------
@@ -84,9 +84,10 @@ def judge(
     i, j : int
         The two views.
     axes : bool
-        If false, rungs that speak of single columns are left out.
+        If false, rungs whose maps take single columns to single columns are left out.
     of_columns : mapping of str to array (2, folds)
-        Squared errors of stricter rungs that the moments know nothing of, both ways.
+        Squared errors, in both directions, of stricter rungs that cannot be computed from the
+        moments.
     """
     found = ladder(moments, i, j, None if axes else axis_free())
     if of_columns:
@@ -96,7 +97,7 @@ def judge(
             for name, both in of_columns.items()
         } | found
     rungs = tuple(RungError.of(name, *both) for name, both in found.items())
-    # A strong ridge leaves little but the mean, and beats it by very little on any rows.
+    # A map with a strong ridge is almost the mean, and on any rows is better by a tiny amount.
     if not any(beyond_chance(one, 2 / moments.rows) for one in rungs):
         best = min(rungs, key=lambda one: one.error)
         return Judged(rungs, UNRELATED, (UNRELATED,), best)
@@ -108,23 +109,13 @@ def judge(
 def beyond_the_ladder(
     judged: Judged, i: int, j: int, measures: Mapping[str, Scored | None], context: Context
 ) -> Judged:
-    """What is said of a pair once neighbours, kernels and the order of the rows are looked at.
+    """Revise a verdict by what neighbours, kernels and the order of the rows show.
 
-    Views that no map relates are "related" if kernel alignment or neighbours say more than chance;
-    views that share nothing but the order of their rows are "unrelated".
-
-    Parameters
-    ----------
-    judged : Judged
-        What the ladder says.
-    i, j : int
-        The two views.
-    measures : mapping of str to Scored
-        Of the pair.
-    context : Context
+    Views that no map relates are "related" if kernel alignment or neighbour overlap is beyond
+    chance; views that share nothing but the order of their rows are "unrelated".
     """
     group = judged.group
-    # What kernels and neighbours score by chance is known of independent rows only.
+    # The chance levels of kernels and neighbours are known for independent rows only.
     if group == UNRELATED and not (context.grouped or context.dependent(i, j)):
         found = [measures.get(name) for name in ("cka", "mutual_knn")]
         if any(one is not None and one.p < LEVEL for one in found):
@@ -144,7 +135,7 @@ def verdict_on(pairs: Sequence[Pair]) -> Verdict:
         return [*RUNGS, RELATED, UNRELATED].index(group)
 
     def badness(pair: Pair) -> tuple[bool, float, int]:
-        # A pair may be out of tolerance with a small error: if a few rows decide, or their order.
+        # A pair with a small error may be out of tolerance, because of a few rows or their order.
         return not pair.within_tolerance, round(pair.error, 6), looseness(pair.group)
 
     worst = max(pairs, key=badness)
@@ -163,9 +154,9 @@ def verdict_on(pairs: Sequence[Pair]) -> Verdict:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The strictest rung that explains what can be explained, and those that may as well be it.
+    """The strictest rung that explains what can be explained, and the other candidates.
 
-    `candidates` are the rungs that the data do not tell apart, from the strictest that is not
+    `candidates` are the rungs that the data cannot distinguish, from the strictest that is not
     refuted to the strictest that certainly holds; if there is just one, it is `group`.
     """
 
@@ -182,17 +173,17 @@ def choose_rung(
     as_they_are: Collection[str] = (),
     slack: float = SLACK,
 ) -> Chosen:
-    """Name the strictest rung that explains almost as much as the best one does.
+    """Choose the strictest rung that explains almost as much as the best one does.
 
-    A rung is compared with the best by what it predicts if all that it misses is noise (see
-    `identikit.alignment.Denoised`), in both directions: the errors of its maps as they are would
-    count noise against it that a free regression shrinks away. The best rung is the loosest as long
-    as there are rows enough to fit it. An excess over the best counts if it is beyond its own
-    standard error (jackknife over folds); rungs whose excess may as well be on the other side of
-    the limit, within two standard errors, are the candidates. With few rows a strict rung can
-    predict as well as the looser one that is true, as it has less to fit: where the excess in the
-    limit of infinitely many rows is not clearly below what is allowed, the looser rungs that may be
-    true are candidates too.
+    A rung is compared with the best one by what it predicts if all of its error is noise (see
+    `identikit.alignment.Denoised`), in both directions. The raw errors of its maps would count
+    noise against it that an unconstrained regression shrinks away. The best rung is the loosest one
+    if there are enough rows to fit it. An excess over the best counts if it is larger than its own
+    standard error (jackknife over folds); rungs whose excess could be on the other side of the
+    limit, within two standard errors, are the candidates. With few rows a strict rung can predict
+    as well as the looser one that is true, as it has fewer parameters to fit: where the excess in
+    the limit of infinitely many rows is not clearly below what is allowed, the looser rungs that
+    may be true are candidates too.
 
     Parameters
     ----------
@@ -200,11 +191,12 @@ def choose_rung(
     i, j : int
         The two views.
     rungs : mapping
-        Held-out errors of the rungs, both ways, from the strictest to the loosest.
+        Held-out errors of the rungs in both directions, from the strictest to the loosest.
     as_they_are : collection of str
-        Rungs that noise is not allowed for, as the moments know nothing of their maps.
+        Rungs whose errors are compared without allowing for noise, because their maps cannot be
+        computed from the moments.
     slack : float
-        Of what the best rung explains, a stricter one may miss the square of this share.
+        A stricter rung may fail to explain a share of slack² of what the best rung explains.
     """
     excesses = _excesses(Denoised(moments, i, j), rungs, as_they_are, slack)
     best = min(rungs, key=lambda name: max(side.error for side in rungs[name]))
@@ -226,7 +218,7 @@ def choose_rung(
 
 
 def _looser(name: str, rungs: Ladder, excesses: Excesses) -> Iterator[str]:
-    """Looser rungs that more rows might call for, though these rows do not."""
+    """Looser rungs that might turn out to be needed if there were more rows."""
     own = excesses(name)
     if own is None or own.limit is None or own.limit.high(LENIENT) <= 0:
         return
@@ -246,26 +238,23 @@ def beyond_chance(rung: RungError, least: float = 0.0) -> bool:
 
 @dataclass(frozen=True)
 class Excess:
-    """How far a rung's squared error is above what is allowed, and its standard error."""
+    """How far a rung's squared error is above what is allowed, and the standard error of that."""
 
     value: float
     error: float
 
     def low(self, times: float) -> float:
-        """The least that it may be."""
+        """The value less this many standard errors."""
         return self.value - times * self.error
 
     def high(self, times: float) -> float:
-        """The most that it may be."""
+        """The value plus this many standard errors."""
         return self.value + times * self.error
 
 
 @dataclass(frozen=True)
 class Both:
-    """The excess that these rows show, and its limit for fits on infinitely many rows.
-
-    The latter is None where it is not known.
-    """
+    """The excess on these rows, and its limit for fits on infinitely many rows, if known."""
 
     now: Excess
     limit: Excess | None
@@ -273,14 +262,14 @@ class Both:
 
 Excesses = Callable[[str], Both | None]
 
-#: The excess of a rung that certainly is no worse than allowed.
+#: The excess of a rung that is certainly no worse than allowed.
 NONE = Excess(-1.0, 0.0)
 
 
 def _excesses(
     denoised: Denoised, rungs: Ladder, as_they_are: Collection[str], slack: float
 ) -> Excesses:
-    """The excesses of a rung in its worse direction; None if it is out of the question."""
+    """A function that gives a rung's excesses in its worse direction, None if it is ruled out."""
     least = [min((rungs[name][side] for name in rungs), key=_size) for side in (0, 1)]
     free = _limits(rungs[list(rungs)[-1]])
 
@@ -292,7 +281,7 @@ def _excesses(
         if all(
             _excess(one, best, slack).high(STRICT) <= 0 for one, best in zip(own, free or least)
         ):
-            return Both(NONE, NONE)  # neither noise nor sampling need be asked
+            return Both(NONE, NONE)  # small enough without allowing for noise or sampling
         found = own if name in as_they_are else denoised.errors(RUNGS[name], own)
         now = max((_excess(one, best, slack) for one, best in zip(found, least)), key=_value)
         if all(one.residual is best.residual for one, best in zip(own, least)):
@@ -306,7 +295,7 @@ def _excesses(
 
 
 def _limits(both: tuple[HeldOut, HeldOut]) -> list[HeldOut] | None:
-    """Errors in the limit of a fit on infinitely many rows, both ways; None if not known."""
+    """Errors in the limit of infinitely many rows, in both directions; None if not known."""
     known = [HeldOut(one.limit, one.total) for one in both if one.limit is not None]
     return known if len(known) == len(both) else None
 
@@ -320,13 +309,13 @@ def _size(side: HeldOut) -> float:
 
 
 def _explains_enough(one: HeldOut, best: HeldOut) -> bool:
-    """Whether a rung explains half of what the best one does, or nearly as much anyway."""
+    """Whether a rung explains at least the share LEAST of what the best one does."""
     explained = max(1 - best.error**2, 0.0)
     return one.error**2 <= 1 - LEAST * explained
 
 
 def _excess(one: HeldOut, best: HeldOut, slack: float) -> Excess:
-    """Excess of a rung's squared error over what is allowed beside the best, with its error."""
+    """How far a rung's squared error exceeds what is allowed, given the best rung's."""
 
     def value(residual: Array, least: Array, total: Array) -> Array:
         return np.asarray((residual - least - slack**2 * np.maximum(total - least, 0.0)) / total)
@@ -340,10 +329,10 @@ def _excess(one: HeldOut, best: HeldOut, slack: float) -> Excess:
 
 
 def _doubt(folds: int) -> float:
-    """How much wider a standard error over so few folds has to be read than one over five.
+    """The factor by which a standard error over fewer than five folds is widened.
 
-    The limits of one and two standard errors are for five folds (docs/verdict.md); Student's
-    quantile for fewer is larger.
+    The limits of one and two standard errors are for five folds (docs/verdict.md); for fewer,
+    Student's quantile is larger.
     """
     from scipy.special import stdtrit  # scipy.stats takes a second to import
 

@@ -1,6 +1,7 @@
-"""Views with far fewer rows than columns: what speaks of single columns, from the rows themselves.
+"""Views with far fewer rows than columns: maps between single columns, from the rows themselves.
 
-Such views are compared in the span of their rows, which has no columns of theirs (`row_span`).
+Such views are compared in the span of their rows (`row_span`), whose coordinates are not the
+original columns.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from identikit.alignment import RUNGS, PairStats, Rung
 from identikit.moments import Folds
 from identikit.sources import Source
 
-#: The most columns of which an assignment is looked for: its time grows with their cube.
+#: The most columns for which an assignment is computed: its time grows with their cube.
 MOST_COLUMNS = 1280
 
 #: Bytes of a view that are read at a time.
@@ -28,10 +29,10 @@ class Wide:
     Parameters
     ----------
     columns : tuple of int
-        How many the two views have of their own.
+        How many columns the two views have originally.
     residuals : dict of str to array (2, folds)
-        Held-out squared errors of the rungs that speak of columns, fold by fold, from the first
-        view to the second and back; as far as there are such maps and they could be had.
+        Held-out squared errors of the rungs whose maps take columns to columns, fold by fold, from
+        the first view to the second and back; only those rungs that could be computed.
     """
 
     columns: tuple[int, int]
@@ -39,17 +40,10 @@ class Wide:
 
 
 def look_at_columns(a: Source, b: Source, folds: Folds) -> Wide:
-    """The rungs of a pair that speak of single columns, from its rows.
+    """The errors of the rungs whose maps take columns to columns, from the rows of a pair.
 
-    Identity needs nothing but the difference of the rows. A permutation, with or without scales,
-    is an assignment of columns, which is left out above 1,280 of them.
-
-    Parameters
-    ----------
-    a, b : Source
-        Both with far fewer rows than columns.
-    folds : Folds
-        Which rows count, and what is held out together.
+    Identity needs only the difference of the rows. A permutation, with or without scales, is an
+    assignment of columns, which is left out if there are more than 1,280 of them.
     """
     columns, residuals = (a.width, b.width), {}
     if a.width == b.width:
@@ -63,7 +57,7 @@ def look_at_columns(a: Source, b: Source, folds: Folds) -> Wide:
 
 
 def _differences(a: Source, b: Source, folds: Folds) -> Array:
-    """Σ ‖y − x‖² fold by fold, which is the same both ways."""
+    """Σ ‖y − x‖² fold by fold, which is the same in both directions."""
     step = max(1, CHUNK_BYTES // (8 * a.width))
     squares = np.empty(a.rows)
     for start in range(0, a.rows, step):
@@ -81,11 +75,11 @@ def _held_out(rung: Rung, x: Array, y: Array, folds: Folds) -> Array:
         train[test] = False
         means = x[train].mean(axis=0), y[train].mean(axis=0)
         left, right = x[train] - means[0], y[train] - means[1]
-        # Of the scatters of either view a fit reads no more than the diagonal.
+        # The fits use only the diagonal of each view's scatter.
         scatters = np.diag(np.square(left).sum(axis=0)), np.diag(np.square(right).sum(axis=0))
         stats = PairStats(len(left), *means, scatters[0], left.T @ right, scatters[1])
         weights = rung.fit(stats)[0]
-        # An assignment takes most of the time, and without scales it is the same both ways.
+        # The assignment takes most of the time; without scales it is the same in both directions.
         back = weights.T if rung.keeps_scale else rung.fit(stats.reversed())[0]
         left, right = x[test] - means[0], y[test] - means[1]
         sums.append([_squares(right - left @ weights), _squares(left - right @ back)])

@@ -1,4 +1,4 @@
-"""A few stretches of consecutive rows: the one thing that moments do not know is order."""
+"""A few stretches of consecutive rows, for checks that need the order, which moments lack."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from identikit.auditing._order import Order
 from identikit.moments import Moments
 from identikit.sources import Source
 
-#: Rows of a window, and the fewest that say anything.
+#: Rows of a window, and the fewest rows for which windows are read.
 ROWS, FEWEST = 2048, 60
 
-#: Leading principal axes of a view that are looked at, and rows that each of them needs.
+#: The most leading principal axes of a view that are used, and the rows that each of them needs.
 AXES, ROWS_AN_AXIS = 24, 40
 
 #: Bytes of a wide view that are read at a time.
@@ -25,16 +25,16 @@ CHUNK_BYTES = 2**24
 
 @dataclass(frozen=True)
 class Window:
-    """Consecutive rows of all views, as `prepared`; rows that are not finite are zero.
+    """Consecutive rows of all views, after `prepared`; rows that are not finite are zero.
 
     Parameters
     ----------
     first, last : int
-        The first row and the last.
+        Numbers of the first row and the last.
     scores : tuple of array (n, k)
-        Of each view.
+        The prepared scores of each view.
     order : Order, optional
-        The same rows as they are; of all rows together only.
+        The same rows without that preparation; only for the window of all rows together.
     """
 
     first: int
@@ -44,16 +44,9 @@ class Window:
 
 
 def read_windows(sources: Sequence[Source], moments: Moments) -> tuple[Window, ...]:
-    """All of some rows together, and then a window each at the start, the middle and the end.
+    """Windows at the start, the middle and the end, after one that joins the three.
 
-    Of few rows there is one window of all, and of fewer than 60 none.
-
-    Parameters
-    ----------
-    sources : sequence of Source
-        Open.
-    moments : Moments
-        Of these views, from which their principal axes are.
+    If there are few rows, there is one window of all rows; with fewer than 60, there is none.
     """
     rows = sources[0].rows
     if rows < FEWEST:
@@ -93,30 +86,27 @@ def _leading(source: Source, moments: Moments, view: int, start: int, size: int)
 
 
 def prepared(scores: Array) -> Array:
-    """Scores in time, made fit for comparing shifts: orthonormal columns of about white noise.
+    """Scores prepared for the comparison of shifts: orthonormal columns, close to white noise.
 
-    1. Rows further out than the median are drawn in to it, so that no single row decides.
-    2. Each axis less what the row before says of it (an autoregression of order one), so that
-       views that change slowly agree at one shift and not at every small one.
-    3. The first step again.
+    The columns of the scores are sorted by variance, largest first.
 
-    Parameters
-    ----------
-    scores : array (n, k)
-        Largest variance first.
+    1. Rows of more than the median norm are scaled down to it, so that no single row dominates.
+    2. The prediction from the row before (an autoregression of order one) is subtracted from each
+       axis, so that views that change slowly agree at one shift and not at every small one.
+    3. The first step is repeated.
     """
     with np.errstate(invalid="ignore"):
         finite = np.isfinite(scores.sum(axis=1))
     scores = np.where(finite[:, None], scores, 0.0)[:, : len(scores) // ROWS_AN_AXIS]
     if np.count_nonzero(finite) < FEWEST / 2:
         return scores[:, :0]
-    scores = _drawn_in(scores, finite)
+    scores = _without_outliers(scores, finite)
     same = np.clip(np.einsum("ij,ij->j", scores[1:], scores[:-1]), 0.0, 1.0)
-    return _drawn_in(np.concatenate([scores[:1], scores[1:] - same * scores[:-1]]), finite)
+    return _without_outliers(np.concatenate([scores[:1], scores[1:] - same * scores[:-1]]), finite)
 
 
-def _drawn_in(scores: Array, finite: NDArray[np.bool_]) -> Array:
-    """Orthonormal columns without outliers; in a few rounds, as outliers hide others."""
+def _without_outliers(scores: Array, finite: NDArray[np.bool_]) -> Array:
+    """Orthonormal columns without outliers, in a few rounds, as outliers can hide others."""
     scores = orthonormal(scores, finite)
     for _ in range(3):
         norms: Array = np.sqrt(np.square(scores).sum(axis=1))
@@ -127,10 +117,7 @@ def _drawn_in(scores: Array, finite: NDArray[np.bool_]) -> Array:
 
 
 def orthonormal(scores: Array, finite: NDArray[np.bool_]) -> Array:
-    """Centred columns turned and scaled to be orthonormal, fewer if they are dependent.
-
-    Rows that are not finite are zero.
-    """
+    """Orthonormal columns with the span of the centred ones; rows that are not finite are zero."""
     mean = scores[finite].mean(axis=0)
     scores = np.where(finite[:, None], scores - mean, 0.0)
     return orthonormal_columns(scores)

@@ -1,4 +1,4 @@
-"""What an audit of batches returns: the audit on their controls, and what maps leave elsewhere."""
+"""The result of an audit of batches: the audit of their controls, and errors on other units."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Remains:
-    """What remains between two batches once a map fitted on their controls is applied.
+    """The difference that remains between two batches after a map that was fitted on controls.
 
     Parameters
     ----------
     a, b : str
         The batches.
     controls, others : int
-        Units that both have: those that maps are fitted on, and the others.
+        How many controls and how many other units both batches have.
     verdict : str
-        Of an audit of the controls: a rung, or that the batches are unrelated there.
+        The verdict of an audit of the controls: a rung, or "unrelated".
     group : str
-        The rung of the map: that of the verdict, or the best there is.
+        The rung of the map: that of the verdict, or the best one if there is none.
     before : float
-        Error on held-out controls as they are, without a map.
+        Error on held-out controls without a map.
     held_out : float
         Error on held-out controls after the map.
     held_out_interval : (float, float)
     others_before, error, interval : optional
-        The same on the other units; None where there are none. The interval is for these maps, over
-        other units.
+        The same on the other units; None where there are none. The interval is for this map and
+        accounts for the choice of the units only.
     noise : float or None
-        What the error would be if batches differed in nothing but which replicates they have; None
-        if no unit has replicates in both batches.
+        The error to expect if the batches differed only in their replicates; None unless both
+        batches have units with replicates.
     few : bool
-        Whether controls are too few for columns to determine such a map.
+        Whether there are too few controls for this many columns to determine such a map.
     """
 
     a: str
@@ -59,7 +59,7 @@ class Remains:
 
     @property
     def beyond_noise(self) -> bool | None:
-        """Whether more remains than replicates differ; None if nothing says how far these do."""
+        """Whether the remaining error exceeds that of replicates; None if that is unknown."""
         low = (self.interval or self.held_out_interval)[0]
         return None if self.noise is None else low > self.noise
 
@@ -78,8 +78,8 @@ class BatchAudit(Result):
     """The result of `identikit.audit_batches`.
 
     `audit` compares the batches on the controls that they share, and has the verdict, the ladder
-    and the checks; `remains` says what maps fitted there leave on other units; `skipped` are the
-    pairs of batches that share too few controls.
+    and the checks; `remains` has the errors on other units of maps fitted on these controls;
+    `skipped` are the pairs of batches that share too few controls.
     """
 
     audit: Audit
@@ -89,7 +89,7 @@ class BatchAudit(Result):
 
     @property
     def verdict(self) -> Verdict:
-        """Of the worst pair of batches, on held-out controls."""
+        """The verdict on the worst pair of batches, on held-out controls."""
         return self.audit.verdict
 
     @property
@@ -109,7 +109,7 @@ class BatchAudit(Result):
         return pd.DataFrame([asdict(each) for each in self.remains])
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the audit, and what remains."""
+        """The document of the audit, with the remaining errors and the pairs that were skipped."""
         remains = [plain(each) | {"beyond_noise": each.beyond_noise} for each in self.remains]
         skipped = [asdict(each) for each in self.skipped]
         return self.audit.to_dict() | {"by": self.by, "remains": remains, "skipped": skipped}

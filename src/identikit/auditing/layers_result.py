@@ -1,4 +1,4 @@
-"""What `layers` returns: a table of pairs of layers, and the best match of each."""
+"""The result of `layers`: a table of pairs of layers, and the best match of each layer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Match:
     """The best match of a layer: `a` of one model, `b` of the other.
 
-    `calibrated` and `p` are corrected for having looked at all pairs: by what the largest value of
-    the whole table would be for independent models.
+    `calibrated` and `p` are corrected for the search over all pairs: they refer to the largest
+    value that the whole table would have for independent models.
     """
 
     a: str
@@ -33,26 +33,26 @@ class Match:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Layers(Result):
-    """Layers of two models, every pair by one measure; true if the best match is beyond chance.
+    """All pairs of layers of two models, by one measure; true if the best match is beyond chance.
 
     Attributes
     ----------
     version : str
-        Of identikit.
+        The version of identikit.
     rows : int
-        Of all views.
+        The number of rows of all views.
     measure : str
-        What the values are.
+        The name of the measure.
     a, b : tuple of str
         Names of the layers.
     scores : tuple of tuple of Scored or None
-        A row for each layer of a, a column for each of b: each on its own, as in an audit.
+        One row per layer of a, one column per layer of b: each pair on its own, as in an audit.
     threshold : float
-        95 % of independent models of this shape have no pair above this.
+        In 95 % of cases, independent models of this shape have no pair with a value above this.
     best_of_a, best_of_b : tuple of Match or None
-        The best match of every layer of either model.
+        The best match of every layer of each model.
     folds, seed : int
-        For intervals, and of the row sample.
+        The number of folds for the intervals, and the seed of the row sample.
     """
 
     version: str
@@ -74,12 +74,12 @@ class Layers(Result):
 
     @property
     def values(self) -> Array:
-        """Values (layers of a × layers of b); NaN where there is none."""
+        """Values (layers of a × layers of b); NaN where a pair has none."""
         return self._of("value")
 
     @property
     def calibrated(self) -> Array:
-        """Calibrated values, of each pair on its own; NaN where there is none."""
+        """Calibrated values of each pair on its own; NaN where a pair has none."""
         return self._of("calibrated")
 
     def _of(self, field: str) -> Array:

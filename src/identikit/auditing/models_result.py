@@ -1,4 +1,4 @@
-"""What `audit_models` returns: plain records of the models and of their pairs."""
+"""The result of `audit_models`: records of the models and of their pairs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from identikit.family import Distances, Divergences, Diversity, Gauge, UpTo
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What a pair may be found to be.
+#: The findings that a pair may have.
 SAME = "same distribution"
 BLOCKS = "same distribution, a map a block"
 TEMPERATURE = "same up to a temperature"
@@ -31,7 +31,7 @@ SMALL_KL = 1e-2
 
 @dataclass(frozen=True)
 class ModelReport:
-    """A model: how many inputs n and labels K, its width M, and how much of it is identified."""
+    """A model: its n inputs, K labels and width M, and how much of it is identified."""
 
     name: str
     n: int
@@ -76,11 +76,12 @@ class ModelReport:
 class Slice:
     """Two models on some of the inputs.
 
-    `logit_gap` = √(E_slice‖Z_c − Z'_c‖² / E‖Z_c‖²) of the label-centred logits, over the spread of
-    the first model's on *all* inputs: gaps of slices compare, and the mean of their squares over
-    inputs is the square of the pair's. `kl` (a to b), `kl_reverse` and `tv` are means over the
-    slice. Intervals are 95 %, Student's for the logarithm, over the inputs of the slice or over
-    their groups; None where there are fewer than three, or where KL is infinite.
+    `logit_gap` = √(E_slice‖Z_c − Z'_c‖² / E‖Z_c‖²) for the label-centred logits, relative to the
+    spread of the first model's logits on *all* inputs. So the gaps of slices can be compared, and
+    the mean of their squares over inputs is the square of the pair's gap. `kl` (a to b),
+    `kl_reverse` and `tv` are means over the slice. Intervals are 95 % intervals by Student's t for
+    the logarithm, over the inputs of the slice or over their groups; None where there are fewer
+    than three, or where KL is infinite.
 
     `finding` is "same distribution" if logit gap and total variation are within the tolerance,
     else "close in KL only" below 0.01 nats in both directions, else "different".
@@ -118,15 +119,15 @@ class Slice:
 
 @dataclass(frozen=True, repr=False)
 class ModelPair(Result):
-    """All that is said of two models.
+    """The comparison of two models.
 
-    `embedding` is the audit of f against f', each projected on what its distribution identifies.
-    `finding` is one of "same distribution", "same distribution, a map a block", "same up to a
-    temperature", "same up to label order", "close in KL only", "not by one map" and "different",
-    `sentence` says it in words. `log_odds` (points, 2) are log p(y|x) − log p(y'|x) of both models
-    for random inputs and labels. `up_to` is the temperature, or the order of the labels, at which
-    the two come closer, if there is one. `slices` are the two on every slice of the inputs, in the
-    order of their labels, if there are any.
+    `embedding` is the audit of f against f', each projected on the subspace that its distribution
+    identifies. `finding` is one of "same distribution", "same distribution, a map a block", "same
+    up to a temperature", "same up to label order", "close in KL only", "not by one map" and
+    "different", and `sentence` is the finding in words. `log_odds` (points, 2) are
+    log p(y|x) − log p(y'|x) of both models for random inputs and labels. `up_to` is the
+    temperature, or the order of the labels, that brings the two closer, if there is one. `slices`
+    has the comparison on every slice of the inputs, sorted by label, if there are any.
     """
 
     a: str
@@ -163,7 +164,7 @@ class ModelPair(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row."""
+        """One row: the finding and its numbers."""
         import pandas as pd
 
         return pd.DataFrame([self._row()])
@@ -176,7 +177,7 @@ class ModelPair(Result):
         return {name: document[name] for name in kept} | apart | own
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; the matrices A are left to `gauge`."""
+        """Plain values, ready for JSON, without the matrices A, which are in `gauge`."""
         found, apart = self.gauge, self.distances
         measured: dict[str, Any] = {name: _finite(getattr(apart, name)) for name in apart.kinds}
         if isinstance(apart, Distances):
@@ -244,7 +245,7 @@ class ModelsAudit(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per pair: what was found, and its numbers."""
+        """One row per pair: the finding and its numbers."""
         import pandas as pd
 
         return pd.DataFrame([pair._row() for pair in self.pairs])
@@ -272,7 +273,7 @@ class ModelsAudit(Result):
 
 
 def _up_to_dict(found: UpTo) -> dict[str, Any]:
-    """Label k of a is label order[k] of b; null if the order is one already."""
+    """Label k of a is label order[k] of b; the order is null if it is the same already."""
     return {
         "temperature": _finite(found.temperature),
         "order": None if found.order is None else found.order.tolist(),

@@ -1,4 +1,4 @@
-"""What an audit returns: plain, frozen records, a table, a document."""
+"""The result of an audit: frozen records, with a table and a JSON document."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Interval = tuple[float, float]
 
 
 def plain(record: Any) -> dict[str, Any]:
-    """A record as JSON knows it: intervals are lists."""
+    """A record as plain values for JSON, in which intervals are lists."""
     values = asdict(record)
     return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
 
 
 @dataclass(frozen=True)
 class RungError:
-    """A rung of the ladder as it was measured: the held-out error of its best map.
+    """A measured rung of the ladder: the held-out error of its best map.
 
-    `error` is the worse of the two directions `forward` (a to b) and `backward` (b to a), and
-    `interval` is that direction's. Where few rows asked for a ridge, `ridge` is its strength in
-    that direction, as a share of the source's mean eigenvalue, and `without_ridge` the error of
-    plain least squares.
+    `error` is the larger of the errors in the two directions, `forward` (a to b) and `backward` (b
+    to a), and `interval` is the interval of that direction. If there were so few rows that a ridge
+    was used, `ridge` is its strength in that direction, as a share of the source's mean eigenvalue,
+    and `without_ridge` the error of plain least squares.
     """
 
     group: str
@@ -68,7 +68,7 @@ class RungError:
 
 @dataclass(frozen=True)
 class OwnAxes:
-    """ICA of one view: components, their share of the variance, how many are identified."""
+    """ICA of one view: its components, their share of the variance, how many are identified."""
 
     components: int
     variance: float
@@ -78,11 +78,12 @@ class OwnAxes:
 
 @dataclass(frozen=True)
 class SharedAxes:
-    """The unsupervised rung: axes that ICA finds in each view alone, and only then matched.
+    """The unsupervised rung: axes that ICA finds in each view alone, and that are then matched.
 
-    To the pairing of the rows only order and signs of the axes are fitted. `random_rotation` is the
-    error if whitened axes are turned at random in place of ICA; `rows` the number of sampled rows
-    that either view's axes come from, which are not the other's.
+    Only the order and the signs of the axes are fitted to the pairing of the rows.
+    `random_rotation` is the error with random rotations of the whitened axes in place of ICA.
+    `rows` is the number of sampled rows on which the axes of each view were found, different rows
+    for the two views.
     """
 
     rung: RungError
@@ -92,17 +93,17 @@ class SharedAxes:
     b: OwnAxes
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values: the rung's, and the others beside them."""
+        """Plain values: the fields of the rung, and the other fields beside them."""
         document = asdict(self)
         return plain(self.rung) | {key: document[key] for key in document if key != "rung"}
 
 
 @dataclass(frozen=True)
 class CCASummary:
-    """Mean canonical correlation beside what is needed to read it.
+    """Mean canonical correlation, with what is needed to interpret it.
 
-    `mean` is in sample (null where it would be 1 whatever the data), `held_out` has its directions
-    from other rows, `chance` is what independent views of this shape score.
+    `mean` is in sample (None where it would be 1 whatever the data), `held_out` uses directions
+    that were found on other rows, and `chance` is the value for independent views of this shape.
     """
 
     mean: float | None
@@ -124,9 +125,10 @@ class CKASummary:
 
 @dataclass(frozen=True)
 class Check:
-    """One question asked of a pair, its answer, and what to do about it.
+    """One question about a pair, its answer, and what to do about it.
 
-    `message` is one sentence of what a fault means and what to try: a warning, if `ok` is false.
+    If `ok` is false, `message` is a warning: one sentence that says what that means and what to
+    try.
     """
 
     name: str
@@ -141,8 +143,8 @@ class Check:
 class Influence:
     """A few extreme rows that decide the verdict on a pair: how many, and their numbers.
 
-    `error_without` and `group_without` are the verdict without them; None where the other rows
-    are too small beside them to say anything.
+    `error_without` and `group_without` are the error and the verdict without them; None where the
+    other rows are too small or too few to give a verdict.
     """
 
     rows: int
@@ -155,8 +157,9 @@ class Influence:
 class View:
     """A view: its name, width, numerical rank, and effective rank (Roy and Vetterli 2007).
 
-    If it was too wide to be compared whole, `reduced_to` is how many leading directions were, of
-    which the ranks are, and `lost` the share of the variance outside of these.
+    If it was too wide to be compared whole, `reduced_to` is the number of leading directions that
+    were compared instead, and `lost` is the share of the variance outside of them; the ranks are
+    then those of the reduced view.
     """
 
     name: str
@@ -169,18 +172,18 @@ class View:
 
 @dataclass(frozen=True, repr=False)
 class Pair(Result):
-    """All that an audit says of two views.
+    """The comparison of two views in an audit.
 
-    `candidates` are the rungs that the data do not tell apart, `group` among them; there is just
-    one as a rule. `measures` has every registered measure beside its chance level, None where it
-    would mean nothing. `correlations` is the canonical spectrum, `chance_edge` the largest
-    correlation that independent views would show; `points` (rows, 2 views, 2 axes) are the first
-    canonical variates of a row sample. `ica` is there if it was asked for and could be had.
+    `candidates` are the rungs that the data cannot distinguish, including `group`; usually there is
+    just one. `measures` has every registered measure with its chance level, or None where it would
+    be meaningless. `correlations` is the canonical spectrum, and `chance_edge` the largest
+    correlation that independent views would have; `points` (rows, 2 views, 2 axes) are the first
+    canonical variates of a row sample. `ica` is set if it was asked for and could be computed.
 
-    `blocked` is there if rows depend on others nearby: the rung of the verdict, if whole stretches
-    of rows are left out; `interval` then reaches from the lower of both intervals to the higher.
-    `order_only` is whether the pair is unrelated because all that a map explains may come from the
-    order of the rows. `influence` is there if a few rows decide.
+    `blocked` is set if rows depend on others nearby: it is the rung of the verdict, measured with
+    whole stretches of rows left out, and `interval` then covers the intervals of both. `order_only`
+    is true if the pair is unrelated because all that a map explains may come from the order of the
+    rows. `influence` is set if a few rows decide the verdict.
     """
 
     a: str
@@ -211,14 +214,14 @@ class Pair(Result):
         )
 
     def error_of(self, *, strict: bool = False, source: str | None = None) -> float:
-        """The error that a limit is held against.
+        """The error that is compared with a limit.
 
         Parameters
         ----------
         strict : bool
-            The upper end of its interval instead.
+            Use the upper end of the interval instead of the error.
         source : str, optional
-            The view that is mapped to the other; without it, the worse direction.
+            The view that is mapped to the other; by default, the worse direction counts.
         """
         rungs = [rung for rung in (*self.ladder, self.blocked) if rung is not None]
         own = [rung for rung in rungs if rung is self.blocked or rung.group == self.group]
@@ -231,37 +234,39 @@ class Pair(Result):
         return max(r.backward_interval[1] for r in own) if strict else own[0].backward
 
     def exceeds(self, limit: float, *, strict: bool = False, source: str | None = None) -> bool:
-        """Whether a pair is worse than an error allows: with all rows, or without a few.
+        """Whether the error of a pair is above a limit, with all rows or without a few.
 
-        A pair that no map relates always is, and so is one of which only a few rows say anything.
+        This is always true for a pair that no map relates, and for one whose verdict rests on a few
+        rows alone.
 
         Parameters
         ----------
         limit : float
-            The largest error.
+            The largest error that is allowed.
         strict, source
-            As of `error_of`.
+            As for `error_of`.
         """
         few = self.influence
-        said = [(self.group, self.error_of(strict=strict, source=source))]
+        verdicts = [(self.group, self.error_of(strict=strict, source=source))]
         if few is not None:
             if few.error_without is None or few.group_without is None:
                 return True
-            said.append((few.group_without, few.error_without))
-        return any(group not in RUNGS or not error <= limit for group, error in said)
+            verdicts.append((few.group_without, few.error_without))
+        return any(group not in RUNGS or not error <= limit for group, error in verdicts)
 
     def meets(self, rung: str, *, without_few: bool = True) -> bool:
         """Whether the views are the same up to a rung, or up to a stricter one.
 
-        Of rungs that the rows do not tell apart, all must be. A scale per axis (monomial) is no
-        rotation; a shift is not held against a linear map. How large the error is, is not asked.
+        If there are several candidates, all of them must be. A map with a scale per axis (monomial)
+        is not a rotation; where linear is required, a shift in a stricter rung does not matter. The
+        size of the error plays no role.
 
         Parameters
         ----------
         rung : str
-            Of the ladder.
+            A rung of the ladder.
         without_few : bool
-            Whether a few rows that decide must leave it so if they are left out.
+            Whether this must also hold without the few rows that decide the verdict, if any do.
         """
         if rung not in RUNGS:
             raise InputError(f"there is no rung {rung!r}; expected one of {', '.join(RUNGS)}")
@@ -315,8 +320,8 @@ class Pair(Result):
 class Verdict:
     """The verdict on the worst pair, `a` and `b`: the one with the largest error.
 
-    `candidates` are the rungs that the data do not tell apart for it, `loosest` is the loosest
-    group that any pair needs; `order_only` is that of the pair.
+    `candidates` are the rungs that the data cannot distinguish for this pair, `loosest` is the
+    loosest rung that any pair needs, and `order_only` is that of this pair.
     """
 
     group: str

@@ -4,7 +4,7 @@ from identikit.auditing._evidence import Answer, Evidence
 
 
 def check(evidence: Evidence, threshold: float = 0.2) -> Answer:
-    """Gap between the two directions' best errors."""
+    """Difference between the best errors of the two directions."""
     forward = min(rung.forward for rung in evidence.ladder)
     backward = min(rung.backward for rung in evidence.ladder)
     more, less = evidence.views if forward < backward else evidence.views[::-1]
@@ -14,6 +14,7 @@ def check(evidence: Evidence, threshold: float = 0.2) -> Answer:
         threshold,
         gap <= threshold,
         f"view {evidence.name(more)} predicts {evidence.name(less)} with an error of "
-        f"{min(forward, backward):.2f}, the other way round it is {max(forward, backward):.2f}: "
-        f"{evidence.name(more)} holds more, and the verdict counts the worse direction.",
+        f"{min(forward, backward):.2f}, but in the other direction the error is "
+        f"{max(forward, backward):.2f}: {evidence.name(more)} contains more information, and the "
+        "verdict is that of the worse direction.",
     )

@@ -6,18 +6,19 @@ from identikit.auditing._evidence import Answer, Evidence
 from identikit.auditing._order import LARGEST, Order
 from identikit.auditing.result import Check
 
-#: What is said of the intervals unless it is known what blocks of rows do to them.
+#: What the message says about the intervals, unless `with_blocked` replaces it.
 TOO_NARROW = "intervals are too narrow"
 
 
 def check(evidence: Evidence, threshold: float | None = None) -> Answer | None:
-    """How many times more stretches of rows vary than those of independent rows do.
+    """Variance of the means of stretches of rows, relative to that of independent rows.
 
-    Where rows are at hand in their order and folds are not whole groups, see `Order.dependence`;
-    else spread of the fold means over what independent rows would show (an F ratio, about 1).
+    If the rows are available in their order and folds are not whole groups, see `Order.dependence`.
+    Otherwise it is the variance of the fold means relative to that of independent rows (an F ratio,
+    about 1).
 
-    By simulation (tests/test_order.py), at most 1 % of pairs with independent rows fail, with heavy
-    tails and sparse ones too. Dependent rows in random order cannot be seen.
+    By simulation (tests/test_order.py), at most 1 % of pairs with independent rows fail, including
+    heavy-tailed and sparse ones. Dependent rows in random order cannot be detected.
     """
     order = evidence.context.order
     if order is None:
@@ -29,9 +30,9 @@ def _of_rows(evidence: Evidence, order: Order, threshold: float) -> Answer:
     value = order.dependence(*evidence.views)
     if evidence.order_only:
         found = (
-            "what a map explains, an error of "
-            f"{evidence.error:.2f}, may come from the order of the rows alone: the two do not fit "
-            "better row by row than if they only were sorted, drifted or came in classes together"
+            f"what a map explains (its error is {evidence.error:.2f}) may come from the order of "
+            "the rows alone: the two views agree no better row by row than if they were only "
+            "sorted, drifting or in classes in the same way"
         )
     else:
         found = TOO_NARROW
@@ -41,13 +42,13 @@ def _of_rows(evidence: Evidence, order: Order, threshold: float) -> Answer:
         value <= threshold,
         f"rows of view {evidence.name(evidence.i)} or {evidence.name(evidence.j)} depend on those "
         f"nearby (sorted, drifting, or in dependent runs; stretches of rows vary {value:.1f} times "
-        f"as much as those of independent rows would): {found}; give dependent rows one label each "
-        "with groups (--groups).",
+        f"as much as those of independent rows would): {found}; give rows that depend on each "
+        "other the same label with groups (--groups).",
     )
 
 
 def with_blocked(check: Check, error: float, blocked: float) -> Check:
-    """The check where it is also known what happens if whole stretches of rows are left out."""
+    """The check with the error that is found when whole stretches of rows are left out."""
     both = (
         f"the error is {error:.2f} with scattered folds and {blocked:.2f} when whole stretches of "
         "rows are left out, and the interval covers both"
@@ -71,10 +72,10 @@ def _of_folds(evidence: Evidence, threshold: float) -> Answer | None:
         return None
     view, ratio = max(ratios.items(), key=lambda item: item[1])
     advice = (
-        "the groups themselves differ, so intervals are rough"
+        "the groups themselves differ, so intervals are only approximate"
         if evidence.context.grouped
         else "the rows are sorted, drift, or come in dependent runs, so intervals are too narrow; "
-        "give the dependent rows one label each with groups (--groups)"
+        "give rows that depend on each other the same label with groups (--groups)"
     )
     return Answer(
         ratio,

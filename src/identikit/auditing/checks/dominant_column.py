@@ -24,6 +24,6 @@ def check(evidence: Evidence, threshold: float = 0.5) -> Answer | None:
         threshold,
         share <= threshold,
         f"column {column} of view {evidence.name(view)} holds {share:.0%} of its variance, so "
-        "errors and CKA speak mostly of that column; standardise the columns, or read CCA beside "
-        "them.",
+        "errors and CKA depend mostly on that column; standardise the columns, or look at CCA as "
+        "well.",
     )

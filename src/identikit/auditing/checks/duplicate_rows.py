@@ -1,10 +1,10 @@
-"""Is every row there once?"""
+"""Does every row occur only once?"""
 
 from identikit.auditing._evidence import Answer, Evidence
 
 
 def check(evidence: Evidence, threshold: float = 0.95) -> Answer | None:
-    """Distinct rows over n: of all views together or of one of the two, whichever is least."""
+    """Share of distinct rows, of all views together or of one of the two, whichever is least."""
     m = evidence.moments
     if m.distinct is None or not m.rows:
         return None
@@ -15,7 +15,7 @@ def check(evidence: Evidence, threshold: float = 0.95) -> Answer | None:
     if together < threshold * m.rows:
         words = (
             f"only {_number(together, m.distinct.size)} of {m.rows} rows are distinct, so copies "
-            "of one row lie in different folds and errors are not held out; pass "
+            "of one row are in different folds and errors are not held out; pass "
             'groups="duplicates" (--groups duplicates), which keeps copies in one fold, or drop '
             "the copies."
         )
@@ -31,8 +31,8 @@ def check(evidence: Evidence, threshold: float = 0.95) -> Answer | None:
             for v in poor
         )
         words = (
-            f"{listed} among {m.rows}: rows that repeat in one view are no independent evidence; "
-            "if a repeated row is one input, label the rows by input with groups (--groups)."
+            f"{listed} among {m.rows}: rows that repeat in one view are not independent evidence; "
+            "if repeated rows belong to one input, label the rows by input with groups (--groups)."
         )
     return Answer(share, threshold, share >= threshold, words)
 

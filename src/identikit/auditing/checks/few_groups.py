@@ -4,7 +4,7 @@ from identikit.auditing._evidence import Answer, Evidence
 
 
 def check(evidence: Evidence, threshold: float = 5.0) -> Answer | None:
-    """Folds, where these are whole groups of rows."""
+    """Number of folds, where these are whole groups of rows."""
     folds = evidence.moments.folds
     if not evidence.context.grouped:
         return None
@@ -12,6 +12,6 @@ def check(evidence: Evidence, threshold: float = 5.0) -> Answer | None:
         float(folds),
         threshold,
         folds >= threshold,
-        f"there are {folds} folds of whole groups, each left out once, so intervals rest on "
+        f"there are {folds} folds of whole groups, each left out once, so intervals have only "
         f"{folds - 1} degrees of freedom and are wide: more groups would narrow them.",
     )

@@ -4,7 +4,7 @@ from identikit.auditing._evidence import Answer, Evidence
 
 
 def check(evidence: Evidence, threshold: float = 0.5) -> Answer | None:
-    """Share of the axes that are identified, the smaller of the two views'."""
+    """Share of the axes that are identified, in the view where it is smaller."""
     ica = evidence.context.ica
     if ica is None:
         return None

@@ -1,4 +1,4 @@
-"""Are there rows enough for ICA to find all axes?"""
+"""Are there enough rows for ICA to find all axes?"""
 
 import math
 
@@ -6,7 +6,7 @@ from identikit.auditing._evidence import Answer, Evidence
 
 
 def check(evidence: Evidence, threshold: float = 0.99) -> Answer | None:
-    """Share of the variance in the components that ICA had rows for, the smaller of the two."""
+    """Share of the variance in the components that ICA used, in the view where it is smaller."""
     ica = evidence.context.ica
     if ica is None or isinstance(ica, str):
         return None

@@ -3,12 +3,12 @@
 from identikit.auditing._evidence import Answer, Evidence
 from identikit.auditing.result import Influence
 
-#: Row numbers that a message names.
+#: The most row numbers that a message lists.
 NAMED = 5
 
 
 def check(evidence: Evidence, threshold: float = 0.0) -> Answer | None:
-    """Extreme rows that decide the verdict: with and without them it is another."""
+    """Number of extreme rows that decide the verdict: without them it would be different."""
     if evidence.moments.extremes is None:
         return None
     found = evidence.influence
@@ -28,12 +28,12 @@ def _message(found: Influence) -> str:
     which = f"1 row (number {named}" if one else f"{found.rows} rows (numbers {named}{more}"
     them = "it" if one else "them"
     without = (
-        f"beside {them} the others are too small, or too few, to say anything"
+        f"beside {them} the others are too small, or too few, to give a verdict"
         if found.error_without is None
         else f"without {them} the error is {found.error_without:.2g} and the pair is "
         f"{found.group_without}"
     )
     return (
-        f"the verdict is decided by {which}, counting from 0): {without}; look at {them}, and "
+        f"the verdict is decided by {which}, counting from 0): {without}; inspect {them}, and "
         f"leave {them} out if faulty."
     )

@@ -1,4 +1,4 @@
-"""Can a linear map be told from an affine one?"""
+"""Can a linear map be distinguished from an affine one?"""
 
 import math
 
@@ -7,10 +7,10 @@ from identikit.auditing._verdict import SLACK
 
 
 def check(evidence: Evidence, threshold: float = SLACK) -> Answer | None:
-    """What a shift as large as the target's spread would add to the error of a linear map.
+    """Increase of a linear map's error if there were a shift as large as the target's spread.
 
-    A linear map can use a source mean m, far from zero against the spread Σ, as its constant: of a
-    shift b it misses b / √(1 + mᵀΣ⁻¹m).
+    If the source's mean m is far from zero relative to its covariance Σ, a linear map can use it as
+    a constant: of a shift b it then misses only b / √(1 + mᵀΣ⁻¹m).
     """
     if evidence.group != "linear":
         return None
@@ -25,7 +25,7 @@ def check(evidence: Evidence, threshold: float = SLACK) -> Answer | None:
         added,
         threshold,
         added > threshold * (1 - best**2),
-        "the means are so far from zero against the spread that a linear map can imitate any "
-        "shift: linear and affine cannot be told apart here; centre the views if a shift should "
+        "the means are so far from zero, relative to the spread, that a linear map can imitate any "
+        "shift: linear and affine cannot be distinguished here; centre the views if a shift should "
         "not count.",
     )

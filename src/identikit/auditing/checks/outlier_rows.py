@@ -1,4 +1,4 @@
-"""Do all rows weigh in?"""
+"""Do all rows contribute, and not just a few outliers?"""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from identikit.auditing._evidence import Answer, Evidence
 
 
 def check(evidence: Evidence, threshold: float = 0.1) -> Answer | None:
-    """Effective number of rows in the scatter, (Σ‖x‖²)²/Σ‖x‖⁴, over n; at least 1/3 if Gaussian."""
+    """Effective share of rows in the scatter, (Σ‖x‖²)²/(n Σ‖x‖⁴); at least 1/3 if Gaussian."""
     m = evidence.moments
     products = m.norm_products()
     shares = {}
@@ -22,6 +22,6 @@ def check(evidence: Evidence, threshold: float = 0.1) -> Answer | None:
         threshold,
         share >= threshold,
         f"a few outlier rows dominate the scatter of view {evidence.name(view)} (as if it had "
-        f"{max(share * m.rows, 1):.0f} rows instead of {m.rows}), so errors and CKA speak mostly "
-        "of them; look at the rows of largest norm, or normalise the rows.",
+        f"{max(share * m.rows, 1):.0f} rows instead of {m.rows}), so errors and CKA depend mostly "
+        "on them; look at the rows of largest norm, or normalise the rows.",
     )

@@ -1,10 +1,10 @@
-"""Does every column carry something of its own?"""
+"""Does every column add information of its own?"""
 
 from identikit.auditing._evidence import Answer, Evidence
 
 
 def check(evidence: Evidence, threshold: float = 1.0) -> Answer | None:
-    """Rank over width of the two views, the smaller of the two shares."""
+    """Rank divided by the number of columns, for the view where it is smaller."""
     if not evidence.context.axes:
         return None
     m = evidence.moments
@@ -16,7 +16,7 @@ def check(evidence: Evidence, threshold: float = 1.0) -> Answer | None:
         "there are too few rows for more"
         if short
         else "constant, duplicated or linearly dependent columns are left out; check the export if "
-        "that is a surprise"
+        "you did not expect any"
     )
     return Answer(
         min(shares.values()),

@@ -1,4 +1,4 @@
-"""Is it clear which directions are rounding?"""
+"""Is it clear which directions are rounding error?"""
 
 from identikit.auditing._evidence import Answer, Evidence
 
@@ -9,7 +9,7 @@ def check(evidence: Evidence, threshold: float = 10.0) -> Answer | None:
     gaps = {}
     for v in evidence.views:
         white = m.whiten(v)
-        # What is dropped far below the tolerance is rounding beyond doubt.
+        # Values far below the tolerance are certainly rounding error.
         if white.rank and white.dropped > 0.1 * white.tolerance:
             gaps[v] = white.smallest / white.dropped
     if not gaps:
@@ -20,6 +20,6 @@ def check(evidence: Evidence, threshold: float = 10.0) -> Answer | None:
         threshold,
         gap >= threshold,
         f"view {evidence.name(view)} has no clear gap between directions that count and rounding "
-        f"(factor {gap:.1f}), so its rank {m.whiten(view).rank} is a matter of convention; "
-        "store it at a higher precision, or compare its leading components with svcca.",
+        f"error (a factor of {gap:.1f}), so its rank {m.whiten(view).rank} is a matter of "
+        "convention; store it at a higher precision, or compare its leading components with svcca.",
     )

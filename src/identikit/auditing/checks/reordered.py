@@ -1,7 +1,7 @@
 """Are the rows the same in another order?
 
-Both statistics compare rows that could be partners with rows that cannot, so that neither needs a
-pairing, nor to know what independent views of this kind look like.
+Both statistics compare rows that could be partners with rows that cannot, so neither needs a
+pairing of the rows, or a model of independent views.
 """
 
 from __future__ import annotations
@@ -15,40 +15,41 @@ from identikit._linalg import GRAM_FLOOR, Array, svd
 from identikit.auditing._evidence import Answer, Evidence
 from identikit.auditing._verdict import UNRELATED
 
-#: The fewest rows that say anything, and the most that are looked at: all of them must be.
+#: The fewest and the most rows for which the check is made; it uses all rows.
 FEWEST, MOST = 60, 2000
 
-#: Standard deviations above which the two statistics are no chance.
+#: The numbers of standard deviations above which the two statistics are beyond chance.
 TWINS, PARTNERS = 5.0, 8.0
 
-#: Leading whitened principal axes in which distances between rows are compared, beside all axes as
-#: they are; and how many components of the profiles of distances are.
+#: Numbers of leading whitened principal axes in which distances between rows are compared, besides
+#: all axes unwhitened; and numbers of components of the distance profiles that are compared.
 SPACES, COMPONENTS = (5, 20), (4, 10)
 
 #: Quantiles of the distances of a row from all others that make up its profile.
 QUANTILES: Array = np.sin(np.linspace(0, np.pi / 2, 26)[1:-1]) ** 2
 
-#: Axes by which partners are looked for, and axes after these in which they are compared.
+#: Axes along which partners are searched for, and following axes in which they are compared.
 LEAD, REST = 3, 20
 
-#: Neighbours whose mean is taken off, rounds in which a rotation is fitted, rows that partners are
-#: exchanged among, and how often.
+#: Neighbours whose mean is subtracted, rounds in which a rotation is fitted, the least number of
+#: rows among which partners are exchanged, and the number of exchanges.
 NEAR, ROUNDS, CELL, DRAWS = 12, 4, 8, 40
 
-#: The least share of the later axes that the leading ones must leave unexplained: half the squared
-#: distance of nearest neighbours, over the variance. Independent draws of one surface stay below it
-#: where their agreement is above the level of the check, and other views above it.
+#: The least share of the later axes that the leading ones must leave unexplained, measured by half
+#: the squared distance of nearest neighbours divided by the variance. Independent samples of the
+#: same surface that would fail the check are below this share, and other views are above it.
 UNEXPLAINED = 0.75
 
 
 def check(evidence: Evidence, threshold: float = 1.0) -> Answer | None:
-    """The larger of two statistics, each over the level that chance does not reach.
+    """The larger of two statistics, each divided by a level that chance does not reach.
 
-    `twins` finds exact maps, and rotations with an error up to 0.1; `partners` rotations with an
-    error up to 0.3, where the variances along the leading axes differ. By simulation
-    (tests/test_reordered.py), of 1200 pairs of independent views that are Gaussian, heavy-tailed,
-    uniform, sparse, classes or curved, with 100 to 600 rows and 2 to 100 columns, none is above 1.
-    Views that share only a part, such as other features of the same wells, may pass unnoticed.
+    `twins` detects exact maps, and rotations with an error of up to 0.1; `partners` detects
+    rotations with an error of up to 0.3, if the variances along the leading axes differ. By
+    simulation (tests/test_reordered.py), of 1200 pairs of independent views that are Gaussian,
+    heavy-tailed, uniform, sparse, in classes or curved, with 100 to 600 rows and 2 to 100 columns,
+    none is above 1. Views that share only some information, such as different features of the same
+    wells, may go undetected.
     """
     if evidence.group != UNRELATED or min(evidence.cca.ranks) < 2:
         return None
@@ -73,7 +74,7 @@ def check(evidence: Evidence, threshold: float = 1.0) -> Answer | None:
 
 
 def _rows(evidence: Evidence, view: int) -> Array | None:
-    """All rows of a view, in any order, if there are few and they are at hand."""
+    """All finite rows of a view, if there are few enough and they are available."""
     moments = evidence.moments
     if moments.rows <= len(moments.sample.keys):
         return moments.sample_of(view)
@@ -85,7 +86,7 @@ def _rows(evidence: Evidence, view: int) -> Array | None:
 
 
 def _scores(evidence: Evidence, view: int, rows: Array) -> Array:
-    """The rows along the principal axes of their view that are no rounding."""
+    """The rows along the principal axes of their view, without those that are rounding error."""
     values, axes = evidence.moments.principal(view)
     kept = values > GRAM_FLOOR * values[0]
     scores: Array = (rows - evidence.moments.centre(view)) @ axes[:, kept]
@@ -93,13 +94,14 @@ def _scores(evidence: Evidence, view: int, rows: Array) -> Array:
 
 
 def twins(x: Array, y: Array) -> float:
-    """How far more rows than chance allows have a twin in the other view, in standard deviations.
+    """How many more rows than by chance have a twin in the other view, in standard deviations.
 
     The sorted distances of a row from all others, its profile, do not depend on the order of the
-    rows, and no rotation changes them; in whitened coordinates no affine map does. If the rows of
-    the views are the same, each profile has a twin in the other view, nearer than its neighbours in
-    its own view. If they are independent draws of the same distribution, either is nearer with
-    probability ½, and if the distributions differ, less: the smaller share of the two views counts.
+    rows, and no rotation changes them; in whitened coordinates, no affine map does. If the rows of
+    the views are the same, each profile has a twin in the other view, which is nearer than its
+    neighbours in its own view. If they are independent samples of the same distribution, the
+    nearest profile is in the other view with probability ½, and if the distributions differ, with
+    less: the smaller share of the two views counts.
 
     Parameters
     ----------
@@ -114,8 +116,8 @@ def twins(x: Array, y: Array) -> float:
             both = np.concatenate([a, b])
             values, axes = np.linalg.eigh(both.T @ both / len(both))
             for m in COMPONENTS:
-                turn = axes[:, -m:] / np.sqrt(np.maximum(values[-m:], 1e-9))
-                share = min(_nearer(a @ turn, b @ turn), _nearer(b @ turn, a @ turn))
+                whiten = axes[:, -m:] / np.sqrt(np.maximum(values[-m:], 1e-9))
+                share = min(_nearer(a @ whiten, b @ whiten), _nearer(b @ whiten, a @ whiten))
                 most = max(most, 2 * (share - 0.5) * np.sqrt(min(len(a), len(b))))
     return float(most)
 
@@ -142,7 +144,7 @@ def profiles(scores: Array) -> Array:
 
 
 def _nearer(a: Array, b: Array) -> float:
-    """Share of the rows of a that are nearer to one of b than to another of a; a tie is half."""
+    """Share of the rows of a that are nearer to one of b than to another of a; ties count half."""
     within, across = _squared(a, a), _squared(a, b)
     np.fill_diagonal(within, np.inf)
     own, other = within.min(axis=1), across.min(axis=1)
@@ -157,23 +159,23 @@ def _squared(a: Array, b: Array) -> Array:
 
 
 def partners(x: Array, y: Array, seed: int = 0) -> float:
-    """How far rows that are alike along the leading axes agree in the others, in deviations.
+    """How well rows that match along the leading axes agree in the others, in standard deviations.
 
-    The three leading axes of one view are turned to those of the other, from all eight choices of
-    signs, by matching each row with the nearest and fitting a rotation, in turns (ICP: Besl and
-    McKay 1992). The next axes have had no part in that. What their neighbours along the leading
-    axes say of them is taken off, and T = ‖AᵀB‖² of what is left tells whether matched rows agree;
-    against the same with matches exchanged among rows nearby, as good as the matches themselves
-    unless some are the very same row.
+    The three leading axes of one view are rotated to those of the other, starting from all eight
+    choices of signs, by alternately matching each row with the nearest one and fitting a rotation
+    (ICP: Besl and McKay 1992). The following axes are not used for that. In these, the mean of each
+    row's neighbours along the leading axes is subtracted, and T = ‖AᵀB‖² of the remainders shows
+    whether matched rows agree. T is compared with its values after matches are exchanged among rows
+    nearby, which are as good as the original matches unless some of those are the very same row.
 
-    If the leading axes determine the others, rows nearby agree anyway: −∞, as nothing can be said.
+    If the leading axes determine the others, rows nearby agree in any case, and the result is −∞.
 
     Parameters
     ----------
     x, y : array (n, k)
         Scores along the principal axes, largest first.
     seed : int
-        Of the exchanges.
+        The seed of the exchanges.
     """
     from scipy.spatial import cKDTree
 
@@ -205,17 +207,17 @@ def partners(x: Array, y: Array, seed: int = 0) -> float:
 
 
 def _split(scores: Array) -> tuple[Array, Array]:
-    """Leading axes and those after them, at unit variance."""
+    """The leading axes and the following ones, at unit variance."""
     white = scores[:, : LEAD + REST] / scores[:, : LEAD + REST].std(axis=0)
     return white[:, :LEAD], white[:, LEAD:]
 
 
 def _unexplained(lead: Array, rest: Array) -> Array | None:
-    """What neighbours along the leading axes do not say of the others, at the same length a row."""
+    """The rest less its mean over neighbours along the leading axes, each row at unit length."""
     from scipy.spatial import cKDTree
 
     near = np.asarray(cKDTree(lead).query(lead, k=NEAR + 1)[1])[:, 1:]
-    # From the nearest alone, since with few rows the others are far.
+    # Only the nearest neighbour is used, since with few rows the others are far away.
     if np.square(rest - rest[near[:, 0]]).sum() < 2 * UNEXPLAINED * np.square(rest).sum():
         return None
     left = rest - rest[near].mean(axis=1)
@@ -230,7 +232,7 @@ def _agreement(a: Array, b: Array) -> float:
 
 
 def _cells(points: Array) -> NDArray[np.intp]:
-    """A number for each point, the same for 8 to 15 points that lie together: halves of halves."""
+    """A cell number for each point, by repeated halving into cells of 8 to 15 nearby points."""
     numbers, left, count = np.zeros(len(points), dtype=np.intp), [np.arange(len(points))], 0
     while left:
         some = left.pop()

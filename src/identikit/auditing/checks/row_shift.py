@@ -12,20 +12,20 @@ from identikit._linalg import Array
 from identikit.auditing._evidence import Answer, Evidence
 from identikit.auditing._windows import FEWEST, Window
 
-#: The largest shift that is tried, in rows, if the window is not too short for it.
+#: The largest shift that is tried, in rows, unless the window is too short for it.
 REACH = 32
 
-#: The chance with which one shift of unrelated, independent rows explains more than the level.
+#: The probability with which a shift of unrelated, independent rows explains more than the level.
 LEVEL = 1e-4
 
 
 @dataclass(frozen=True)
 class Shift:
-    """What one window says.
+    """The result for one window.
 
-    `gain` is that of the best small `shift`; `explained` and `given` are mean squared canonical
+    `gain` is the gain of the best small `shift`; `explained` and `given` are mean squared canonical
     correlations, less chance, at that shift and in the given order. `sound` is whether the given
-    order itself stands out.
+    order itself is clearly above chance.
     """
 
     window: Window
@@ -37,17 +37,17 @@ class Shift:
 
 
 def check(evidence: Evidence, threshold: float = 0.5) -> Answer | None:
-    """Share of what the best small shift explains that neither the given order does nor chance.
+    """Share of what the best small shift explains that neither the given order nor chance does.
 
     For every shift s, T(s) is the mean squared canonical correlation of the views' leading axes
-    between row t of one and row t + s of the other, around the end of the window. The shifts that
-    are not small tell what chance and slow changes can do, beside the level of independent rows:
-    gain = 1 − (max(T(0), T(far), level) − mean T) / (T(s) − mean T).
+    between row t of one and row t + s of the other, cyclically within the window. The shifts that
+    are not small show what chance and slow changes can explain, in addition to the level of
+    independent rows: gain = 1 − (max(T(0), T(far), level) − mean T) / (T(s) − mean T).
 
-    By simulation (tests/test_row_shift.py), no gain is above 0.5 in 1000 pairs of views each that
-    are unrelated, weakly related or the same, with rows that are independent, heavy-tailed, slow,
-    a random walk, periodic, in runs, in pairs, classes or sparse. A shift is found in all of 10
-    pairs each with a linear relation of R² = 0.3, of 2000 rows and 2, 20 or 512 columns.
+    By simulation (tests/test_row_shift.py), no gain is above 0.5 in 1000 pairs of each kind: views
+    that are unrelated, weakly related or the same, with rows that are independent, heavy-tailed,
+    slow, a random walk, periodic, in runs, in pairs, in classes or sparse. With a linear relation
+    of R² = 0.3, 2000 rows and 2, 20 or 512 columns, a shift is found in all of 10 pairs each.
     """
     found = [_look(window, *evidence.views, threshold) for window in evidence.context.windows]
     answers = [shift for shift in found if shift is not None]
@@ -61,8 +61,8 @@ def check(evidence: Evidence, threshold: float = 0.5) -> Answer | None:
         worst.gain <= threshold,
         f"row t of view {a} fits row t {_signed(worst.shift)} of view {b} far better than row t "
         f"(mean squared correlation of leading axes {worst.explained:.2f} against "
-        f"{max(worst.given, 0):.2f}){_course(found[1:], threshold)}: one of the two lacks rows, or "
-        "has some too many; pair the rows by id with --id (ids=), or drop the rows in question.",
+        f"{max(worst.given, 0):.2f}){_changes(found[1:], threshold)}: one of the two lacks rows "
+        "or has extra ones; pair the rows by id with --id (ids=), or drop the rows in question.",
     )
 
 
@@ -75,7 +75,7 @@ def _look(window: Window, i: int, j: int, threshold: float) -> Shift | None:
     chance = max(p, q) / (n - 1)
     given = (float(np.square(x.T @ y).sum()) / min(p, q) - chance) / (1 - chance)
     if given >= 1 - threshold:
-        # No shift can explain more than all.
+        # The given order explains so much that no shift can have a gain above the threshold.
         return Shift(window, 0, 0.0, given, given, sound=True)
     from scipy.special import chdtri
 
@@ -83,7 +83,7 @@ def _look(window: Window, i: int, j: int, threshold: float) -> Shift | None:
     mean = float(explained.mean())
     reach = min(REACH, n // 8)
     far = explained[reach + 1 : n - reach]
-    # For independent rows n·pT is χ² with pq degrees of freedom; dependent ones spread further.
+    # For independent rows n·pT is χ² with pq degrees of freedom; for dependent rows it varies more.
     unit = max(float(far.std()) / math.sqrt(2 * p * q), 1 / (rows * min(p, q)))
     level = max(float(far.max()) - mean, unit * (float(chdtri(p * q, LEVEL)) - p * q))
     best = max((*range(-reach, 0), *range(1, reach + 1)), key=lambda s: explained[s])
@@ -94,13 +94,13 @@ def _look(window: Window, i: int, j: int, threshold: float) -> Shift | None:
 
 
 def _effective_rows(scores: Array) -> float:
-    """(Σ‖x‖²)² / Σ‖x‖⁴: how many rows there would be if all weighed the same."""
+    """(Σ‖x‖²)² / Σ‖x‖⁴: the number of rows of equal norm that would be worth as much."""
     norms = np.square(scores).sum(axis=1)
     return float(norms.sum() ** 2 / max(np.square(norms).sum(), 1e-300))
 
 
 def _all_shifts(x: Array, y: Array) -> Array:
-    """T(s) for s = 0, …, n − 1, by Fourier transforms; s − n is the same shift as s."""
+    """T(s) for s = 0, …, n − 1, by Fourier transforms; shifts are cyclic, so s − n is s."""
     n = len(x)
     left, right = np.conj(np.fft.rfft(x, axis=0)), np.fft.rfft(y, axis=0)
     total: Array = np.zeros(n)
@@ -110,13 +110,13 @@ def _all_shifts(x: Array, y: Array) -> Array:
     return total
 
 
-def _course(parts: Sequence[Shift | None], threshold: float) -> str:
-    """How the shift changes from the start to the end, if it does."""
-    told = [part for part in parts if part and (part.sound or part.gain > threshold)]
-    shifts = [part.shift if part.gain > threshold else 0 for part in told]
+def _changes(parts: Sequence[Shift | None], threshold: float) -> str:
+    """A description of how the shift changes from the start to the end, if it does."""
+    clear = [part for part in parts if part and (part.sound or part.gain > threshold)]
+    shifts = [part.shift if part.gain > threshold else 0 for part in clear]
     if len(set(shifts)) < 2:
         return ""
-    rows = [(part.window.first + part.window.last) // 2 for part in told]
+    rows = [(part.window.first + part.window.last) // 2 for part in clear]
     steps = [f"{_signed(shift)} at row {row}" for shift, row in zip(shifts, rows)]
     return f", and the shift changes on the way, {', '.join(steps)}"
 

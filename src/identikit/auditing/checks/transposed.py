@@ -2,12 +2,12 @@
 
 from identikit.auditing._evidence import Answer, Evidence
 
-#: Views with fewer rows a column than this are likely to be transposed.
+#: Views with fewer rows per column than this are likely to be transposed.
 ROWS_A_COLUMN = 0.25
 
 
 def check(evidence: Evidence, threshold: float = ROWS_A_COLUMN) -> Answer | None:
-    """Rows over columns of the narrower view; none where there are more rows than columns."""
+    """Rows per column of the narrower view; asked only if there are fewer rows than columns."""
     rows, width = evidence.moments.rows, min(evidence.columns)
     if rows >= width:
         return None
@@ -20,7 +20,7 @@ def check(evidence: Evidence, threshold: float = ROWS_A_COLUMN) -> Answer | None
 
 
 def question(rows: int, width: int) -> str:
-    """What to ask of views of so many rows and columns."""
+    """The question to ask about views with this many rows and columns."""
     return (
         f"there are fewer rows ({rows:,}) than columns ({width:,}): are the views transposed? "
         "Rows must be examples, and columns features"

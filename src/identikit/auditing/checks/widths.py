@@ -4,7 +4,7 @@ from identikit.auditing._evidence import Answer, Evidence
 
 
 def check(evidence: Evidence, threshold: float = 1.0) -> Answer | None:
-    """Narrower over wider width."""
+    """Number of columns of the narrower view divided by that of the wider one."""
     if not evidence.context.axes:
         return None
     p, q = (evidence.moments.widths[v] for v in evidence.views)
@@ -13,6 +13,6 @@ def check(evidence: Evidence, threshold: float = 1.0) -> Answer | None:
         threshold,
         min(p, q) >= threshold * max(p, q),
         f"the views have {max(p, q)} and {min(p, q)} columns: identity, permutation and monomial "
-        "make no sense and are absent; rigid and similarity turn the narrower view into a subspace "
-        "of the wider one, and of that the directions outside count as missed.",
+        "make no sense and are left out; rigid and similarity rotate the narrower view into a "
+        "subspace of the wider one, whose other directions count as error.",
     )
