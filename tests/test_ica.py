@@ -644,7 +644,7 @@ def test_a_rung_needs_folds_and_the_axes_of_its_views(rng):
     axes = view_axes(moments, 0, 0), view_axes(moments, 1, 1)
     with pytest.raises(InputError, match="at least two folds"):
         ica_rung(moments, 0, 1, axes)
-    with pytest.raises(InputError, match="'view1' are of 3 columns, but the view has 2"):
+    with pytest.raises(InputError, match="'view1' have 3 columns, but the view has 2"):
         ica_rung(moments, 0, 1, (axes[0], axes[0]))
 
 

@@ -346,7 +346,9 @@ def test_a_view_of_which_hardly_any_rows_differ_has_no_diameter():
     A = np.random.default_rng(0).laplace(size=(200, 2))
     B = np.zeros((200, 2))
     B[::50] = A[::50]
-    with pytest.raises(InputError, match="95% of the pairs of rows of view 'b' are no different"):
+    with pytest.raises(
+        InputError, match="95% of the pairs of rows of view 'b', both rows"
+    ):
         near_identifiability({"a": A, "b": B}, fit_share=1)
 
 
@@ -670,7 +672,7 @@ def test_few_rows_are_refused():
 
 def test_one_group_to_fit_or_to_score_on_is_refused(rng):
     rows, labels = rng.normal(size=(100, 2)), np.repeat([0, 1, 2], [40, 30, 30])
-    with pytest.raises(InputError, match=r"all (scored rows|rows to fit on) are of one group"):
+    with pytest.raises(InputError, match=r"all (scored rows|rows to fit on) belong to one group"):
         parts_of(rows, labels, 0.5, rng)
 
 
