@@ -346,9 +346,7 @@ def test_a_view_of_which_hardly_any_rows_differ_has_no_diameter():
     A = np.random.default_rng(0).laplace(size=(200, 2))
     B = np.zeros((200, 2))
     B[::50] = A[::50]
-    with pytest.raises(
-        InputError, match="95% of the pairs of rows of view 'b', both rows"
-    ):
+    with pytest.raises(InputError, match="95% of the pairs of rows of view 'b', both rows"):
         near_identifiability({"a": A, "b": B}, fit_share=1)
 
 

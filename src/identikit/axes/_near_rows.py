@@ -168,8 +168,8 @@ def usual_distance(lengths: Array, name: str) -> float:
     if not value > 0:
         raise InputError(
             f"in {QUANTILE:.0%} of the pairs of rows of view {name!r}, both rows are equal, so "
-            "that there is no diameter to compare distances with; leave out most of the copies of the "
-            "same row"
+            "that there is no diameter to compare distances with; leave out most of the copies of "
+            "the same row"
         )
     return value
 
@@ -177,7 +177,7 @@ def usual_distance(lengths: Array, name: str) -> float:
 def largest_distance(
     rows: Array, *, block: int = ROWS_OF_BLOCK, steps: int = STEPS, most: int = MOST_DISTANCES
 ) -> tuple[float, float]:
-    """max_ij ‖x_i − x_j‖ and an upper bound, which is the same unless the search stopped early.
+    """max_ij ‖x_i − x_j‖ and an upper bound, both equal unless the search stopped early.
 
     A first value comes from walking to the farthest row several times. Then pairs are searched from
     the outside in, by the distance r from the mean: a pair with r_i + r_j below the best value
