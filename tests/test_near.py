@@ -144,7 +144,7 @@ def test_rotations_between_different_widths_are_judged_by_the_targets_columns(rn
     found = way(near)
     assert [error.group for error in found.errors] == GROUPS[1:] + AXES
     assert found.efficiency is None
-    with pytest.raises(InputError, match="'permutation' here; there are rigid, similarity"):
+    with pytest.raises(InputError, match="'permutation'; choose one of rigid, similarity"):
         found.error("permutation")
     x, y = A - A.mean(axis=0), np.pad(B - B.mean(axis=0), ((0, 0), (0, 2)))
     residual = np.linalg.norm((x @ orthogonal_procrustes(x, y)[0] - y)[:, :2], axis=1)
