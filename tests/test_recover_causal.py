@@ -346,7 +346,7 @@ NAN = np.where(np.arange(40) == 7, np.nan, 1.0 * np.arange(40))
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"environments": np.zeros(40)}, "there is 1 environment; .* takes 10"),
+        ({"environments": np.zeros(40)}, "there is 1 environment; at least 10"),
         ({"environments": np.arange(40) // 10}, "there are 4 environments"),
         ({"environments": np.arange(40)}, "each of the 40 rows has its own environment"),
         ({"environments": np.append(LABELS[:39], 99)}, "environment 19 has 1 sample .2 of 21 env"),

@@ -472,7 +472,7 @@ def test_unstable_systems_are_named(rng):
             {},
             "environment 1 has too few rows: 4, and 7 are needed for 2 observed columns",
         ),
-        ("none", {"lags": 40}, r"environment 0 has too few rows: 50, and \d+ are the least"),
+        ("none", {"lags": 40}, r"environment 0 has too few rows: 50, and \d+ are needed"),
         ("constant", {}, "column 1 of the observations is constant in every environment"),
         ("free", {}, "no control drives them"),
         ("nan", {}, "NaN or infinity in 1 rows, the first is row 3"),
