@@ -125,7 +125,8 @@ def _largest(a: float, d: int) -> float:
         return float(ratio[0]) / sqrt(a)
 
     # Integration by parts gives b = a E r − (d − 1) E 1/r, so that b is slightly below a where
-    # E r = 1. If the distribution is very narrow, E 1/r is 1 up to rounding, and b is known directly.
+    # E r = 1. If the distribution is very narrow, E 1/r is 1 up to rounding, and b is known
+    # directly.
     b = a - d + 1.0
     if a < 1e6:
         b = brentq(lambda b: mean_radius(b) - 1, a - 2.0 * d - 10, a)
