@@ -841,7 +841,7 @@ def test_values_that_are_not_finite(value: float) -> None:
             {},
             "'run0' have 3 coordinates.*'run1' have 4.*if they are columns",
         ),
-        ([np.eye(3), np.eye(4)], {"axis": "columns"}, "lie in rows"),
+        ([np.eye(3), np.eye(4)], {"axis": "columns"}, "if they are rows"),
         ([np.ones((3, 1))] * 2, {}, "one coordinate are all parallel"),
         ([np.eye(3), np.zeros((2, 3))], {}, "'run1' has no component with a direction: all 2"),
         ([np.eye(3) + 0j, np.eye(3)], {}, "complex128"),

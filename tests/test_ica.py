@@ -581,7 +581,7 @@ def test_few_rows_mean_few_components(rng):
         ({"max_iter": 0}, "max_iter 0"),
         ({"max_rows": 0}, "max_rows is 0"),
         ({"solver": "jade"}, "no solver 'jade'; there are auto, picard"),
-        ({"n_components": 4}, "has rank 3 .* no 4 components; ask for 3"),
+        ({"n_components": 4}, "has rank 3 .* cannot have 4 components; ask for 3"),
     ],
 )
 def test_wrong_parameters_are_named(rng, parameters, message):

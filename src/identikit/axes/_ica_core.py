@@ -138,7 +138,7 @@ def independent_components(
     rows = moments.sample_of(view) if rows is None else rows
     name = moments.names[view]
     if moments.rows == 1:
-        raise InputError(f"view {name!r} has 1 row; ICA needs more than two rows per component")
+        raise InputError(f"view {name!r} has 1 sample; ICA needs more than two per component")
     white, back, variance = _whitening(moments, view, n_components)
     width = white.shape[1]
     if len(rows) <= 2 * width:
