@@ -581,7 +581,7 @@ def test_few_rows_mean_few_components(rng):
         ({"max_iter": 0}, "max_iter 0"),
         ({"max_rows": 0}, "max_rows is 0"),
         ({"solver": "jade"}, "no solver 'jade'; there are auto, picard"),
-        ({"n_components": 4}, "has rank 3 .* no 4 components; ask for 3"),
+        ({"n_components": 4}, "has rank 3 .* cannot have 4 components; ask for 3"),
     ],
 )
 def test_wrong_parameters_are_named(rng, parameters, message):
@@ -644,7 +644,7 @@ def test_a_rung_needs_folds_and_the_axes_of_its_views(rng):
     axes = view_axes(moments, 0, 0), view_axes(moments, 1, 1)
     with pytest.raises(InputError, match="at least two folds"):
         ica_rung(moments, 0, 1, axes)
-    with pytest.raises(InputError, match="'view1' are of 3 columns, but the view has 2"):
+    with pytest.raises(InputError, match="'view1' have 3 columns, but the view has 2"):
         ica_rung(moments, 0, 1, (axes[0], axes[0]))
 
 

@@ -144,7 +144,7 @@ def test_rotations_between_different_widths_are_judged_by_the_targets_columns(rn
     found = way(near)
     assert [error.group for error in found.errors] == GROUPS[1:] + AXES
     assert found.efficiency is None
-    with pytest.raises(InputError, match="'permutation' here; there are rigid, similarity"):
+    with pytest.raises(InputError, match="'permutation'; choose one of rigid, similarity"):
         found.error("permutation")
     x, y = A - A.mean(axis=0), np.pad(B - B.mean(axis=0), ((0, 0), (0, 2)))
     residual = np.linalg.norm((x @ orthogonal_procrustes(x, y)[0] - y)[:, :2], axis=1)
@@ -346,7 +346,7 @@ def test_a_view_of_which_hardly_any_rows_differ_has_no_diameter():
     A = np.random.default_rng(0).laplace(size=(200, 2))
     B = np.zeros((200, 2))
     B[::50] = A[::50]
-    with pytest.raises(InputError, match="95% of the pairs of rows of view 'b' are no different"):
+    with pytest.raises(InputError, match="95% of the pairs of rows of view 'b', both rows"):
         near_identifiability({"a": A, "b": B}, fit_share=1)
 
 
@@ -673,7 +673,7 @@ def test_few_rows_are_refused():
 
 def test_one_group_to_fit_or_to_score_on_is_refused(rng):
     rows, labels = rng.normal(size=(100, 2)), np.repeat([0, 1, 2], [40, 30, 30])
-    with pytest.raises(InputError, match=r"all (scored rows|rows to fit on) are of one group"):
+    with pytest.raises(InputError, match=r"all (scored rows|rows to fit on) belong to one group"):
         parts_of(rows, labels, 0.5, rng)
 
 

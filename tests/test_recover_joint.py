@@ -201,7 +201,7 @@ def test_covariances_without_common_axes_are_reported(rng):
     assert not found.identified.any()
     assert found.errors.min() > 0.7
     # Whoever says that they are of many rows hears that they cannot be.
-    with pytest.warns(ConvergenceWarning, match="after 2 sweeps axes still turn"):
+    with pytest.warns(ConvergenceWarning, match="after 2 sweeps axes still rotate"):
         found = joint_diagonalise(C, rows=10**6, max_sweeps=2)
     assert not found.converged
     assert not found.identified.all()
@@ -367,11 +367,13 @@ def test_gaussian_sources_that_ica_cannot_see(rng):
 
 def test_one_environment_and_equal_variances_are_named(rng):
     X = rng.normal(size=(4000, 3)) @ rng.normal(size=(3, 3))
-    with pytest.warns(UserWarning, match="axes 0, 1, 2 are not told apart: there is 1 environment"):
+    with pytest.warns(
+        UserWarning, match="axes 0, 1, 2 cannot be distinguished: there is 1 environment"
+    ):
         one = VarianceICA().fit(X, np.zeros(4000))
     assert not one.identified_.any()
     assert one.variability_.rank == 0
-    with pytest.warns(UserWarning, match=r"axes 0, 1, 2 .* keep one ratio in all environments"):
+    with pytest.warns(UserWarning, match=r"axes 0, 1, 2 .* is the same in all environments"):
         equal = VarianceICA().fit(X, np.repeat([0, 1, 2, 3, 4], 800))
     assert not equal.identified_.any()
     assert not equal.variability_.ok
@@ -417,11 +419,11 @@ def test_dependent_columns_of_a_frame_are_left_out_by_rank(rng):
     ("labels", "says"),
     [
         (None, "requires y"),
-        (np.arange(6), "every one of the 6 rows has an environment of its own"),
+        (np.arange(6), "each of the 6 rows has its own environment"),
         ([0, 0, 0, 1, 1, 2], "environment 2 has 1 sample"),
         ([0, 0, 1, 1], r"shape \(4,\), and there are 6 rows"),
         ([0, 0, 0, 1, 1, np.nan], "environment of row 5 is NaN"),
-        ([0, 0, 0, 1, 1, None], "of the kinds NoneType, int, which do not sort"),
+        ([0, 0, 0, 1, 1, None], "have the types NoneType, int, which cannot be sorted"),
     ],
 )
 def test_bad_labels(rng, labels, says):
@@ -433,7 +435,7 @@ def test_rows_that_do_not_vary_or_vary_too_much(rng):
     labels = [0, 0, 0, 1, 1, 1]
     with pytest.raises(InputError, match="constant within every environment"):
         VarianceICA().fit(np.repeat([[1.0, 2.0], [5.0, 6.0]], 3, axis=0), labels)
-    with pytest.raises(InputError, match="beyond float64"), np.errstate(all="ignore"):
+    with pytest.raises(InputError, match="overflow in float64"), np.errstate(all="ignore"):
         VarianceICA().fit(rng.normal(size=(6, 2)) * 1e200, labels)
     with pytest.raises(NotFittedError, match="not fitted yet"):
         VarianceICA().transform(np.ones((2, 2)))

@@ -111,7 +111,9 @@ def test_maximum_variability_with_two_environments_fails_and_says_so():
     values = []
     for seed in range(5):
         system = Fixture(8, 2, 6000, seed, maximum=True)
-        with pytest.warns(UserWarning, match="controls 1, 2, 3, 4, 5, 6, 7 are not told apart"):
+        with pytest.warns(
+            UserWarning, match="controls 1, 2, 3, 4, 5, 6, 7 cannot be distinguished"
+        ):
             found = LTI().fit(system.y, system.labels)
         assert found.identified_.tolist() == [True] + [False] * 7
         assert (found.variability_.rank, found.variability_.needed) == (1, 8)
@@ -129,7 +131,7 @@ def test_one_environment_is_a_random_rotation(d, measured):
     for seed in range(20):
         world = LinearSystem(d, 1, 4000, seed)
         sample = world.sample(seed=seed)
-        with pytest.warns(UserWarning, match="not told apart: there is 1 environment"):
+        with pytest.warns(UserWarning, match="cannot be distinguished: there is 1 environment"):
             found = LTI().fit(sample.observations, sample.environments)
         assert not found.identified_.any()
         assert found.variability_.rank == 0
@@ -400,7 +402,7 @@ def test_without_noise_the_instruments_cost_little():
     found = LTI(noise=True).fit(system.y, system.labels)
     assert found.identified_.all()
     assert system.scores(found)[0] > 0.99
-    with pytest.warns(UserWarning, match="there are 2 environments, and it takes 3 or more"):
+    with pytest.warns(UserWarning, match="there are 2 environments, and 3 or more"):
         LTI(noise=True).fit(system.y[:12_000], system.labels[:12_000])
 
 
@@ -421,7 +423,7 @@ def test_it_is_an_estimator():
 
 def test_equal_variances_are_named(rng):
     y = LinearSystem(3, 1, 6000).sample(seed=3).observations
-    with pytest.warns(UserWarning, match=r"controls 0, 1, 2 .* keep one ratio in all environments"):
+    with pytest.warns(UserWarning, match=r"controls 0, 1, 2 .* is the same in all environments"):
         found = LTI().fit(y, np.repeat([0, 1, 2], 2000))
     assert not found.identified_.any()
     assert not found.variability_.ok
@@ -457,7 +459,7 @@ def test_unstable_systems_are_named(rng):
     y = np.zeros((2, 60, 1))
     for t in range(59):
         y[:, t + 1] = 1.2 * y[:, t] + rng.normal(size=(2, 1))
-    with pytest.warns(UserWarning, match=r"unstable: its largest eigenvalue is 1\.2"):
+    with pytest.warns(UserWarning, match=r"unstable: its spectral radius is 1\.2"):
         LTI().fit(y.reshape(-1, 1), np.repeat([0, 1], 60))
 
 
@@ -468,24 +470,28 @@ def test_unstable_systems_are_named(rng):
         (
             "short",
             {},
-            "environment 1 has too few rows: 4, and 7 are the least for 2 observed columns",
+            "environment 1 has too few rows: 4, and 7 are needed for 2 observed columns",
         ),
-        ("none", {"lags": 40}, r"environment 0 has too few rows: 50, and \d+ are the least"),
+        ("none", {"lags": 40}, r"environment 0 has too few rows: 50, and \d+ are needed"),
         ("constant", {}, "column 1 of the observations is constant in every environment"),
         ("free", {}, "no control drives them"),
         ("nan", {}, "NaN or infinity in 1 rows, the first is row 3"),
-        ("own", {}, "every one of the 100 rows has an environment of its own"),
-        ("one", {}, "environment 1 has too few rows: 1, and 7 are the least"),
-        ("kinds", {}, "the environments are of the kinds NoneType, str, which do not sort"),
-        ("lists", {}, "give one label a row"),
-        ("huge", {}, r"column 1 of the observations reaches 1e\+200, and its squares are beyond"),
-        ("tiny", {}, "column 1 of the observations reaches 1e-200, and its squares are beyond"),
-        ("grown", {}, "an unstable system has outgrown it"),
+        ("own", {}, "each of the 100 rows has its own environment"),
+        ("one", {}, "environment 1 has too few rows: 1, and 7 are needed"),
+        (
+            "kinds",
+            {},
+            "the environment labels have the types NoneType, str, which cannot be sorted",
+        ),
+        ("lists", {}, "give one label per row"),
+        ("huge", {}, r"column 1 of the observations reaches 1e\+200, and its squares overflow"),
+        ("tiny", {}, "column 1 of the observations reaches 1e-200, and its squares overflow"),
+        ("grown", {}, "the system is unstable and the controls are lost"),
         ("none", {"lags": 0}, "give 1 lag or more"),
         ("none", {"lags": True}, "lags is True"),
         ("none", {"rounds": -1}, "0 or more of the others"),
         ("none", {"noise": 0.1}, "noise 0.1"),
-        ("none", {"lags": 2, "noise": True}, "noise with 2 lags"),
+        ("none", {"lags": 2, "noise": True}, "noise cannot be combined with 2 lags"),
     ],
 )
 def test_bad_input(rng, change, options, says):

@@ -238,10 +238,10 @@ def gram_ratio(weights, precision):
 
 
 def test_bad_linear_decoders():
-    with pytest.raises(InputError, match=r"shape \(3,\) and 1 that are not finite"):
+    with pytest.raises(InputError, match=r"shape \(3,\) and 1 entries that are not finite"):
         linear_elbo_gap([1, 2, np.nan], 1.0)
     for precision in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(InputError, match="precision γ² is a positive number"):
+        with pytest.raises(InputError, match="precision γ² must be a positive number"):
             linear_elbo_gap(W, precision)
     with pytest.raises(InputError, match="log-concave prior"):
         self_consistent_variance(W, 1e-6, 1.0)

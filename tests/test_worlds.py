@@ -471,7 +471,7 @@ def test_a_score_of_noise_is_unrelated():
         (lambda: worlds.LeakyReLU(3, slope=0.0), "the slope is 0.0"),
         (lambda: worlds.LeakyReLU(3, draws=3, condition=1.0), "none has a condition number of 1"),
         (lambda: worlds.score(np.zeros((5, 2)), np.zeros(5)), "latents have the shape"),
-        (lambda: worlds.score(np.zeros((5, 2)), np.zeros((6, 2))), "expected as many rows"),
+        (lambda: worlds.score(np.zeros((5, 2)), np.zeros((6, 2))), "expected equally many rows"),
         (lambda: worlds.score(np.eye(9), np.eye(9), blocks={"x": [9]}), "some of 0 to 8"),
     ],
 )

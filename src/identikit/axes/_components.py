@@ -1,4 +1,4 @@
-"""Components across runs: which atoms or axes come back, how well, and against what chance."""
+"""Components across runs: which atoms or axes recur, how well, and compared with chance."""
 
 from __future__ import annotations
 
@@ -47,57 +47,57 @@ def match_components(
     memory: int | None = None,
     progress: Progress | None = None,
 ) -> Components:
-    """Match the components of several runs one to one to one, and say which of them come back.
+    """Match the components of several runs, at most one per run, and report which of them recur.
 
-    Components are matched over all runs at once, so that the sum of similarities within components
-    is as large as assigning one run at a time can make it (for two runs: the optimum). A member's
-    similarity is its mean cosine with its matches; a component's stability the mean over all pairs
-    of its members.
+    Components are matched over all runs at once. The sum of similarities within components is
+    maximised by reassigning one run at a time, which reaches a local optimum (for two runs, the
+    optimum). The similarity of a member is its mean cosine with its matches; the stability of a
+    component is the mean over all pairs of its members.
 
-    Chance is the best match with as many vectors that have nothing to do with the member. For atoms
-    it is, member by member, the strictest of three nulls: random directions, in as many dimensions
-    as the other runs' atoms fill about the member (closed form); the other runs' entries permuted
-    within atoms, which keeps how sparse and heavy-tailed these are; and within coordinates, which
-    keeps a coordinate large that is large in all atoms. For activations the rows of a run are
-    shuffled.
+    The chance level is the best match among equally many vectors that are unrelated to the member.
+    For atoms it is the strictest of three null models, chosen for each member: random directions,
+    in as many dimensions as the other runs' atoms fill around the member (in closed form); the
+    other runs' entries permuted within atoms, which keeps their sparsity and heavy tails; and
+    permuted within coordinates, so that a coordinate that is large in all atoms stays large. For
+    activations, the rows of a run are shuffled.
 
-    A component replicates if it has a member in every run and each of them is above chance, with
-    the rate of false discoveries over all members controlled by Benjamini and Hochberg's step-up
-    rule; or, with a `threshold`, if each of them reaches it. In many dimensions "above chance" is a
-    low bar: give a threshold to ask for more.
+    A component replicates if it has a member in every run and each of them is above chance, where
+    the false discovery rate over all members is controlled by the step-up procedure of Benjamini
+    and Hochberg; or, if a `threshold` is given, if each of them reaches it. In many dimensions
+    "above chance" is a low bar: set a threshold to demand more.
 
     Parameters
     ----------
     runs : sequence or mapping
-        Two or more, in a list or by name: arrays, tensors, data frames or paths
+        Two or more runs, as a list or by name: arrays, tensors, data frames or paths
         (``"file.safetensors::decoder.weight"``).
-        Atoms: dictionaries of any numbers of atoms with the same number of coordinates.
-        Activations: the same rows × components of any number.
+        Atoms: dictionaries with the same number of coordinates; the number of atoms may differ.
+        Activations: rows × components with the same rows; the number of components may differ.
     kind : {"atoms", "activations"}
         Compare atoms by their cosine, or columns by their correlation over the rows.
     axis : {"rows", "columns"}, optional
-        Where the atoms lie; in rows by default. PyTorch's linear decoders have them in columns.
+        Whether the atoms are rows (the default) or columns, as in PyTorch's linear decoders.
     signed : bool, optional
-        Whether opposite vectors differ: yes for atoms by default (dictionaries of sparse
-        autoencoders), no for activations (axes of ICA). If not, each member has a sign, the same
-        for all its pairs.
+        Whether opposite vectors count as different. By default they do for atoms (dictionaries of
+        sparse autoencoders) and do not for activations (axes of ICA). If they do not, each member
+        gets one sign, which holds in all its pairs.
     threshold : float, optional
-        The least similarity of every member, instead of the chance level.
+        The smallest similarity that every member must reach, instead of the chance level.
     fdr : float
-        The rate of false discoveries, if no threshold is given.
+        The false discovery rate, used if no threshold is given.
     assignment : {"auto", "dense", "sparse"}
-        The exact assignment with all similarities in memory, or among each vector's nearest, with a
-        bound on what that may cost; "auto" is dense where it fits the memory.
+        "dense" is the exact assignment with all similarities in memory; "sparse" considers only the
+        nearest neighbours of each vector and bounds the loss; "auto" is dense if memory allows.
     candidates : int
-        How many of the nearest a sparse assignment looks at.
+        How many nearest neighbours a sparse assignment considers.
     names : sequence of str, optional
         Names of the runs.
     seed : int
-        Of the atoms that the chance level looks at, and of the shuffled rows.
+        Seed for sampling the atoms behind the chance level and for shuffling rows.
     memory : int, optional
-        Bytes for the work on similarities; half of the machine's memory by default.
+        Bytes of memory for similarities; half of the machine's memory by default.
     progress : callable, optional
-        Called with (what is being done, done, of how many).
+        Called with (the current step, how much is done, the total).
 
     Returns
     -------
@@ -215,9 +215,9 @@ def _check(kind: str, axis: str | None, threshold: float | None, fdr: float) -> 
 
 
 def _ordered(vectors: Sequence[Vectors], found: Matching) -> tuple[Matching, Array]:
-    """Components of two members or more, the most stable first, and their `pair_cosines`.
+    """Components with at least two members, the most stable first, and their `pair_cosines`.
 
-    The first member of each has a positive sign.
+    The first member of each component has a positive sign.
     """
     several = (found.index >= 0).sum(axis=1) > 1
     found = replace(found, index=found.index[several], sign=found.sign[several])
@@ -230,7 +230,7 @@ def _ordered(vectors: Sequence[Vectors], found: Matching) -> tuple[Matching, Arr
 
 
 def pair_cosines(runs: Sequence[Vectors], found: Matching) -> Array:
-    """[c, r, s]: inner product of two members of a component, with their signs; 0 if one lacks."""
+    """[c, r, s]: signed inner product of two members of a component; 0 if one is missing."""
     components, count = found.index.shape
     cosines = np.zeros((components, count, count))
     for r in range(count):
@@ -243,14 +243,10 @@ def pair_cosines(runs: Sequence[Vectors], found: Matching) -> Array:
 
 
 def similarities(cosines: Array, there: Mask) -> Array:
-    """[c, r]: mean over the other members; NaN where there is none.
+    """[c, r]: mean cosine with the other members; NaN where there is no member.
 
-    Parameters
-    ----------
-    cosines : array (components, runs, runs)
-        With zeros on the diagonal and where a member lacks.
-    there : array of bool (components, runs)
-        Which members there are.
+    `cosines` (components, runs, runs) is 0 on the diagonal and where a member is missing; `there`
+    (components, runs) says which members exist.
     """
     others = there.sum(axis=1, keepdims=True) - 1
     means = cosines.sum(axis=2) / np.maximum(others, 1)
@@ -258,10 +254,10 @@ def similarities(cosines: Array, there: Mask) -> Array:
 
 
 def stability_intervals(cosines: Array, there: Mask) -> Array:
-    """(components, 2): 95 % by leaving out one run at a time; NaN for less than three members.
+    """95 % intervals (components, 2), leaving out one run at a time; NaN below three members.
 
-    Without run r the stability is the mean over the pairs that are left: as in
-    `jackknife_interval`, for all components at once.
+    Without run r the stability is the mean over the remaining pairs. This is `jackknife_interval`
+    for all components at once.
     """
     from scipy.special import stdtrit
 
@@ -287,14 +283,8 @@ def fraction_interval(
 ) -> tuple[float, float] | None:
     """95 % interval of the share that replicates, by leaving out one run at a time.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Vectors of each run.
-    passes : callable
-        Which members pass, given the similarity of every one.
-    fraction : float
-        The share with all runs.
+    `sizes` are the numbers of vectors in the runs, `passes` says which members pass given their
+    similarities, and `fraction` is the share with all runs.
     """
     runs = len(sizes)
     if runs < 3:

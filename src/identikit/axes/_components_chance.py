@@ -1,16 +1,16 @@
-"""What a component scores by chance: the best of m vectors that have nothing to do with it.
+"""The chance level of a component: the best match among m vectors that are unrelated to it.
 
-A member's similarity is the mean over the other runs of its cosine with one of their vectors. That
-is at most its cosine with the best of each run's m vectors, however the matching is done; so the
-law of the best of m, with m the largest run's, is right for two runs and on the safe side for more,
-where no vector is the best for all others at once.
+A member's similarity is the mean over the other runs of its cosine with one of their vectors.
+However the vectors are matched, this is at most its mean cosine with the best of each run's m
+vectors. So the distribution of the best of m, with m taken from the largest run, is right for two
+runs and conservative for more, where one vector is rarely the best match for all others at once.
 
-Random directions are no chance level for sparse or heavy-tailed atoms: two of these share a large
-coordinate far more often than two directions lie close. So the entries of a run are permuted too,
-and its atoms are matched again. Within an atom: its own entries stay, with their signs, in other
-coordinates. Within a coordinate: its own entries stay, in other atoms, which keeps a coordinate
-large that is large in all atoms; atoms are scaled to norm 1 again. Each member is held against the
-null that is hardest on it.
+Random directions are too weak a null model for sparse or heavy-tailed atoms: two such atoms share a
+large coordinate far more often than two random directions are close. Therefore the entries of a run
+are also permuted, and its atoms are matched again. Within atoms, an atom keeps its entries and
+their signs, but in other coordinates. Within coordinates, a coordinate keeps its entries, but in
+other atoms, so that a coordinate that is large in all atoms stays large; the atoms are then scaled
+to norm 1 again. Each member is compared with the null model that is strictest for it.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ from identikit.axes._components_runs import (
     subset,
 )
 
-#: Atoms of other runs that say how atoms lie about a member.
+#: How many atoms of other runs are sampled to see how atoms are spread around a member.
 SAMPLE = 1024
 
-#: Cosines of float32 vectors are told apart by no less than this.
+#: Cosines of float32 vectors that differ by less than this cannot be distinguished.
 RESOLUTION = 1e-6
 
-#: Of directions in fewer dimensions than this, any two are parallel.
+#: In fewer dimensions than this, any two directions are parallel.
 FEWEST_DIMS = 1.001
 
-#: Best matches that are drawn with shuffled rows and with permuted entries, and the most shuffles
-#: or permutations of a run for that.
+#: How many best matches are drawn with shuffled rows and with permuted entries, and the largest
+#: number of shuffles or permutations of one run.
 ROW_DRAWS, ENTRY_DRAWS, SHUFFLES = 2000, 2048, 50
 
-#: Members fall into so many strata of at least this many, by how far their cosines reach: the
-#: sixteenth largest of about a thousand.
+#: Members are divided into up to STRATA strata of at least STRATUM members, by their reach: the
+#: 16th largest (REACH) of about a thousand cosines.
 STRATA, STRATUM, REACH = 8, 24, 16
 
-#: Exponential tails are laid through the largest few draws, twice as many each time.
+#: Exponential tails are fitted to this many of the largest draws, then to twice as many, and so on.
 FEWEST_DRAWS = 4
 
 Scheme = Callable[[Floats, np.random.Generator], Floats]
 
 
 def cosine_tail(x: Array, dims: Array | float, signed: bool) -> Array:
-    """P(c ≥ x), or P(|c| ≥ x), of the cosine c of a random direction in R^D with a fixed one.
+    """P(c ≥ x), or P(|c| ≥ x), for the cosine c of a random direction in R^D with a fixed one.
 
-    c² is Beta(½, (D−1)/2); D need not be whole.
+    c² has a Beta(½, (D−1)/2) distribution; D need not be an integer.
     """
     from scipy.special import betainc
 
@@ -95,21 +95,16 @@ def best_median(dims: Array | float, count: int, signed: bool) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class AtomChance:
-    """Random atoms, spread about each member as the other runs' atoms are.
+    """Random atoms that are spread around each member as the other runs' atoms are.
 
-    The cosine of a random atom with the member is mean + c, with c that of a random direction in
-    D = 1/variance dimensions; for atoms without a preferred direction that is exact, mean 0 and
-    D = d. Mean and variance are those of the cosines with up to 1,024 atoms of other runs, without
-    the member's matches; the mean counts if signs do, and the variance is at least (1−mean)²/d.
+    The cosine of a random atom with the member is modelled as mean + c, where c is the cosine of a
+    random direction in D = 1/variance dimensions. For atoms without a preferred direction this is
+    exact, with mean 0 and D = d. Mean and variance are those of the cosines with up to 1,024 atoms
+    of other runs, without the member's matches. The mean is used only if signs count, and the
+    variance is at least (1−mean)²/d.
 
-    Parameters
-    ----------
-    mean, dims : array (components, runs)
-        Of the cosines, and 1/variance.
-    count : int
-        Atoms of the largest run.
-    signed : bool
-        Whether signs count.
+    `mean` and `dims` (1/variance) are (components, runs); `count` is the number of atoms of the
+    largest run.
     """
 
     mean: Array
@@ -129,15 +124,7 @@ class AtomChance:
 
 
 def atom_chance(runs: Sequence[Run], index: Numbers, signed: bool, seed: int) -> AtomChance:
-    """The law of chance for matched atoms, in memory.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        Of atoms.
-    index : array (components, runs)
-        As `match` has found it.
-    """
+    """The chance level of random directions for matched atoms; `index` comes from `match`."""
     rng = np.random.default_rng(seed)
     shape, least = index.shape, 1.0 / runs[0].dims
     mean, variance = np.zeros(shape), np.full(shape, least)
@@ -178,10 +165,7 @@ def _others(
 class ShuffledChance:
     """Best correlations of columns with all columns of a run whose rows are shuffled.
 
-    Parameters
-    ----------
-    draws : array
-        Sorted.
+    The `draws` are sorted.
     """
 
     draws: Array
@@ -211,7 +195,7 @@ def shuffled_chance(runs: Sequence[Run], signed: bool, memory: int, seed: int) -
         some = min(wanted, len(other.used))
         for _ in range(min(SHUFFLES, -(-wanted // some))):
             chosen = np.sort(rng.permutation(len(other.used))[:some])
-            # In an order too, so that both come in the same pieces.
+            # Reordered as well, so that both are read in the same pieces.
             left = subset(other.reordered(np.arange(rows)), chosen)
             right = largest.reordered(shuffled_rows(rows, rng))
             draws.append(best_match(left, right, signed, memory))
@@ -219,7 +203,7 @@ def shuffled_chance(runs: Sequence[Run], signed: bool, memory: int, seed: int) -
 
 
 def discovery_cut(p_values: Array, rate: float) -> float:
-    """The largest p-value that counts, by Benjamini and Hochberg (1995); negative if none does.
+    """The largest significant p-value by Benjamini and Hochberg (1995); −1 if there is none.
 
     >>> discovery_cut(np.array([0.01, 0.02, 0.2, 0.9]), 0.05)
     0.02
@@ -235,7 +219,7 @@ def within_atoms(atoms: Floats, rng: np.random.Generator) -> Floats:
 
 
 def within_coordinates(atoms: Floats, rng: np.random.Generator) -> Floats:
-    """Every coordinate's entries in random order, and atoms at norm 1, but for those of zeros."""
+    """Every coordinate's entries in random order; atoms other than 0 are scaled to norm 1."""
     mixed = rng.permuted(atoms, axis=0)
     norms = np.linalg.norm(mixed, axis=1, keepdims=True)
     mixed /= np.where(norms > 0, norms, 1.0)
@@ -252,14 +236,8 @@ SCHEMES: dict[str, Scheme] = {
 class PermutedChance:
     """Best matches of members with the atoms of other runs whose entries are permuted.
 
-    Parameters
-    ----------
-    name : str
-        Of the scheme.
-    stratum : array of int (components, runs)
-        Of each member; 0 where there is none.
-    draws : tuple of tuples of arrays
-        Of each run and stratum, sorted.
+    `name` is that of the permutation scheme. `stratum` (components, runs) gives the stratum of each
+    member, 0 where there is none. `draws` are sorted, one array for each run and stratum.
     """
 
     name: str
@@ -283,20 +261,13 @@ class PermutedChance:
 
 
 def upper_tail(draws: Array, x: Array) -> Array:
-    """P(draw ≥ x): counted as far as draws reach, and beyond them on the safe side.
+    """P(draw ≥ x) from N sorted draws: counted where draws reach, extrapolated beyond them.
 
-    Counted, it is (1 + draws ≥ x)/(1 + N). Beyond all but a few it is at most that, and at least
-    the largest of (k/N) exp(−(x − t_k)/σ_k), k = 4, 8, … up to N/8: the exponential tails through
-    the k largest draws, of mean σ_k above the next one, t_k. The few largest speak for a tail that
-    is heavier than it seemed. The idea is that of Knijnenburg et al. (2009), with a tail that is
-    never lighter than exponential.
-
-    Parameters
-    ----------
-    draws : array
-        Sorted.
-    x : array
-        Where.
+    Where at least four draws reach x, it is (1 + number of draws ≥ x)/(1 + N). Beyond that, it is
+    the largest of (k/N) exp(−(x − t_k)/σ_k) for k = 4, 8, … up to N/8, but no more than the count
+    gives: exponential tails through the k largest draws, whose mean excess over the next draw t_k
+    is σ_k. Small k cover tails that turn out heavier than the bulk suggests. The idea is that of
+    Knijnenburg et al. (2009), with a tail that is never lighter than exponential.
     """
     count = len(draws)
     larger = count - np.searchsorted(draws, x - RESOLUTION, side="left")
@@ -314,21 +285,11 @@ def upper_tail(draws: Array, x: Array) -> Array:
 def permuted_chance(
     runs: Sequence[Run], index: Numbers, signed: bool, name: str, seed: int
 ) -> PermutedChance:
-    """Permute every run's entries, and match the other runs' members to it.
+    """Permute the entries of the other runs, and match each run's members to them.
 
-    A run's members are drawn from in strata by their reach, so that a few atoms of one coordinate
-    do not set the level for all the others, nor the others theirs.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        Of atoms, in memory.
-    index : array (components, runs)
-        As `match` has found it.
-    signed : bool
-        Whether signs count.
-    name : str
-        Of the scheme.
+    The members of a run are divided into strata by their reach, so that a few atoms with only one
+    coordinate do not set the level for all others, nor the others the level for them. `name` is
+    that of the permutation scheme; `index` comes from `match`.
     """
     rng = np.random.default_rng([seed, list(SCHEMES).index(name)])
     stratum, draws = np.zeros(index.shape, np.intp), []
@@ -355,7 +316,7 @@ def permuted_chance(
 def _strata(
     own: Floats, others: Sequence[Floats], scheme: Scheme, signed: bool, rng: np.random.Generator
 ) -> tuple[Numbers, list[int]]:
-    """Atoms in the order of how far their cosines with permuted ones reach, and where to cut it."""
+    """Atoms ordered by how large their cosines with permuted atoms get, and where strata end."""
     some = -(-SAMPLE // len(others))
     samples = [other[rng.permutation(len(other))[:some]] for other in others]
     right = np.concatenate([scheme(sample, rng) for sample in samples])
@@ -369,9 +330,9 @@ def _strata(
 
 @dataclass(frozen=True)
 class NullReport:
-    """What one null says: the mean `level` of its chance, and the share of members that pass it.
+    """One null model: its mean chance `level`, and the share of members that pass it.
 
-    A member passes at the rate of false discoveries that was asked for, by this null alone.
+    A member passes at the requested false discovery rate, by this null model alone.
     """
 
     name: str
@@ -385,9 +346,9 @@ class NullReport:
 
 @dataclass(frozen=True, eq=False)
 class StrictestChance:
-    """The largest p-value and the highest level that any of the nulls gives, member by member.
+    """For each member, the largest p-value and the highest level of several null models.
 
-    As long as one of the nulls is right, a p-value is no smaller than it should be.
+    As long as one of the null models is right, no p-value is too small.
     """
 
     nulls: tuple[AtomChance | PermutedChance | ShuffledChance, ...]
@@ -402,16 +363,10 @@ class StrictestChance:
         return np.asarray(np.max([null.p_values(similarity) for null in self.nulls], axis=0))
 
     def reports(self, similarity: Array, rate: float) -> tuple[NullReport, ...]:
-        """What each null says of the members, the strictest first.
+        """A report of each null model, the strictest first.
 
-        That is the one that fewest members pass; among equals, that of the highest level.
-
-        Parameters
-        ----------
-        similarity : array (components, runs)
-            NaN where there is no member.
-        rate : float
-            Of false discoveries.
+        The strictest is the one that the fewest members pass; ties go to the highest level.
+        `similarity` is NaN where there is no member; `rate` is the false discovery rate.
         """
         there = ~np.isnan(similarity)
         found = []
@@ -425,14 +380,6 @@ class StrictestChance:
 def strictest_chance(
     runs: Sequence[Run], index: Numbers, signed: bool, seed: int
 ) -> StrictestChance:
-    """Of matched atoms: random directions, and both ways to permute their entries.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        Of atoms, in memory.
-    index : array (components, runs)
-        As `match` has found it.
-    """
+    """All null models for matched atoms: random directions, and both permutations of entries."""
     permuted = [permuted_chance(runs, index, signed, name, seed) for name in SCHEMES]
     return StrictestChance((atom_chance(runs, index, signed, seed), *permuted))

@@ -1,16 +1,18 @@
-"""The vectors of all runs matched one to one to one.
+"""Matching the vectors of all runs, with at most one vector per run in each component.
 
-A component is a set of vectors, at most one a run, each with a sign. The objective is the sum over
-components of all inner products within them, Σ_c Σ_{r<s} σ_r σ_s ⟨a_r, a_s⟩. For one run, given the
-others, that is an assignment to the sums Σ_{s≠r} σ_s a_s, solved exactly; so the objective rises
-with every step until no run can be matched better (coordinate ascent: a local optimum; for two runs
-the first step is the optimum). Matches that contradict each other around a circle cannot arise.
+A component is a set of vectors, at most one per run, each with a sign. The objective is the sum
+over components of all inner products within them, Σ_c Σ_{r<s} σ_r σ_s ⟨a_r, a_s⟩. For one run, with
+the others fixed, this is an assignment to the sums Σ_{s≠r} σ_s a_s, which is solved exactly. The
+objective therefore rises with every step until no run can be matched better (coordinate ascent to a
+local optimum; for two runs the first step is optimal). By construction, the matches of different
+pairs of runs cannot contradict each other.
 
-An assignment is dense (the whole matrix of similarities, and the shortest augmenting paths of
-Jonker and Volgenant) or sparse: each vector keeps its c nearest and one private place that counts
-for as much as the last of these. No assignment of the whole matrix is worth more than the best one
-of this graph, as what it takes outside the graph is worth no more than the private place: that is
-the bound. Vectors that end up in their private place are assigned among themselves to what is left.
+An assignment is dense (the full matrix of similarities, solved by the shortest augmenting paths of
+Jonker and Volgenant) or sparse. In a sparse one, each vector may go to one of its c nearest
+neighbours or to a private placeholder that is worth as much as the last of these. No assignment
+over the full matrix is worth more than the best one in this graph, because an edge outside the
+graph is worth no more than the placeholder; this gives the upper bound. Vectors that end up at
+their placeholder are then assigned among themselves to the vectors that remain.
 """
 
 from __future__ import annotations
@@ -28,18 +30,18 @@ from identikit.errors import InputError
 
 METHODS = ("auto", "dense", "sparse")
 
-#: By so much a private place is worth less than the last candidate, so that ties leave it empty.
+#: A placeholder is worth less than the last candidate by this much, so that ties avoid it.
 TIE = 1e-6
 
-#: Up to so many vectors a run, every largest run is tried as the start and the best is kept, and
-#: each goes on until no run can be matched better.
+#: Up to this many vectors per run, each of the largest runs is tried as the start and the best
+#: result is kept, and sweeps go on until no run can be matched better.
 SMALL = 1024
 
-#: With more, the sweeps end with one that adds less than this share: what is left to gain is in the
-#: order of vectors that match nothing.
+#: With more vectors, sweeps end when one raises the objective by less than this share: what is
+#: left to gain lies in how vectors without a true match are arranged.
 RISE = 1e-3
 
-#: What counts as better, as a share of the sum of similarities: more than rounding in float32.
+#: The smallest relative gain that counts as an improvement: more than rounding in float32.
 BETTER = 1e-6
 
 Signs = NDArray[np.int8]
@@ -47,7 +49,7 @@ Signs = NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """A place for every vector, the sum of similarities, and what no assignment can exceed."""
+    """A column for every vector, the sum of similarities, and an upper bound on that sum."""
 
     columns: Numbers
     value: float
@@ -62,13 +64,13 @@ class Assigner:
     Parameters
     ----------
     signed : bool
-        Whether an inner product counts as it is, or by its absolute value.
+        Whether inner products are used with their sign, or as absolute values.
     memory : int
         Bytes that the matrix of similarities may take.
     method : {"auto", "dense", "sparse"}
-        "auto" is dense where the matrix fits into the memory.
+        "auto" is dense if the matrix fits into this memory.
     candidates : int
-        How many of the nearest the sparse graph keeps.
+        How many nearest neighbours the sparse graph keeps.
     """
 
     signed: bool
@@ -85,7 +87,7 @@ class Assigner:
             raise InputError(f"candidates is {self.candidates}; give at least 1")
 
     def __call__(self, left: Vectors, right: Vectors) -> Assignment:
-        """Give every vector of `left` a place in `right`, which has as many or more."""
+        """Assign each vector of `left` to one of `right`, which has at least as many."""
         if left.count == 0:
             return Assignment(np.empty(0, np.intp), 0.0, 0.0, self.method)
         fits = 8 * left.count * right.count <= self.memory
@@ -95,7 +97,7 @@ class Assigner:
     def _dense(self, left: Vectors, right: Vectors) -> Assignment:
         from scipy.optimize import linear_sum_assignment
 
-        # In float64 and as costs, which is how SciPy takes it without another copy.
+        # SciPy takes costs in float64 without making another copy.
         costs = np.empty((left.count, right.count))
         for rows, block in strips(left, right, self.signed, self.memory):
             np.negative(block, out=costs[rows])
@@ -118,7 +120,7 @@ class Assigner:
         return Assignment(places, value + last.value, bound, "sparse")
 
     def _nearest(self, left: Vectors, right: Vectors) -> tuple[Numbers, Array]:
-        """The most similar few of `right` for every vector of `left`, in no order."""
+        """The most similar vectors of `right` for each vector of `left`, in no particular order."""
         count = min(self.candidates, right.count)
         nearest = np.empty((left.count, count), np.intp)
         values = np.empty((left.count, count))
@@ -129,14 +131,14 @@ class Assigner:
 
 
 def _matched(nearest: Numbers, values: Array, private: Array, count: int) -> Numbers:
-    """The best places in the graph of candidates; `count` + i is the private one of vector i."""
+    """The best assignment in the graph; column `count` + i is the placeholder of vector i."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
     rows, candidates = nearest.shape
     own = count + np.arange(rows)
     worth = np.column_stack([values, private])
-    # A weight of 0 would be no edge.
+    # A weight of 0 would mean that there is no edge.
     costs = worth.max() + 1.0 - worth
     graph = csr_array(
         (
@@ -152,10 +154,11 @@ def _matched(nearest: Numbers, values: Array, private: Array, count: int) -> Num
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """Components: `index` (components, runs) of vectors or −1, and the `sign` of each.
+    """Components: `index` (components, runs) of vectors, −1 for none, and the `sign` of each.
 
-    `value` is the objective, `sweeps` how often all runs were assigned anew. `gap` is the largest
-    share by which an assignment of the last sweep may fall short of the best; 0 if all were exact.
+    `value` is the objective and `sweeps` is how often all runs were reassigned. `gap` is the
+    largest relative amount by which an assignment of the last sweep may fall short of the best; 0
+    if all were exact.
     """
 
     index: Numbers
@@ -167,16 +170,9 @@ class Matching:
 
 
 def match(runs: Sequence[Vectors], assigner: Assigner, tell: Callable[[], None]) -> Matching:
-    """Match the vectors of all runs, from the best of several starts if these are few.
+    """Match the unit vectors of all runs; of small runs, keep the best of several starts.
 
-    Parameters
-    ----------
-    runs : sequence of Vectors
-        Two or more, of unit vectors.
-    assigner : Assigner
-        Makes the assignments.
-    tell : callable
-        Called after every assignment.
+    `tell` is called after every assignment.
     """
     most = max(run.count for run in runs)
     firsts = [number for number, run in enumerate(runs) if run.count == most]
@@ -188,7 +184,7 @@ def match(runs: Sequence[Vectors], assigner: Assigner, tell: Callable[[], None])
 def _climb(
     runs: Sequence[Vectors], first: int, assigner: Assigner, tell: Callable[[], None]
 ) -> Matching:
-    """Components from one run's vectors, the other runs added one by one; then sweeps."""
+    """Start from the vectors of one run, add the other runs one by one, then sweep."""
     shape = runs[first].count, len(runs)
     index, sign = np.full(shape, -1, np.intp), np.ones(shape, np.int8)
     index[:, first] = np.arange(shape[0])
@@ -196,7 +192,7 @@ def _climb(
     made: dict[int, Assignment] = {}
 
     def assign(run: int) -> float:
-        """Assign one run to the sum of the others, if that is better; by how much it is."""
+        """Reassign one run to the sum of the others if that is better, and return the gain."""
         rest = [number for number in range(len(runs)) if number != run]
         sums = total([runs[s] for s in rest], index[:, rest], sign[:, rest])
         there = np.flatnonzero(index[:, run] >= 0)
@@ -227,17 +223,8 @@ def pairwise_mcc(runs: Sequence[Vectors], found: Matching, assigner: Assigner) -
     """PW-MCC: mean over pairs of runs of the mean similarity of their optimally matched vectors.
 
     (1/m) max_π Σ_i ⟨a_i, b_π(i)⟩ over all m vectors of the smaller run, with absolute values if
-    signs do not count. Each pair has an assignment of its own; that of all runs at once, which
-    must agree around every circle, is never better.
-
-    Parameters
-    ----------
-    runs : sequence of Vectors
-        Of norm 1.
-    found : Matching
-        Of all runs; for two, it is the assignment.
-    assigner : Assigner
-        Makes the assignments.
+    signs do not count. Each pair of runs has its own assignment, which is at least as good for that
+    pair as the joint matching of all runs. For two runs the joint matching `found` is reused.
     """
     if len(runs) == 2:
         return found.value / min(run.count for run in runs)
@@ -249,22 +236,14 @@ def pairwise_mcc(runs: Sequence[Vectors], found: Matching, assigner: Assigner) -
 
 
 def uniqueness(runs: Sequence[Vectors], signed: bool, memory: int) -> tuple[Array, Array]:
-    """Of every run, the share of vectors whose best match is no other's: (measured, by chance).
+    """For each run, the share of vectors whose best match is unique: (measured, by chance).
 
-    The best match of a vector is the most similar one of another run (argmax, the first if several
-    are). It is unique if no other vector of its own run has the same. The share is over all vectors
-    of the run, and its mean over the other runs. Vectors that chose at random would have
-    (1 − 1/q)^(m−1), of m vectors among q: 1/e for large runs of one size. Runs that recur have
-    shares near 1, and runs that several vectors of the other split into less.
-
-    Parameters
-    ----------
-    runs : sequence of Vectors
-        Of norm 1.
-    signed : bool
-        Whether signs count.
-    memory : int
-        Bytes that there are in all.
+    The best match of a vector is the most similar vector of another run (argmax; the first one of
+    ties). It is unique if no other vector of the same run has the same best match. The share is
+    taken over all vectors of the run and averaged over the other runs. If each of m vectors chose
+    at random among q, it would be (1 − 1/q)^(m−1): 1/e for large runs of equal size. Runs whose
+    components recur have shares near 1; the share is lower if several vectors of one run correspond
+    to a single vector of the other.
     """
     share, chance = np.zeros(len(runs)), np.zeros(len(runs))
     for r, s in combinations(range(len(runs)), 2):
@@ -276,7 +255,7 @@ def uniqueness(runs: Sequence[Vectors], signed: bool, memory: int) -> tuple[Arra
 
 
 def _nearest(left: Vectors, right: Vectors, signed: bool, memory: int) -> tuple[Numbers, Numbers]:
-    """The most similar vector of the other run, of every vector of both."""
+    """For each vector of both runs, the most similar vector of the other run."""
     forth = np.empty(left.count, np.intp)
     back, largest = np.zeros(right.count, np.intp), np.full(right.count, -np.inf, np.float32)
     for rows, block in strips(left, right, signed, memory):

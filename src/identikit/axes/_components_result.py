@@ -1,4 +1,4 @@
-"""What `match_components` returns: the components of all runs, and what is said of each."""
+"""What `match_components` returns: the components of all runs, with statistics for each."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunReport:
-    """A run: its `atoms` (or columns) and the `dims` of each, and those that stand out.
+    """A run: how many `atoms` (or columns) it has, and how many `dims` each of them has.
 
-    `excluded` are numbers of atoms that are zero, or of columns that are constant; `tied` are
-    groups of equal ones, whose matches are interchangeable. `matched` are in a component. `unique`
-    is the share whose best match in another run is the best match of no other of this run, averaged
-    over the other runs.
+    `excluded` lists atoms that are zero, or columns that are constant, by number; `tied` lists sets
+    of equal ones, whose matches are interchangeable. `matched` counts those in a component.
+    `unique` is the share of vectors whose best match in another run is the best match of no other
+    vector of this run, averaged over the other runs.
     """
 
     name: str
@@ -63,56 +63,57 @@ class Components(Result):
     Attributes
     ----------
     version : str
-        Of identikit.
+        The version of identikit.
     settings : Settings
-        How they were matched and judged.
+        How components were matched and judged.
     runs : tuple of RunReport
-        What came in.
+        The runs that were given.
     index : array of int
         The number of each member in its run.
     sign : array of int
-        ±1: what to multiply each member by, so that all of a component point the same way.
+        ±1: the factor for each member that makes all members of a component point the same way.
     similarity : array
         Mean cosine or correlation of each member with its matches, with these signs.
     chance : array
-        The median of the best match that chance would give, by the null that gives most.
+        The median of the best match by chance, by the null model with the highest level.
     p_values : array
-        Probability that chance gives a match as good as this, by the null that says most.
+        Probability of a match at least this good by chance, by the null model that gives the most.
     passes : array of bool
-        Whether a member is above the threshold, or above chance with false discoveries controlled.
+        Whether a member reaches the threshold; or, without one, is above chance at the given false
+        discovery rate.
     stability : array (components,)
-        Mean over all pairs of a component's members.
+        Mean similarity over all pairs of a component's members.
     interval : array (components, 2)
-        95 %, by the jackknife over runs; NaN for components of two members.
+        95 % interval of the stability by the jackknife over runs; NaN for two members.
     fraction : float
-        The share of components that replicate: that have a member in every run, and all of them
-        pass. Of as many as the smallest run has.
+        The share of components that replicate, which means that they have a member in every run and
+        all members pass; as a share of the vectors of the smallest run.
     fraction_interval : (float, float) or None
-        95 %, by the jackknife over runs; None for two runs.
+        95 % interval of the fraction by the jackknife over runs; None for two runs.
     nulls : tuple of NullReport
-        What each null says by itself, the strictest first: `null` is its name. A member is held
-        against all of them.
+        Each null model by itself, the strictest first (`null` is its name). A member must pass all
+        of them.
     pw_mcc : float
-        Pairwise mean correlation coefficient: mean over pairs of runs of the mean similarity of
-        their optimally matched vectors, all of the smaller run.
+        Pairwise mean correlation coefficient: the mean similarity of optimally matched vectors,
+        over all vectors of the smaller run, averaged over pairs of runs.
     pw_mcc_chance : float
-        The mean of `chance`: what the best of as many vectors scores, so on the high side of what
-        an assignment of unrelated runs does.
+        The mean of `chance`. It is the score of the best of equally many vectors, and so somewhat
+        higher than what an assignment between unrelated runs scores.
     unique : float
         The mean over runs of the share of vectors whose best match in another run (argmax) is the
-        best match of no other vector of theirs.
+        best match of no other vector of the same run.
     unique_chance : float
-        What it is for vectors that choose at random: mean of (1 − 1/q)^(m−1), of m among q.
+        Its value if vectors chose at random: the mean of (1 − 1/q)^(m−1) for m vectors among q.
     subspace : Subspace or None
         How far the leading directions of atoms that do not replicate are shared. None for
-        activations, and if fewer than two atoms are left over or no direction of them stands out.
+        activations, if fewer than two atoms remain, or if none of their directions stands out.
     methods : tuple of str
         "dense" or "sparse": how assignments were made.
     gap : float
-        By what share of its sum of similarities an assignment may fall short of the best; 0 if all
-        were exact.
+        The largest relative amount by which the sum of similarities of an assignment may fall short
+        of the best; 0 if all were exact.
     sweeps : int
-        How often all runs were matched anew to the others.
+        How often all runs were matched to the others again.
     """
 
     version: str
@@ -155,17 +156,17 @@ class Components(Result):
 
     @property
     def replicates(self) -> NDArray[np.bool_]:
-        """Which components have a member in every run, all of which pass."""
+        """Which components have a member in every run, with all members passing."""
         return np.asarray(self.passes.all(axis=1))
 
     @property
     def null(self) -> str:
-        """The name of the strictest null: that which the fewest members pass by itself."""
+        """The name of the strictest null model: the one that the fewest members pass by itself."""
         return self.nulls[0].name
 
     @property
     def says_chance(self) -> str:
-        """How the chance level was made, in one sentence."""
+        """How the chance level was computed, in one sentence."""
         if self.settings.kind == "activations":
             return "chance is the median of the best correlation with columns of shuffled rows"
         each = "; ".join(
@@ -179,14 +180,14 @@ class Components(Result):
 
     @property
     def chance_level(self) -> Array:
-        """Of each component, the mean of its members' chance levels."""
+        """For each component, the mean of its members' chance levels."""
         return np.asarray(np.nanmean(self.chance, axis=1))
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row for each member, with its component, its run and what is said of both.
+        """One row for each member, with the statistics of the member and of its component.
 
-        `low` and `high` are the ends of the component's interval, absent for two members.
+        `low` and `high` are the ends of the component's interval, missing for two members.
         """
         import pandas as pd
 

@@ -1,7 +1,7 @@
-"""Runs in: dictionaries of atoms, or activations of the same rows, become unit vectors.
+"""Reading runs: dictionaries of atoms, or activations of the same rows, become unit vectors.
 
-Vectors are held in memory or read in pieces of their coordinates; all that is done with them are
-inner products, some rows of the product at a time.
+Vectors are held in memory, or read in pieces, a few coordinates at a time. They are used only for
+inner products, which are computed for a few rows of the product at a time.
 """
 
 from __future__ import annotations
@@ -24,38 +24,32 @@ from identikit.sources.whole import read_whole
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.intp]
 
-#: Bytes of a strip of a product of vectors in memory: enough for BLAS, little beside the vectors.
+#: Bytes of a strip of the product of vectors in memory: large enough for BLAS to be efficient.
 STRIP_BYTES = 2**26
 
 #: Rows whose inner products are summed at a time.
 CHUNK = 2048
 
-#: Bytes of a block of activations in float64, and rows that it has at least: with fewer, adding up
-#: products takes longer than forming them.
+#: Bytes of a block of activations in float64, and its smallest number of rows: with fewer rows,
+#: adding up products takes longer than computing them.
 BLOCK_BYTES, BLOCK_ROWS = 2**25, 1024
 
-#: Rows that stay together when rows are shuffled, if there are many: neighbours may be dependent.
+#: Up to this many neighbouring rows stay together in a shuffle: neighbours may be dependent.
 TOGETHER = 64
 
-#: Vectors are tied if this many random coordinates of them agree to that much.
+#: Vectors are tied if this many random projections of them agree within this tolerance.
 PROJECTIONS, SAME = 4, 1e-5
 
-#: Below this, squares lose digits or vanish; above its inverse they overflow.
+#: Squares of numbers below this lose digits or underflow; above its inverse they overflow.
 LEAST = 2.0**-450
 
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """A number of vectors in R^d, of which d may be too many for the memory.
+    """`count` vectors in R^d, which need not fit into memory.
 
-    Parameters
-    ----------
-    count : int
-        How many.
-    pieces : callable
-        A call goes through the coordinates once, and gives arrays (count, some coordinates).
-    whole : array (count, d), optional
-        All of them, if they are in memory.
+    A call of `pieces` goes through the coordinates once and yields arrays (count, some
+    coordinates). `whole` is the full array (count, d), if it is in memory.
     """
 
     count: int
@@ -69,14 +63,14 @@ def held(matrix: Floats) -> Vectors:
 
 
 def subset(vectors: Vectors, chosen: Numbers) -> Vectors:
-    """Some of the vectors, in that order."""
+    """The chosen vectors, in the order given."""
     if vectors.whole is not None:
         return held(vectors.whole[chosen])
     return Vectors(len(chosen), lambda: (piece[chosen] for piece in vectors.pieces()))
 
 
 def total(runs: Sequence[Vectors], index: Numbers, sign: NDArray[np.int8]) -> Vectors:
-    """Row c is Σ_r sign[c, r] · (vector index[c, r] of run r), where that index is not −1."""
+    """Row c is Σ_r sign[c, r] · (vector index[c, r] of run r), leaving out indices of −1."""
 
     def added(parts: Sequence[Floats]) -> Floats:
         out = np.zeros((len(index), parts[0].shape[1]), np.float32)
@@ -94,17 +88,11 @@ def total(runs: Sequence[Vectors], index: Numbers, sign: NDArray[np.int8]) -> Ve
 def strips(
     left: Vectors, right: Vectors, signed: bool, memory: int = 0
 ) -> Iterator[tuple[slice, Floats]]:
-    """The similarities of all vectors with all, some rows at a time: (which rows, the block).
+    """Similarities of all pairs of vectors, some rows at a time: (which rows, the block).
 
-    Parameters
-    ----------
-    left, right : Vectors
-        Of the same coordinates, in the same pieces.
-    signed : bool
-        Whether an inner product counts as it is, or by its absolute value.
-    memory : int
-        Bytes that there are in all. Of vectors that are read from files a strip takes a quarter
-        of it, since each strip is a pass over them.
+    Both sets come in the same pieces of coordinates. If `signed` is false, similarities are
+    absolute values. Of vectors that are read from files, a strip takes a quarter of the `memory`
+    (in bytes), since every strip is a pass over the files.
     """
     room = STRIP_BYTES if left.whole is not None and right.whole is not None else memory // 4
     step = max(1, room // (4 * right.count))
@@ -118,7 +106,7 @@ def strips(
 
 
 def best_match(left: Vectors, right: Vectors, signed: bool, memory: int = 0) -> Array:
-    """The largest similarity of every vector of `left` with one of `right`."""
+    """For every vector of `left`, the largest similarity with a vector of `right`."""
     best = [block.max(axis=1) for _, block in strips(left, right, signed, memory)]
     return np.concatenate(best).astype(np.float64)
 
@@ -137,22 +125,22 @@ def paired(left: Vectors, right: Vectors, rows: Numbers, columns: Numbers) -> Ar
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run: the unit vectors of its components, and what was left out of it.
+    """One run: the unit vectors of its components, and what was left out.
 
     Parameters
     ----------
     name : str
-        What reports call it.
+        Its name in reports.
     atoms, dims : int
-        Components as they came, and coordinates of each.
+        The number of components that were given, and of coordinates of each.
     used : array of int
-        The numbers of those that have a direction; all others are zero or constant.
+        The numbers of the components that have a direction; all others are zero or constant.
     vectors : Vectors
-        These, at norm 1.
+        Those components, scaled to norm 1.
     tied : tuple of tuples
-        Numbers of components that are the same but for their scale.
+        Numbers of components that are equal up to scale.
     reordered : callable, optional
-        Of activations: the vectors with their coordinates, which are rows, in another order.
+        For activations: the vectors with their coordinates, which are rows, in another order.
     """
 
     name: str
@@ -170,7 +158,7 @@ class Run:
 
     @property
     def matrix(self) -> Floats:
-        """The unit vectors of atoms, in rows: atoms are always held in memory."""
+        """The unit vectors of atoms as rows; atoms are always in memory."""
         assert self.vectors.whole is not None
         return self.vectors.whole
 
@@ -180,7 +168,7 @@ def open_runs(
     names: Sequence[str] | None,
     stack: ExitStack,
 ) -> list[Source]:
-    """Open two or more runs under names that differ; the stack closes them."""
+    """Open two or more runs under distinct names; the stack closes them."""
     if isinstance(runs, str | os.PathLike) or hasattr(runs, "__array__"):
         raise InputError(
             f"expected a list of runs, got one {type(runs).__name__}; give two or more: [A, B]"
@@ -190,7 +178,7 @@ def open_runs(
     if len(runs) < 2:
         raise InputError(f"got {len(runs)} run(s); components are matched between two or more")
     if isinstance(names, str) or (names is not None and len(names) != len(runs)):
-        raise InputError(f"expected {len(runs)} names, one a run, got {names!r}")
+        raise InputError(f"expected {len(runs)} names, one per run, got {names!r}")
     sources: list[Source] = []
     for number, run in enumerate(runs):
         name = None if isinstance(run, str | os.PathLike) else f"run{number}"
@@ -202,19 +190,19 @@ def open_runs(
 
 
 def read_atoms(sources: Sequence[Source], axis: str, signed: bool) -> list[Run]:
-    """Dictionaries, one atom a row or a column; all have the same number of coordinates."""
+    """Read dictionaries whose atoms are rows or columns with equally many coordinates."""
     found = [_atoms(source, axis, signed) for source in sources]
     first = found[0]
     for other in found[1:]:
         if other.dims != first.dims:
+            other_axis = "columns" if axis == "rows" else "rows"
             raise InputError(
                 f"the atoms of run {first.name!r} have {first.dims} coordinates, those of run "
-                f"{other.name!r} have {other.dims}; cosines need the same. Atoms were taken from "
-                f"{axis}: if they lie in {'columns' if axis == 'rows' else 'rows'}, say so with "
-                "axis"
+                f"{other.name!r} have {other.dims}; cosines need the same number. Atoms were taken "
+                f"from {axis}; if they are {other_axis}, set axis={other_axis!r}"
             )
     if first.dims == 1:
-        raise InputError("atoms of one coordinate are all parallel: there is nothing to match")
+        raise InputError("atoms with one coordinate are all parallel: there is nothing to match")
     return found
 
 
@@ -226,7 +214,7 @@ def _atoms(source: Source, axis: str, signed: bool) -> Run:
     for start in range(0, len(matrix), CHUNK):
         some = slice(start, start + CHUNK)
         block = matrix[some].astype(np.float64)
-        # By the largest entry first, so that squares neither overflow nor vanish.
+        # Divide by the largest entry first, so that squares neither overflow nor underflow.
         peak = peaks[some] = np.abs(block).max(axis=1)
         with np.errstate(invalid="ignore"):
             block /= np.where(peak > 0, peak, 1.0)[:, None]
@@ -255,20 +243,11 @@ def _directed(source: Source, there: NDArray[np.bool_]) -> Numbers:
 
 @dataclass(frozen=True, eq=False)
 class _Activations:
-    """Columns of one run over rows, centred and at norm 1, read as often as they are needed.
+    """Columns of one run, centred and scaled to norm 1, read again whenever they are needed.
 
-    Parameters
-    ----------
-    source : Source
-        Open, rows × components.
-    mean, scale : array (m,)
-        Of each column, and the root of its scatter.
-    used : array of int
-        The columns that vary.
-    step : int
-        Rows of a block.
-    cache : array (components, rows) or None
-        All of it, if it fits the memory.
+    `scale` is the root of each column's sum of squared deviations, `used` are the columns that
+    vary, and `step` is the number of rows in a block. `cache` (components, rows) holds all of it,
+    if it fits into memory.
     """
 
     source: Source
@@ -302,9 +281,10 @@ class _Activations:
 
 
 def read_activations(sources: Sequence[Source], memory: int, signed: bool) -> list[Run]:
-    """Activations of the same rows, components in columns: each column a unit vector over rows.
+    """Read activations of the same rows; each column becomes a unit vector over the rows.
 
-    They are kept in memory if all take at most a quarter of it, and else read for every product.
+    They are kept in memory if all together take at most a quarter of it, and are otherwise read
+    again for every product.
     """
     first = sources[0]
     for other in sources[1:]:
@@ -334,19 +314,19 @@ def read_activations(sources: Sequence[Source], memory: int, signed: bool) -> li
 
 
 def _standardised(source: Source, step: int) -> tuple[Source, Array, Array]:
-    """A run with the mean and the scale of its columns, over powers of two if squares need that."""
+    """A run with the mean and scale of its columns, rescaled by powers of two if necessary."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean, scale = _column_moments(source, step)
-    # The mean of a column that is not zero is hardly ever zero: no square is lost in it.
+    # A nonzero column almost never has mean 0, and the mean does not suffer from lost squares.
     small = (scale < LEAST) & (np.abs(mean) < LEAST) & (mean != 0)
-    if not small.any() and (np.maximum(np.abs(mean), scale) < 1 / LEAST).all():  # which NaN is not
+    if not small.any() and (np.maximum(np.abs(mean), scale) < 1 / LEAST).all():  # false for NaN
         return source, mean, scale
     source = ScaledSource(source, unit_exponents(source))
     return source, *_column_moments(source, step)
 
 
 def _column_moments(source: Source, step: int) -> tuple[Array, Array]:
-    """Mean of every column and the root of its scatter, by the update of Chan, Golub, LeVeque."""
+    """Mean and root sum of squared deviations of each column (Chan, Golub and LeVeque's update)."""
     mean, scatter, wrong, first = np.zeros(source.width), np.zeros(source.width), 0, -1
     for start in range(0, source.rows, step):
         block = source.read(start, min(start + step, source.rows)).astype(np.float64)
@@ -369,7 +349,7 @@ def _column_moments(source: Source, step: int) -> tuple[Array, Array]:
 
 
 def shuffled_rows(rows: int, rng: np.random.Generator) -> Numbers:
-    """An order of rows in which runs of up to 64 neighbours, but no more than 1 % of all, stay."""
+    """A random order of rows that keeps up to 64 neighbours (at most 1 % of all) together."""
     size = max(1, min(TOGETHER, rows // 100))
     starts = rng.permutation(np.arange(0, rows, size))
     order = (starts[:, None] + np.arange(size)).ravel()
@@ -377,10 +357,10 @@ def shuffled_rows(rows: int, rng: np.random.Generator) -> Numbers:
 
 
 def _ties(vectors: Vectors, used: Numbers, signed: bool) -> tuple[tuple[int, ...], ...]:
-    """Groups of vectors that are equal, or opposite if signs do not count.
+    """Sets of vectors that are equal, or opposite if signs do not count.
 
-    Found by a few random projections, which only equal vectors share; all pairs would take as long
-    as the product of two runs.
+    They are found by a few random projections, which only equal vectors share. Comparing all pairs
+    would take as long as the product of two runs.
     """
     rng = np.random.default_rng(0)
     marks = np.zeros((vectors.count, PROJECTIONS))

@@ -1,4 +1,4 @@
-"""Atoms that do not recur one by one may still span what recurs."""
+"""Atoms that do not recur individually may still span a subspace that recurs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from identikit._linalg import Array
 from identikit.axes._components_chance import SCHEMES, Scheme, within_atoms
 from identikit.axes._components_runs import Floats
 
-#: Permutations of entries by each scheme, and for the number of directions.
+#: Number of permutations for each null model, and for choosing the number of directions.
 DRAWS, PARALLEL = 19, 5
 
-#: The most atoms of a run that are looked at, with few coordinates and with many.
+#: The most atoms used of a run with up to WIDE coordinates, and of a run with more.
 MOST, WIDE, MOST_WIDE = 4096, 1024, 1024
 
 
@@ -24,11 +24,12 @@ MOST, WIDE, MOST_WIDE = 4096, 1024, 1024
 class Subspace:
     """The leading directions of the atoms that do not recur, and how far runs share them.
 
-    `overlap` is the mean squared cosine of the principal angles between the `directions` leading
-    ones of two runs, ‖UᵀV‖²/k, averaged over pairs of runs: 1 for the same span, `uniform` = k/d
-    for random ones. `chance` is the mean overlap with a run whose entries are permuted, or have
-    random signs unless all are of one sign, by the `null` that gives most, and `p_value` how often
-    that is as large. `atoms` of each run were used.
+    `directions` is their number k. `overlap` is the mean squared cosine of the principal angles
+    between the k leading directions of two runs, ‖UᵀV‖²/k, averaged over pairs of runs: 1 for equal
+    spans, and `uniform` = k/d on average for random ones. `chance` is the mean overlap with a run
+    whose entries are permuted (or get random signs, unless every atom has entries of one sign only)
+    under the strictest null model, `null`, and `p_value` is how often the overlap by chance is as
+    large. `atoms` is the number of atoms that were used of each run.
     """
 
     atoms: tuple[int, ...]
@@ -41,7 +42,7 @@ class Subspace:
 
     @property
     def recurs(self) -> bool:
-        """Whether the span is shared more than in all of 19 permutations."""
+        """Whether the overlap is larger than in all 19 permutations."""
         return self.p_value <= 1 / (1 + DRAWS) + 1e-12
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,18 +51,18 @@ class Subspace:
 
 
 def shared_subspace(runs: Sequence[Floats], seed: int) -> Subspace | None:
-    """Compare the spans of atoms over runs; None if in some run no direction stands out.
+    """Compare the spans of atoms across runs; None if in some run no direction stands out.
 
-    Directions are the leading right singular vectors. As many count as have larger singular values
-    than those of the same place in every run whose entries were permuted within atoms (parallel
-    analysis, Horn 1965), in the run that has fewest.
+    Directions are the leading right singular vectors. Their number is chosen by parallel analysis
+    (Horn 1965): leading singular values count as long as they exceed those of the same rank after
+    every permutation of entries within atoms. The run with the fewest such directions decides.
 
     Parameters
     ----------
     runs : sequence of arrays (atoms, coordinates)
-        Of norm 1.
+        Atoms of norm 1.
     seed : int
-        Of the permutations, and of the atoms if there are many.
+        Seed for the permutations, and for sampling atoms if there are many.
     """
     rng = np.random.default_rng(seed)
     most = MOST if runs[0].shape[1] <= WIDE else MOST_WIDE
@@ -89,13 +90,13 @@ def shared_subspace(runs: Sequence[Floats], seed: int) -> Subspace | None:
 
 
 def _random_signs(atoms: Floats, rng: np.random.Generator) -> Floats:
-    """Every entry with a random sign: atoms and coordinates keep the sizes of theirs exactly."""
+    """Give every entry a random sign; absolute values stay where they are."""
     signs = rng.choice(np.array([-1, 1], np.float32), size=atoms.shape)
     return np.asarray(atoms * signs)
 
 
 def _gram(atoms: Floats) -> Array:
-    """Their products along the longer side: its eigenvalues are squared singular values."""
+    """The smaller Gram matrix of the atoms; its eigenvalues are the squared singular values."""
     matrix = atoms.astype(np.float64)
     return matrix.T @ matrix if len(atoms) >= atoms.shape[1] else matrix @ matrix.T
 
@@ -114,7 +115,7 @@ def _leading(atoms: Floats, count: int) -> Array:
 
 
 def _standing_out(atoms: Floats, rng: np.random.Generator) -> int:
-    """How many squared singular values are above those of permuted atoms, from the first on."""
+    """How many leading squared singular values are above those of permuted atoms."""
     values = np.linalg.eigvalsh(_gram(atoms))[::-1]
     count = len(values)
     for _ in range(PARALLEL):
@@ -129,7 +130,7 @@ def _standing_out(atoms: Floats, rng: np.random.Generator) -> int:
 def _permuted_overlap(
     runs: Sequence[Floats], leading: Sequence[Array], scheme: Scheme, rng: np.random.Generator
 ) -> float:
-    """Of every run's directions with those of the later runs, permuted."""
+    """Mean overlap of every run's directions with those of the later runs after permutation."""
     count = len(leading[0])
     permuted = [leading[0], *(_leading(scheme(run, rng), count) for run in runs[1:])]
     return _mean_overlap(leading, permuted)

@@ -1,9 +1,9 @@
 """Independent component analysis: whitened axes, each as non-Gaussian as possible.
 
-A view x = s M + b, with independent s of which at most one is Gaussian, has the axes s for its
-canonical basis: whatever invertible linear map lies between two such views, ICA of each alone finds
-the same axes, up to their order and sign (Comon 1994). "The same up to a linear map" becomes "the
-same axes", and nobody has looked at the pairing of the rows.
+Let a view be x = s M + b with independent sources s, at most one of them Gaussian. Then the sources
+are its canonical axes: whatever invertible linear map relates two such views, ICA of each view
+alone finds the same axes, up to their order and sign (Comon 1994). "The same up to a linear map"
+becomes "the same axes", without using the pairing of the rows.
 """
 
 from __future__ import annotations
@@ -32,35 +32,36 @@ if TYPE_CHECKING:
 class ICA(AxesTransformer):
     """Independent axes: s = (x − mean_) components_ᵀ, and back x = s mixing_ + mean_.
 
-    The view is centred, whitened, and turned. Axes have unit variance, positive skewness, and stand
-    in the order of their non-Gaussianity. A scikit-learn transformer: ``fit(X)``, ``transform(X)``,
+    The view is centred, whitened and rotated. Axes have unit variance and positive skewness, and
+    are sorted by non-Gaussianity. A scikit-learn transformer: ``fit(X)``, ``transform(X)``,
     ``inverse_transform(S)``.
 
-    Random starts on each half of the rows lead to axes, and the best of these to those of all rows:
-    by FastICA's fixed point where that converges, by L-BFGS where it does not. What the halves do
-    not agree on is not identified, however well the gradient has converged. Random starts find
-    their way if there are about k² rows for k components; with far fewer all is noise.
+    Axes are first found from random starts on each half of the rows; from the best of these, the
+    axes of all rows are found, by FastICA's fixed-point iteration if it converges and by L-BFGS
+    otherwise. Axes on which the halves disagree are not identified, however well the gradient has
+    converged. Random starts work if there are about k² rows for k components; with far fewer rows,
+    the result is mostly noise.
 
     Parameters
     ----------
     n_components : int, float or None
-        How many principal directions are kept: a number; a share of the variance below 1; or all
-        that the rank allows.
+        How many principal directions are kept: their number, the share of the variance that they
+        explain (below 1), or None for all that the rank allows.
     restarts : int
-        Random starts on each half of the rows, at least 2.
+        Number of random starts on each half of the rows, at least 2.
     tol : float
-        Largest entry of the contrast's gradient (E[σψ(s)sᵀ] less its transpose, over 2) at which
-        the axes have converged.
+        The axes have converged if the largest entry of the gradient of the contrast, the
+        antisymmetric part of E[σψ(s)sᵀ], is below this.
     max_iter : int
-        Passes over the rows at which to give up.
+        The largest number of passes over the rows.
     max_rows : int
-        Rows that the axes are found on: all, or a uniform sample of so many. Mean and whitening are
-        always of all rows.
+        The largest number of rows used to find the axes; of more rows, a uniform sample of this
+        size is used. Mean and whitening always use all rows.
     seed : int or None
-        Of the random starts, the halves and the sample; another one every time if there is none.
+        Seed for the random starts, the halves and the sample; None for a different one every time.
     solver : str
-        Of the way from the halves' axes to those of all rows: "auto", or "picard" for python-picard
-        (extra ``ica``).
+        How to get from the axes of the halves to those of all rows: "auto", or "picard" for
+        python-picard (extra ``ica``).
 
     Attributes
     ----------
@@ -70,16 +71,18 @@ class ICA(AxesTransformer):
         The map back.
     mean_ : array (d,)
     explained_variance_ratio_ : float
-        Share of the view's variance in the directions kept.
+        The share of the view's variance in the directions that were kept.
     gradient_, converged_, n_iter_ : float, bool, int
-        Largest entry of the gradient on all rows used, whether it is below `tol`, passes taken.
+        The largest entry of the gradient on all rows used, whether it is below `tol`, and the
+        number of passes over the rows.
     n_rows_, n_samples_seen_ : int
-        Rows that the axes were found on, and rows that were there.
+        The number of rows used to find the axes, and of all rows.
     feature_names_in_ : array (d,) of str
-        Of a data frame; one with other columns, or in another order, is then refused.
+        The column names, if X was a data frame; `transform` then refuses a data frame with other
+        columns or another order of columns.
     skewness_ : array (k,)
     axes_ : Axes
-        What is known of each axis: `Axes.identified` and its reasons; as a table in `table`.
+        Diagnostics of each axis: whether it is identified, and if not, why; also in `table`.
 
     Examples
     --------
@@ -119,7 +122,7 @@ class ICA(AxesTransformer):
         Parameters
         ----------
         X : array or path
-            As `accumulate` takes its views.
+            Any view that `accumulate` accepts.
         y : ignored
         """
         search = self._search()
@@ -142,16 +145,16 @@ class ICA(AxesTransformer):
     def fit_moments(
         self, moments: Moments, view: int | str = 0, rows: ArrayLike | None = None
     ) -> ICA:
-        """Find the axes of a view from its moments, which whiten it, and some of its rows.
+        """Find the axes of a view from some of its rows, whitened by its moments.
 
         Parameters
         ----------
         moments : Moments
-            Of the view, perhaps among others.
+            The moments of the view, perhaps among others.
         view : int or str
             Which one.
         rows : array (n, d), optional
-            Rows to find the axes on; the moments' own sample by default.
+            Rows to find the axes from; by default the row sample stored in the moments.
         """
         view = moments.resolve(view)
         given = None
@@ -177,7 +180,7 @@ class ICA(AxesTransformer):
             warnings.warn(
                 f"the axes of {found.name!r} have not converged: after {found.passes} passes the "
                 f"largest entry of the gradient is {found.gradient:.1e}, not below {self.tol:g}; "
-                "raise max_iter, or ask for fewer components",
+                "increase max_iter or reduce n_components",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -193,14 +196,14 @@ class ICA(AxesTransformer):
 
     @property
     def map_(self) -> AlignmentMap:
-        """`transform` as a map that the ladder's maps compose with and that can be saved."""
+        """`transform` as an `AlignmentMap`, which composes with other maps and can be saved."""
         self._fitted()
         shift = -self.mean_ @ self.components_.T
         return made_map("affine", self.components_.T.copy(), shift, self.name_, self._target)
 
     @property
     def inverse_map_(self) -> AlignmentMap:
-        """`inverse_transform` as such a map."""
+        """`inverse_transform` as an `AlignmentMap`."""
         self._fitted()
         return made_map("affine", self.mixing_, self.mean_, self._target, self.name_)
 
@@ -210,7 +213,7 @@ class ICA(AxesTransformer):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row for each axis: what is known of it, and whether it is identified."""
+        """One row for each axis: its diagnostics, and whether it is identified."""
         import pandas as pd
 
         self._fitted()

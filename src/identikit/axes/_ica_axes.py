@@ -1,10 +1,10 @@
-"""Which axes of an ICA are identified: convergence does not say, other rows do.
+"""Which axes of an ICA are identified: convergence cannot tell, but held-out rows can.
 
-If turning two axes in their plane changes nothing (both Gaussian, or together round), the solver
-still stops somewhere, and where is chance. So the axes found on one half of the rows are judged on
-the other half, and against those that the other half finds. Copies of a row in both halves would
-make the halves agree on whatever these rows happen to look like; so copies stay together, and only
-distinct rows are counted.
+If rotating two axes in their plane changes nothing (both are Gaussian, or their joint distribution
+is rotationally symmetric), the solver still stops at some angle, but at an arbitrary one. So the
+axes found on one half of the rows are evaluated on the other half, and compared with the axes found
+there. Copies of a row in both halves would make the halves agree for no good reason; so all copies
+of a row go to the same half, and only distinct rows are counted.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from identikit.axes._ica_solver import Rotation, Rows
 
 Numbers = NDArray[np.intp]
 
-#: Columns that are looked at first: most rows differ there.
+#: Number of columns that are compared first; most distinct rows differ there already.
 COLUMNS = 8
 
-#: Runs of rows whose spread gives the standard errors, and distinct rows that a run should have.
-RUNS = 20
-LEAST_RUN = 25
+#: Number of blocks of rows whose spread gives the standard errors, and distinct rows per block.
+BLOCKS = 20
+LEAST_BLOCK = 25
 
-#: Standard errors by which an axis must be non-Gaussian, and by which the contrast must rise when
-#: the axis is turned towards any other one, if both halves have all their runs. With fewer runs a
-#: standard error is itself uncertain, and more of them are needed: as many as Student's t has for
-#: the same level.
+#: An axis must be non-Gaussian by this many standard errors, and the contrast must rise by as many
+#: when the axis is rotated towards any other one, if both halves have all their blocks. With fewer
+#: blocks a standard error is itself uncertain, and more are required: the quantile of Student's t
+#: at the same level.
 STANDARD_ERRORS = 3.0
 
-#: Correlation that an axis must have with itself, over restarts and over halves.
+#: Least correlation of an axis with its match from other restarts, and from the other half.
 AGREEMENT = 0.9
 
 #: E[log cosh ν] of a standard normal ν, by quadrature.
@@ -45,27 +45,29 @@ NORMAL_LOG_COSH = 0.374567207491438
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """What is known of each axis, one entry an axis.
+    """Diagnostics of the axes, with one entry per axis.
 
     Parameters
     ----------
     non_gaussianity, non_gaussianity_error : arrays
-        E[log cosh s] − E[log cosh ν] of unit-variance s on rows that had no part in finding the
-        axis, and its standard error; negative for heavy tails, positive for light ones.
+        E[log cosh s] − E[log cosh ν] for s of unit variance and a standard normal ν, on held-out
+        rows, and its standard error; negative for heavy tails, positive for light ones.
     sharpness : array
-        By how many standard errors the contrast rises, at least, when the axis is turned towards
-        another one; on such rows too, both halves together. Infinite if there is only one axis.
+        The smallest number of standard errors by which the contrast rises when the axis is rotated
+        towards another one; also on held-out rows, both halves combined. Infinite for a single
+        axis.
     tied_with : array of int
-        That other axis; −1 if there is only one axis.
+        The other axis at which this minimum is attained; −1 for a single axis.
     restarts, halves : arrays
-        Correlation with the same axis from other random starts, and from the other half.
+        Correlation with the matching axis from other random starts, and from the other half.
     identified : array of bool
-        Whether the axis is sharp and agrees with itself.
+        Whether the axis is sharp and reproducible.
     why_not : tuple of str
-        "" for an identified axis; "gaussian" if it is not sharp and as good as Gaussian, "tied" if
-        it is not sharp although it is non-Gaussian, "unstable" if it is sharp but does not agree.
+        "" for an identified axis; "gaussian" if it is not sharp and cannot be distinguished from a
+        Gaussian, "tied" if it is not sharp although non-Gaussian, "unstable" if it is sharp but not
+        reproducible.
 
-    Rows that are exact copies of each other are in one half and one run, and count once.
+    Exact copies of a row are in the same half and block, and count once.
     """
 
     non_gaussianity: Array
@@ -86,10 +88,10 @@ def log_cosh(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def match(axes: Array, others: Array) -> tuple[NDArray[np.intp], Array]:
-    """For each axis its partner among as many others, and the size of their correlation.
+    """Match each axis to one of equally many others, and return the absolute correlations.
 
-    Both in the rows of rotations of the same whitened space; the partners are those of the largest
-    sum of correlations.
+    Axes are rows of rotations of the same whitened space. The matching maximises the sum of
+    absolute correlations.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -104,23 +106,24 @@ def judge(
     halves: Sequence[Rows],
     copies: Sequence[Numbers] | None = None,
 ) -> Axes:
-    """Judge axes found on all rows by what each half of the rows says.
+    """Judge which axes found on all rows are identified, using the two halves of the rows.
 
     Parameters
     ----------
     axes : array (k, k)
-        In rows.
+        One axis per row.
     found : sequence of two sequences of Rotation
-        What the random starts have led to on each half, the best one first.
+        The results of the random starts on each half, the best one first.
     halves : sequence of two arrays
         The whitened rows of the halves.
     copies : sequence of two arrays, optional
-        Of each half, a number a row: the same for rows that are copies, which stand next to each
-        other. All rows are distinct by default.
+        For each half, one number per row, the same for copies of a row, which must be adjacent. By
+        default all rows are distinct.
     """
     copies = [np.arange(len(half)) for half in halves] if copies is None else copies
-    runs = [cut(same, int(np.clip(len(np.unique(same)) // LEAST_RUN, 2, RUNS))) for same in copies]
-    enough = _enough(sum(len(each) - 1 for each in runs))
+    counts = [int(np.clip(len(np.unique(same)) // LEAST_BLOCK, 2, BLOCKS)) for same in copies]
+    blocks = [cut(same, count) for same, count in zip(copies, counts)]
+    enough = _enough(sum(len(each) - 1 for each in blocks))
     best = [starts[0] for starts in found]
     partners = [match(axes, rotation.weights)[0] for rotation in best]
     own = [rotation.weights[order] for rotation, order in zip(best, partners)]
@@ -131,11 +134,11 @@ def judge(
         for other in starts[1:]
     ]
     restarts = np.mean(over_starts, axis=0)
-    # Each half's axes on the rows of the other.
+    # Evaluate the axes of each half on the rows of the other.
     held_out = [
-        _on_other_rows([rows[run] for run in each], weights, rotation.signs[order])
+        _on_other_rows([rows[block] for block in each], weights, rotation.signs[order])
         for rows, each, weights, rotation, order in zip(
-            reversed(halves), reversed(runs), own, best, partners
+            reversed(halves), reversed(blocks), own, best, partners
         )
     ]
     values, errors, rises = (np.stack(part) for part in zip(*held_out))
@@ -162,34 +165,34 @@ def judge(
 
 
 def _enough(freedom: int) -> float:
-    """The standard errors to ask for if they come from so many degrees of freedom."""
+    """The required number of standard errors, given their degrees of freedom."""
     from scipy.special import stdtr, stdtrit
 
-    level = stdtr(2 * (RUNS - 1), STANDARD_ERRORS)
+    level = stdtr(2 * (BLOCKS - 1), STANDARD_ERRORS)
     return float(stdtrit(freedom, level)) if freedom else float("inf")
 
 
-def _on_other_rows(runs: Sequence[Rows], axes: Array, signs: Array) -> tuple[Array, Array, Array]:
+def _on_other_rows(blocks: Sequence[Rows], axes: Array, signs: Array) -> tuple[Array, Array, Array]:
     """Non-Gaussianity, its standard error, and the rise of the contrast in standard errors.
 
-    Turning s_i towards s_j and s_j away from s_i raises the contrast, at second order, by half of
+    Rotating s_i towards s_j, and s_j away from s_i, raises the contrast at second order by half of
     σ_i (E[ψ'(s_i) s_j²] − E[s_i ψ(s_i)]) + σ_j (E[ψ'(s_j) s_i²] − E[s_j ψ(s_j)]).
     """
-    turn = np.ascontiguousarray(axes.T, dtype=runs[0].dtype)
+    turn = np.ascontiguousarray(axes.T, dtype=blocks[0].dtype)
     sums, crosses = [], []
-    for run in runs:
-        s = run @ turn
+    for block in blocks:
+        s = block @ turn
         psi = np.tanh(s)
         square, product, slope = s * s, s * psi, 1 - psi * psi
         crosses.append(slope.T @ square / len(s))
         parts = [s, square, psi, product, slope, square * slope, product * slope, log_cosh(s)]
         equal = np.full(len(s), 1 / len(s), s.dtype)
         sums.append([equal @ part for part in parts])
-    by_run = np.asarray(sums, dtype=np.float64).transpose(1, 0, 2)
-    mean, variance, _, inner, _, _, _, value = by_run
-    _, _, psi, weight, slope, bend, lean, _ = by_run.mean(axis=1)
-    # All rows together have mean 0 and variance 1. A run has not, and what its values owe to that,
-    # at first order, is no part of their error.
+    by_block = np.asarray(sums, dtype=np.float64).transpose(1, 0, 2)
+    mean, variance, _, inner, _, _, _, value = by_block
+    _, _, psi, weight, slope, bend, lean, _ = by_block.mean(axis=1)
+    # All rows together have mean 0 and variance 1, but a single block does not. The first-order
+    # effect of this is subtracted, because it is no part of the error.
     excess = variance - 1
     value, error = _with_error(value - psi * mean - weight / 2 * excess - NORMAL_LOG_COSH)
     owed = inner - ((weight + bend) / 2 + lean) * excess
@@ -201,15 +204,15 @@ def _on_other_rows(runs: Sequence[Rows], axes: Array, signs: Array) -> tuple[Arr
     return value, error, rise
 
 
-def _with_error(runs: Array) -> tuple[Array, Array]:
-    """Mean of equally reliable runs, and its standard error; one run alone knows of none."""
-    if len(runs) == 1:
-        return runs[0], np.full_like(runs[0], np.inf)
-    return runs.mean(axis=0), runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+def _with_error(blocks: Array) -> tuple[Array, Array]:
+    """Mean of equally reliable blocks, and its standard error, infinite for a single block."""
+    if len(blocks) == 1:
+        return blocks[0], np.full_like(blocks[0], np.inf)
+    return blocks.mean(axis=0), blocks.std(axis=0, ddof=1) / np.sqrt(len(blocks))
 
 
 def first_copies(rows: Rows) -> Numbers:
-    """For each row the number of the first row that is equal to it, which may be itself.
+    """For each row, the number of the first row that is equal to it (possibly itself).
 
     >>> first_copies(np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]]))
     array([0, 1, 0])
@@ -226,26 +229,22 @@ def first_copies(rows: Rows) -> Numbers:
 
 
 def distinct_rows(rows: Rows) -> int:
-    """How many rows there are, copies counted once."""
+    """The number of distinct rows."""
     return int((first_copies(rows) == np.arange(len(rows))).sum())
 
 
 def half_of(rows: Rows, half: int) -> Numbers:
-    """The numbers of every other row, 0 or 1 the first one; copies go where the first one goes."""
+    """The numbers of every other distinct row, starting at 0 or 1, together with their copies."""
     first = first_copies(rows)
     place = np.cumsum(first == np.arange(len(rows))) - 1
     return np.flatnonzero(place[first] % 2 == half)
 
 
 def cut(copies: Numbers, parts: int) -> list[slice]:
-    """Parts with about as many distinct rows each, of rows whose copies stand next to each other.
+    """Cut rows into parts with about equally many distinct rows.
 
-    Parameters
-    ----------
-    copies : array (n,)
-        A number a row, the same for copies.
-    parts : int
-        How many, if there are as many distinct rows.
+    `copies` has one number per row, the same for copies of a row, which must be adjacent. There are
+    fewer parts if there are fewer distinct rows.
 
     Examples
     --------
@@ -258,6 +257,6 @@ def cut(copies: Numbers, parts: int) -> list[slice]:
 
 
 def _positive_zeros(rows: Rows) -> Rows:
-    """The same numbers, next to each other in memory, with 0 for −0."""
+    """The same numbers, contiguous in memory, with 0 in place of −0."""
     result: Rows = np.ascontiguousarray(rows) + 0
     return result

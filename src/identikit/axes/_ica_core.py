@@ -1,4 +1,4 @@
-"""ICA of a view: centre, whiten, turn to independent axes, and judge which are identified."""
+"""ICA of a view: centre, whiten, rotate to independent axes, and judge which are identified."""
 
 from __future__ import annotations
 
@@ -30,25 +30,26 @@ from identikit.moments import Moments
 
 SOLVERS = {"auto": solve, "picard": solve_by_picard}
 
-#: The tolerance down to which single precision will do, which takes a third of the time and half
-#: the memory: its gradients are off by 1e-7.
+#: Single precision is enough for tolerances down to this, since its gradients are off by 1e-7. It
+#: takes a third of the time and half of the memory.
 SINGLE = 1e-6
 
-#: Passes over a half in any case, and at which to give up; axes that take longer do not agree.
+#: The smallest and the largest number of passes over a half; axes that need more passes would not
+#: agree anyway.
 LEAST = 8
 PASSES = 100
 
-#: In sampling errors of an entry, the gradient at which axes have been followed to other rows: what
-#: a tenth of the rows less changes is a third of one.
+#: Tolerance of the gradient when axes are refitted to other rows, in units of the sampling error of
+#: an entry. Leaving out a tenth of the rows changes it by about a third of such an error.
 FOLLOWED = 0.01
 
-#: The least variance that is brought to 1.
+#: Directions with less variance than this are not scaled up to variance 1.
 LEAST_VARIANCE = 1e-3
 
-#: A skewness below this is rounding; the sign is then that of the axis's most extreme row.
+#: A skewness below this is rounding error; the sign then makes the most extreme row positive.
 SYMMETRIC = 1e-5
 
-#: Rows that are whitened at a time.
+#: Number of rows that are whitened at a time.
 BLOCK = 4096
 
 
@@ -80,17 +81,18 @@ class IndependentAxes:
     Parameters
     ----------
     name : str
-        Of the view.
+        The name of the view.
     mean, unmixing, mixing : arrays (d,), (k, d), (k, d)
     variance : float
-        Share of the view's variance in the directions kept.
+        The share of the view's variance in the directions that were kept.
     skewness : array (k,)
     gradient, converged, passes : float, bool, int
-        Largest entry of the contrast's gradient, whether it is below the tolerance, passes taken.
+        The largest entry of the gradient of the contrast, whether it is below the tolerance, and
+        the number of passes over the rows.
     rows : int
-        Rows that the axes were found on.
+        The number of rows used to find the axes.
     axes : Axes
-        What is known of each axis.
+        Diagnostics of each axis.
     """
 
     name: str
@@ -106,7 +108,7 @@ class IndependentAxes:
     axes: Axes
 
     def transform(self, rows: Rows) -> Array:
-        """Rows of the view on the independent axes."""
+        """Map rows of the view to the independent axes."""
         result: Array = np.subtract(rows, self.mean, dtype=np.float64) @ self.unmixing.T
         return result
 
@@ -118,16 +120,16 @@ def independent_components(
     n_components: float | None = None,
     search: Search | None = None,
 ) -> IndependentAxes:
-    """ICA of a view, whitened by its moments and turned by what some of its rows say.
+    """ICA of a view: whiten it by its moments, and find the rotation from some of its rows.
 
     Parameters
     ----------
     moments : Moments
-        Of the view, perhaps among others.
+        The moments of the view, perhaps among others.
     view : int
         Which one.
     rows : array (n, d), optional
-        Rows to find the axes on; the moments' own sample by default.
+        Rows to find the axes from; by default the row sample stored in the moments.
     n_components : int, float or None
         A number, a share of the variance, or all that the rank allows.
     search : Search, optional
@@ -136,7 +138,7 @@ def independent_components(
     rows = moments.sample_of(view) if rows is None else rows
     name = moments.names[view]
     if moments.rows == 1:
-        raise InputError(f"view {name!r} has 1 sample; ICA needs more than two a component")
+        raise InputError(f"view {name!r} has 1 sample; ICA needs more than two per component")
     white, back, variance = _whitening(moments, view, n_components)
     width = white.shape[1]
     if len(rows) <= 2 * width:
@@ -168,20 +170,12 @@ def independent_components(
 
 
 def refit(ica: IndependentAxes, moments: Moments, rows: Rows) -> IndependentAxes:
-    """The axes of other rows, whitened by their moments, that a known ICA's axes lead to.
+    """Refit the axes of an ICA to other rows, starting from the known axes.
 
-    For rows that are almost the same: no random starts, so that it is quick, and no other order or
-    signs, so that an axis can be followed. Nothing is judged anew. If these rows lack a direction
-    that the axes span, the axes stay as they are.
-
-    Parameters
-    ----------
-    ica : IndependentAxes
-        Where to start.
-    moments : Moments
-        Of one view, which whiten it.
-    rows : array (n, d)
-        Rows to find the axes on.
+    This is for almost the same rows. It is quick, since there are no random starts, and keeps the
+    order and signs of the axes, so that an axis can be tracked. Diagnostics are not recomputed. If
+    the rows lack a direction that the axes span, the ICA is returned unchanged. The `moments`, of
+    one view, whiten the rows.
     """
     width = len(ica.unmixing)
     if moments.whiten(0).rank < width or len(rows) <= width:
@@ -206,19 +200,19 @@ def refit(ica: IndependentAxes, moments: Moments, rows: Rows) -> IndependentAxes
 
 
 def _in_random_order(first: Numbers, search: Search) -> tuple[Numbers, Numbers]:
-    """Numbers of the rows in random order, copies of a row together; and their first copies."""
+    """A random order of the rows that keeps copies together, and the first copy of each."""
     if not first.any():
-        first = np.arange(len(first))  # some rows of a view, all the same: halves need two
+        first = np.arange(len(first))  # all rows are the same; two halves need distinct numbers
     place = np.argsort(np.random.default_rng(search.seed).permutation(len(first)))
     order = np.argsort(place[first], kind="stable")
     return order, first[order]
 
 
 def _find(z: Rows, copies: Numbers, search: Search, workers: int) -> tuple[Rotation, Axes, Array]:
-    """The axes of white rows in their canonical order and signs, what is known of them, skewness.
+    """The axes of white rows in canonical order and sign, their diagnostics, and their skewness.
 
-    Random starts on each half lead to axes; the rotation midway between the best of the two halves
-    leads to those of all rows. Rows are in random order, and copies of a row in one half.
+    Axes are found from random starts on each half; the rotation midway between the best of the two
+    halves is the start for all rows. Rows are in random order, with copies of a row in one half.
     """
     rng = np.random.default_rng(search.seed)
     parts = cut(copies, 2)
@@ -226,7 +220,7 @@ def _find(z: Rows, copies: Numbers, search: Search, workers: int) -> tuple[Rotat
     restarts = search.restarts
 
     def run(rows: Rows, start: Array) -> Rotation:
-        # A fifth of the sampling error of an entry of the gradient: less would be in vain.
+        # A fifth of the sampling error of an entry of the gradient; less would gain nothing.
         return solve(rows, start, 0.2 / np.sqrt(len(rows)), min(search.max_iter, PASSES), LEAST)
 
     tasks = [(half, random_rotation(z.shape[1], rng)) for half in halves for _ in range(restarts)]
@@ -248,7 +242,7 @@ def _find(z: Rows, copies: Numbers, search: Search, workers: int) -> tuple[Rotat
 
 
 def _whitening(moments: Moments, view: int, wanted: float | None) -> tuple[Array, Array, float]:
-    """Maps from the centred view to white coordinates and back, and the share of the variance kept.
+    """Maps from the centred view to white coordinates and back, and the variance share kept.
 
     The white coordinates have unit variance over all rows of the moments.
     """
@@ -274,7 +268,7 @@ def _whitening(moments: Moments, view: int, wanted: float | None) -> tuple[Array
         if count > rank:
             raise InputError(
                 f"view {name!r} has rank {rank} ({moments.widths[view]} columns, {n} rows), so it "
-                f"has no {count} components; ask for {rank} or fewer"
+                f"cannot have {count} components; ask for {rank} or fewer"
             )
     else:
         count = min(int(np.searchsorted(shares, wanted)) + 1, rank)
@@ -286,9 +280,9 @@ def _whitening(moments: Moments, view: int, wanted: float | None) -> tuple[Array
 
 
 def _whitened(rows: Rows, order: Numbers, mean: Array, white: Array, search: Search) -> Rows:
-    """Rows in white coordinates, in some order.
+    """Rows in white coordinates, in the given order.
 
-    In blocks, so that no centred copy of all rows is made.
+    Done in blocks, so that no centred copy of all rows is made.
     """
     z = np.empty((len(rows), white.shape[1]), np.float32 if search.tol >= SINGLE else np.float64)
     for first in range(0, len(rows), BLOCK):
@@ -298,14 +292,15 @@ def _whitened(rows: Rows, order: Numbers, mean: Array, white: Array, search: Sea
 
 
 def _exactly_white(rows: Rows) -> Rows:
-    """Rows brought to mean 0 and covariance I, which some of the rows do not quite have.
+    """Bring a subset of whitened rows to exactly mean 0 and covariance I.
 
-    By the symmetric root, so that axes keep their place: a rotation found here is one there.
+    The symmetric square root is used, which changes the axes least, so that a rotation found here
+    can be used for all rows.
     """
     mean = np.full(len(rows), 1 / len(rows), rows.dtype) @ rows
     covariance = np.asarray(rows.T @ rows / len(rows) - np.outer(mean, mean), dtype=np.float64)
     values, vectors = eigh(covariance)
-    # A direction that these rows hardly have stays small: dividing would make noise of it.
+    # A direction with hardly any variance stays small; scaling it up would amplify noise.
     root = (vectors / np.sqrt(np.maximum(values, LEAST_VARIANCE))) @ vectors.T
     root = root.astype(rows.dtype)
     white = rows @ root
@@ -314,9 +309,10 @@ def _exactly_white(rows: Rows) -> Rows:
 
 
 def _between(axes: Array, others: Array) -> Array:
-    """The rotation midway between two, axes matched: nearer to that of all rows than either half's.
+    """The rotation midway between two, after matching their axes.
 
-    The mean of the two halves' estimates differs from that of all rows by O(1/n) only.
+    It is closer to the rotation of all rows than that of either half: the mean of the estimates
+    from the two halves differs from the estimate from all rows by O(1/n) only.
     """
     partners, _ = match(axes, others)
     signs = np.sign(np.einsum("ij,ij->i", axes, others[partners]))
@@ -326,7 +322,7 @@ def _between(axes: Array, others: Array) -> Array:
 
 
 def _canonical(rows: Rows, weights: Array) -> tuple[Array, Array]:
-    """Axes by falling |E log cosh s − E log cosh ν|, of positive skewness; and their skewness."""
+    """Axes by decreasing |E log cosh s − E log cosh ν| with positive skewness; and the skewness."""
     turn = np.ascontiguousarray(weights.T, dtype=rows.dtype)
     cubes, contrast = np.zeros(len(weights)), np.zeros(len(weights))
     for first in range(0, len(rows), BLOCK):

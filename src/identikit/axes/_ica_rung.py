@@ -1,9 +1,9 @@
 """The unsupervised rung: the same axes after ICA of each view alone.
 
-Between the axes of two views only order and signs are fitted to the pairing of the rows, so an
-error as small as that of the best linear map says that the axes themselves are shared. The axes of
-the two views must come from different rows: on the same rows ICA of Gaussian views finds the same
-axes too, those in which this sample happens to be least Gaussian.
+Only the order and signs of the axes are fitted to the pairing of the rows. So an error as small as
+that of the best linear map shows that the axes themselves are shared. The axes of the two views
+must come from different rows: on the same rows, ICA finds the same axes even in Gaussian views,
+namely those along which this sample happens to be least Gaussian.
 """
 
 from __future__ import annotations
@@ -20,38 +20,37 @@ from identikit.axes._ica_core import IndependentAxes, Search, independent_compon
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
 
-#: Parts of the sample that are left out in turn.
+#: Number of parts of the sample, each of which is left out in turn.
 PARTS = 5
 
-#: Rows of a half of the sample without which nothing is looked for.
+#: The smallest number of rows in a half of the sample.
 LEAST_ROWS = 20
 
 
 def view_axes(moments: Moments, view: int, half: int, *, seed: int = 0) -> IndependentAxes:
-    """ICA of one view on every other row of the moments' sample, copies of a row in one half.
+    """ICA of one view on one half of the row sample stored in the moments.
 
-    As many components as the view's rank and its rows allow: random starts need about k² rows for
-    k components (see `ICA`). Whether the axes have converged, and which are identified, the result
-    says.
+    All copies of a row are in the same half. There are as many components as the rank of the view
+    and the number of rows allow: random starts need about k² rows for k components (see `ICA`). The
+    result tells whether the axes have converged, and which of them are identified.
 
     Parameters
     ----------
     moments : Moments
-        Of the view, perhaps among others.
+        The moments of the view, perhaps among others.
     view : int
         Which one.
     half : int
-        0 or 1: the half of the sample, which is in random order. Two views that are to be compared
-        take different ones.
+        Which half of the sample, 0 or 1. Two views that are to be compared use different halves.
     seed : int
-        Of the random starts.
+        Seed for the random starts.
     """
-    # By the rows of all views together, so that two views are halved alike.
+    # Halves are made from the rows of all views together, so that they are the same for two views.
     rows = moments.sample_of(view)[half_of(moments.sample.rows, half)]
     if len(rows) < LEAST_ROWS:
         raise InputError(
             f"the row sample has {len(moments.sample.keys)} rows, and ICA of two views needs at "
-            f"least {2 * LEAST_ROWS}, half of them for either; give more rows, or moments that "
+            f"least {2 * LEAST_ROWS}, half of them for each view; give more rows, or moments that "
             "were made with a sample"
         )
     count = components_for(moments.whiten(view).rank, distinct_rows(rows))
@@ -59,13 +58,13 @@ def view_axes(moments: Moments, view: int, half: int, *, seed: int = 0) -> Indep
 
 
 def turned(axes: IndependentAxes, rng: np.random.Generator) -> IndependentAxes:
-    """The control: the same axes, turned at random."""
+    """The control: the same axes after a random rotation."""
     turn = random_rotation(len(axes.unmixing), rng)
     return replace(axes, unmixing=turn @ axes.unmixing, mixing=turn @ axes.mixing)
 
 
 def components_for(rank: int, rows: int) -> int:
-    """The number of components that a rank and a number of distinct rows allow."""
+    """The number of components that the rank and the number of distinct rows allow."""
     return max(1, min(rank, math.isqrt(rows)))
 
 
@@ -75,27 +74,28 @@ def ica_rung(
     """Held-out error of y ≈ mixing_y ∘ P ∘ components_x, from view i to view j and back.
 
     P is the signed permutation of axes that fits best on the other folds. If one view has more axes
-    than the other, those left over are no help, or are predicted by their mean.
+    than the other, surplus axes of the source are ignored and those of the target are predicted by
+    their mean.
 
     Parameters
     ----------
     moments : Moments
-        Of at least two folds.
+        Moments with at least two folds.
     i, j : int
         The two views.
     axes : tuple of IndependentAxes
-        Of view i and of view j, found on different rows (`view_axes`): once a view and half, not
-        once a pair.
+        The axes of view i and of view j, found on different rows (`view_axes`). They are computed
+        once for each view and half, not for each pair.
 
     Returns
     -------
     tuple of HeldOut
-        As of `ladder`: forward and backward.
+        The errors forward and backward, as from `ladder`.
     """
     for view, side in zip((i, j), axes):
         if len(side.mean) != moments.widths[view]:
             raise InputError(
-                f"the axes given for view {moments.names[view]!r} are of {len(side.mean)} "
+                f"the axes given for view {moments.names[view]!r} have {len(side.mean)} "
                 f"columns, but the view has {moments.widths[view]}; fit them on that view"
             )
     folds = [fold for fold, part in enumerate(moments.parts) if part.count]
@@ -117,16 +117,16 @@ def ica_rung(
 def axes_apart(
     moments: Moments, view: int, half: int, axes: IndependentAxes
 ) -> list[IndependentAxes]:
-    """The axes of a view that its half of the sample leads to without each part of the sample.
+    """Refit the axes of a view without each part of the sample in turn.
 
     Parameters
     ----------
     moments : Moments
-        Whose sample is all rows.
+        Moments whose row sample contains all rows.
     view, half : int
-        As of `view_axes`.
+        As in `view_axes`.
     axes : IndependentAxes
-        Found on that half.
+        The axes found on that half.
     """
     rows, parts = moments.sample_of(view), _parts(moments)
     here = half_of(moments.sample.rows, half)
@@ -146,18 +146,19 @@ def corrected_rung(
 ) -> tuple[HeldOut, HeldOut]:
     """Error of these axes on new rows, from view i to view j and back.
 
-    On the rows that they were found on, axes look better than they are. With f the map of all rows
-    and f₋ₚ that without part p, the error of f on a part is that of f₋ₚ, which has not seen it, and
-    what f gains on f₋₁, f₋₂, … on average, all of which know most of the sample (Burman 1989).
+    Axes look better than they are on the rows that they were found on. Let f be the map from all
+    rows and f₋ₚ the map without part p. The error of f on part p is estimated by the error there of
+    f₋ₚ, which has not seen this part, plus the error there of f minus the mean error of f₋₁, f₋₂, …
+    (the bias correction of Burman 1989).
 
     Parameters
     ----------
     moments : Moments
-        Whose sample is all rows.
+        Moments whose row sample contains all rows.
     i, j : int
         The two views.
     axes : tuple of IndependentAxes
-        Of view i and of view j (`view_axes`).
+        The axes of view i and of view j (`view_axes`).
     apart : tuple of lists of IndependentAxes
         The same without each part of the sample (`axes_apart`).
     """
@@ -172,7 +173,7 @@ def corrected_rung(
             _fit(own.reversed(), *reversed(both)) if back else _fit(own, *both)
             for own, both in fitted
         ]
-        # Parts × maps, the map of all rows first.
+        # Parts × maps; the map from all rows comes first.
         errors = np.array([[one.squared_error(*map_) for map_ in maps] for one in scored])
         without = np.diagonal(errors[:, 1:])
         residual = np.maximum(without + errors[:, 0] - errors[:, 1:].mean(axis=1), 0.0)
@@ -186,7 +187,7 @@ def corrected_rung(
 
 
 def _parts(moments: Moments) -> Array:
-    """A part for each sampled row, of either half as many; copies of a row in one."""
+    """The part of each sampled row; parts share both halves evenly and keep copies together."""
     first = first_copies(moments.sample.rows)
     place = np.cumsum(first == np.arange(len(first))) - 1
     return np.asarray(place[first] // 2 % PARTS)
@@ -197,7 +198,7 @@ def _stats(x: Array, y: Array) -> PairStats:
 
 
 def _fit(stats: PairStats, source: IndependentAxes, target: IndependentAxes) -> tuple[Array, Array]:
-    """Match the axes; the map from the source's own coordinates to the target's."""
+    """Match the axes, and return the map from the coordinates of the source to the target's."""
     to, back = source.unmixing.T, target.unmixing
     on_axes = PairStats(
         stats.n,

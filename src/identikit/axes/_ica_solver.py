@@ -1,20 +1,21 @@
 """The rotation that makes whitened rows as non-Gaussian as possible, axis by axis.
 
 Minimise Σ σ_i E[log cosh s_i] over rotations W, s = W z, with σ_i = +1 for an axis with heavy tails
-and −1 for one with light tails: the sign of K_i = E[ψ'(s_i)] − E[s_i ψ(s_i)], ψ = tanh. Turning s
-by exp(E), E skew, changes this by ⟨E, D⟩, with the gradient
+and −1 for one with light tails: the sign of K_i = E[ψ'(s_i)] − E[s_i ψ(s_i)], ψ = tanh. Rotating s
+by exp(E), with E antisymmetric, changes this by ⟨E, D⟩, with the gradient
 
     D = (G − Gᵀ)/2,   G_ij = σ_i E[ψ(s_i) s_j],
 
-and where the axes are independent the Hessian is diagonal, (|K_i| + |K_j|)/2. FastICA's fixed point
-(Hyvärinen 1999) is Newton's method with that Hessian, and nothing is faster as long as it is the
-right one. With several Gaussian axes, or axes that depend on each other, it is not, and the fixed
-point stalls; then L-BFGS goes on from there with that Hessian as its preconditioner, which does
-converge (Ablin, Cardoso and Gramfort 2018, "Faster ICA under orthogonal constraint").
+and if the axes are independent the Hessian is diagonal, (|K_i| + |K_j|)/2. FastICA's fixed-point
+iteration (Hyvärinen 1999) is Newton's method with that Hessian, and is fast as long as the Hessian
+is right. With several Gaussian axes, or axes that depend on each other, it is not, and the
+iteration stalls. L-BFGS then continues from there with that Hessian as preconditioner, and
+converges (Ablin, Cardoso and Gramfort 2018, "Faster ICA under orthogonal constraint").
 
 python-picard implements the same paper. It works in double precision, and its line search evaluates
-the contrast itself; on 50,000 × 64 rows a fit by it takes three to eight times as long. So it is an
-option, and a second opinion in the tests (benchmarks/ica.py compares the times).
+the contrast itself; on 50,000 × 64 numbers a fit takes three to eight times as long. It is
+therefore optional, and serves as an independent check in the tests (benchmarks/ica.py compares the
+times).
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ from identikit.errors import require
 
 Rows = NDArray[Any]
 
-#: Numbers in a block of rows, which stay in the cache between the products and the tanh, and rows,
-#: so that sums in single precision are short.
+#: How many numbers a block of rows has, so that it stays in the cache between the products and the
+#: tanh; and the most rows of a block, so that sums in single precision are short.
 BLOCK = 2**16
 BLOCK_ROWS = 2**10
 
-#: The fixed point has stalled if three steps have neither halved the gradient nor raised Σ|K| by
-#: this share: far from the optimum the gradient says nothing, but Σ|K| rises.
+#: The fixed-point iteration has stalled if three steps have neither halved the gradient nor raised
+#: Σ|K| by this share. Far from the optimum the gradient is no guide, but Σ|K| rises.
 RISE = 0.01
 
-#: Steps that L-BFGS remembers, the least curvature that its preconditioner believes, and how often
-#: it shortens a step.
+#: How many steps L-BFGS remembers, the smallest curvature in its preconditioner, and how often it
+#: shortens a step.
 MEMORY = 7
 LEAST_CURVATURE = 1e-2
 SHORTENINGS = 6
 
-#: L-BFGS keeps its signs σ after so many passes: the contrast jumps when one changes.
+#: L-BFGS fixes the signs σ after this many passes, since the contrast jumps when one changes.
 SETTLED = 60
 
 
@@ -65,7 +66,7 @@ class Rotation:
     gradient : array (k, k)
         D.
     passes : int
-        How often the rows were gone through.
+        Number of passes over the rows.
     """
 
     weights: Array
@@ -88,22 +89,21 @@ class Rotation:
 
 
 def solve(rows: Rows, start: Array, tol: float, max_iter: int, min_iter: int = 1) -> Rotation:
-    """The axes that `start` leads to: by the fixed point, and by L-BFGS where that stalls.
+    """Find the axes from `start`, by the fixed-point iteration, then L-BFGS if that stalls.
 
     Parameters
     ----------
     rows : array (n, k)
-        With second moments I: ψ is almost linear, and any others would drown the rest of it. Sums
-        over rows have their precision; float32 takes a third of the time, and is good to a gradient
-        of 1e-7.
+        Rows with second moments exactly I: ψ is almost linear, so that deviations from I would
+        dominate the rest. Sums have the precision of the rows; float32 takes a third of the time,
+        and is accurate to a gradient of 1e-7.
     start : array (k, k)
         A rotation.
     tol : float
-        Largest entry of the gradient at which to stop.
-    max_iter : int
-        Passes over the rows at which to give up.
-    min_iter : int
-        Passes to make in any case: near a saddle, where a start may be, the gradient is small too.
+        Stop when the largest entry of the gradient is below this.
+    max_iter, min_iter : int
+        The largest and the smallest number of passes over the rows. A start may be near a saddle
+        point, where the gradient is small too, so a few passes are always made.
     """
     point = _fixed_point(rows, _at(rows, start), tol, max_iter, min_iter)
     return point if point.size < tol else _quasi_newton(rows, point, tol, max_iter)
@@ -113,7 +113,7 @@ def solve_by_picard(rows: Rows, start: Array, tol: float, max_iter: int) -> Rota
     """`solve` by python-picard (extra ``ica``)."""
     picard = require("picard", "ica", "ICA(solver='picard')").picard
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it did not converge: the gradient below says so
+        warnings.simplefilter("ignore")  # about convergence: the gradient computed below shows it
         _, weights, _, passes = picard(
             np.ascontiguousarray(rows.T, dtype=np.float64),
             ortho=True,
@@ -129,7 +129,7 @@ def solve_by_picard(rows: Rows, start: Array, tol: float, max_iter: int) -> Rota
 
 
 def _at(rows: Rows, weights: Array, signs: Array | None = None) -> Rotation:
-    """One pass over the rows; the signs are those of K unless they are given."""
+    """Evaluate the contrast in one pass over the rows; signs are those of K unless given."""
     n, width = rows.shape
     step = int(np.clip(BLOCK // width, 64, BLOCK_ROWS))
     turn = np.ascontiguousarray(weights.T, dtype=rows.dtype)
@@ -157,7 +157,7 @@ def _skew(matrix: Array) -> Array:
 
 
 def _fixed_point(rows: Rows, point: Rotation, tol: float, max_iter: int, min_iter: int) -> Rotation:
-    """W ← the rotation nearest to E[ψ'] W − E[ψ zᵀ], with σ so that axes do not flip."""
+    """W ← the rotation nearest to E[ψ'] W − E[ψ zᵀ], times σ so that axes do not flip."""
     seen = [point]
     while (point.size >= tol or len(seen) < min_iter) and len(seen) < max_iter:
         step = point.signs[:, None] * (point.slope[:, None] * point.weights - point.score)
@@ -172,7 +172,7 @@ def _fixed_point(rows: Rows, point: Rotation, tol: float, max_iter: int, min_ite
 
 
 def _quasi_newton(rows: Rows, point: Rotation, tol: float, max_iter: int) -> Rotation:
-    """L-BFGS over rotations. A step is too long if the contrast rises steeply at its end."""
+    """L-BFGS over rotations. A step is shortened if the contrast rises steeply at its end."""
     passes = point.passes
     settled = passes + SETTLED
     steps: list[tuple[Array, Array]] = []
@@ -205,7 +205,7 @@ def _quasi_newton(rows: Rows, point: Rotation, tol: float, max_iter: int) -> Rot
 
 
 def _direction(gradient: Array, hessian: Array, steps: list[tuple[Array, Array]]) -> Array:
-    """The two loops of L-BFGS: −H⁻¹ D, with H the preconditioner as the last steps correct it."""
+    """The two-loop recursion of L-BFGS: −H⁻¹ D, with H corrected by the stored steps."""
     rest, shares = gradient, []
     for step, change in reversed(steps):
         share = float(np.vdot(step, rest) / np.vdot(step, change))
@@ -218,7 +218,7 @@ def _direction(gradient: Array, hessian: Array, steps: list[tuple[Array, Array]]
 
 
 def _turned(weights: Array, skew: Array) -> Array:
-    """Cayley's rotation (I − E/2)⁻¹ (I + E/2) ≈ exp(E), after W."""
+    """Apply the Cayley rotation (I − E/2)⁻¹ (I + E/2) ≈ exp(E) after W."""
     identity = np.eye(len(skew))
     turned = np.linalg.solve(identity - skew / 2, (identity + skew / 2) @ weights)
     return np.asarray(turned, dtype=np.float64)

@@ -1,10 +1,11 @@
 """Near-identifiability: how far apart two views are after the best map of each rung.
 
 Nelson, Fumero, Karaletsos and Locatello (2026) call f ε-near-identifiable up to a group H if for
-any two optima some h in H has ‖f − h∘f'‖ ≤ ε, in the supremum over inputs; they measure the mean
-distance after the best h over the diameter of the latent space. Both are here, on rows that had no
-part in fitting h, beside the ladder's own error, and with the column "ICA": each side whitened and
-turned to its independent axes on its own, and only order and signs of the axes fitted to the pair.
+any two optima f, f' there is an h in H with ‖f − h∘f'‖ ≤ ε in the supremum over inputs. They
+measure the mean distance after the best h, divided by the diameter of the latent space. Both are
+computed here on rows that were not used to fit h, beside the ladder's own error. There is also an
+ICA entry: each view is whitened and rotated to its independent axes on its own, and only the order
+and signs of the axes are fitted to the pair.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from identikit.sources import unpack
 
 Statistic = Callable[[Array], Array]
 
-#: Of each draw's distances: mean, median, 95 % quantile, root mean square.
+#: Statistics of the distances in each draw: mean, median, 95 % quantile, root mean square.
 STATISTICS: tuple[Statistic, ...] = (
     lambda d: d.mean(axis=1),
     lambda d: np.median(d, axis=1),
@@ -73,52 +74,54 @@ def near_identifiability(
     """Distances between two views after the best map of each rung, over the latent diameter.
 
     e_H = E‖y − h(x)‖ / Δ, where h is the best map of the rung H on some rows and E is the mean over
-    others. Δ is the distance that 95 % of the pairs of rows of the target do not exceed. The
-    largest distance, which is reported beside it, grows with the number of rows n, so that a ratio
-    to it would fall with n; e_H tends to a value of the population (for Gaussian rows of variance 1
-    in d dimensions Δ² is twice the 95 % quantile of χ² with d degrees of freedom).
+    the other rows. Δ is the 95 % quantile of the distances between pairs of rows of the target. The
+    largest distance, which is also reported, grows with the number of rows n, so that a ratio to it
+    would fall with n, whereas e_H converges to a population value (for Gaussian rows of variance 1
+    in d dimensions, Δ² is twice the 95 % quantile of χ² with d degrees of freedom).
 
     Intervals are for the median of the value over samples of n rows, with h and ICA fitted on the
-    same share of them. That is not the limit of unlimited rows: on new rows a fitted h is worse by
-    a share of about p/n, for p parameters per output and n rows to fit on, which for wide views is
-    more than the width of an interval. They come from the jackknife over ten runs of rows: without
-    each run everything is computed anew, that is whitening, ICA from the axes of all rows, maps,
-    distances and Δ. If not all axes are identified, it is partly chance where ICA ends, and the
-    variance over ten other random starts is added to that after ICA. In simulations (normal,
-    Laplace, uniform and t₅ views and noise; n of 200, 1000 and 5000; d of 4 and 16) they cover that
-    median in 96 % of samples after maps of the rungs: 87 to 100 % for a single number in one
-    setting, of which 40 to 100 samples were drawn. Those of the efficiency cover it in 95 to 100 %,
-    for they tend to be too wide. Intervals do not hold
+    same share of them. This is not the limit of infinitely many rows: on new rows, the error of a
+    fitted h is larger by a share of about p/n, for p parameters per output and n rows to fit on,
+    which for wide views is more than the width of an interval. Intervals come from the jackknife
+    over ten blocks of rows. Everything is computed again without each block: whitening, ICA
+    (starting from the axes of all rows), maps, distances and Δ. If not all axes are identified, the
+    result of ICA depends partly on chance, and the variance over ten other random starts is added
+    to that of values after ICA. In simulations (normal, Laplace, uniform and t₅ views and noise; n
+    of 200, 1000 and 5000; d of 4 and 16), intervals after maps of the rungs cover that median in
+    96 % of samples; for a single number in one setting, with 40 to 100 samples each, in 87 to
+    100 %. Those of the efficiency cover it in 95 to 100 %, since they tend to be too wide.
+    Intervals are not valid
 
-    - if rows depend on each other and `groups` does not say so, copies of rows among them;
-    - for the mean over samples, after ICA of few rows, for it may be far from the median;
+    - if rows depend on each other (copies of a row, for example) and `groups` does not say so;
+    - for the mean over samples, after ICA of few rows, since it may be far from the median;
     - in whitened coordinates, if the ICA has fewer components than the view and variances do not
-      fall at that point, so that chance decides which directions are kept.
+      drop at that point, so that chance decides which directions are kept.
 
     Parameters
     ----------
     A, B : array or path
-        Two views of the same rows; or A alone, a mapping with both by name.
+        Two views of the same rows; or A alone, a mapping from names to the two views.
     names : sequence of str, optional
-        Their names.
+        Names of the views.
     groups : array (rows,), optional
-        Labels of dependent rows, which are fitted on or scored on together.
+        Labels of dependent rows. Rows with the same label are all fitted on or all scored on.
     fit_share : float
-        Share of the rows that maps and ICA are fitted on; the rest is scored. 1 is in sample: all
-        rows for both.
+        The share of rows used to fit maps and ICA; the other rows are scored. With 1, all rows are
+        used for both, and the errors are in-sample.
     n_components : int, optional
-        Components of the ICA; by default what the ranks, and k² rows for k components, allow.
+        Number of components of the ICA; by default as many as the ranks of both views allow, and no
+        more than k for k² rows.
     max_rows : int
-        If there are more rows, a uniform sample of so many is used, but for the ladder's own error,
-        which is always of all rows.
+        Of more rows than this, a uniform sample of this size is used. The ladder's own error always
+        uses all rows.
     draws : int
         How often rows are shuffled and random rotations drawn.
     seed : int
-        Of the sample, the split, the ICA and the draws.
+        Seed for the sample, the split, the ICA and the draws.
     drop_nonfinite : bool
-        Leave rows with a NaN or infinity out of both views, instead of raising.
+        Leave rows with NaN or infinity out of both views, instead of raising an error.
     progress : callable, optional
-        Called with (what is being done, done, of how many).
+        Called with (the current step, how much is done, the total).
 
     Returns
     -------
@@ -134,7 +137,7 @@ def near_identifiability(
     True
     """
     if not 0 < fit_share <= 1:
-        raise InputError(f"fit_share is {fit_share}; give a share above 0, and 1 at most")
+        raise InputError(f"fit_share is {fit_share}; give a number above 0 and at most 1")
     if draws < 1 or max_rows < 2 * LEAST_ROWS:
         raise InputError(
             f"draws is {draws} and max_rows {max_rows}; give at least 1 draw and {2 * LEAST_ROWS} "
@@ -209,7 +212,7 @@ def near_identifiability(
 
 
 def _in_own_units(length: float, exponent: int) -> float:
-    """A length in the view itself: the largest number there is, if it is larger than that."""
+    """A length in the units of the view, capped at the largest float64."""
     with np.errstate(over="ignore"):
         return min(float(np.ldexp(length, exponent)), float(np.finfo(np.float64).max))
 
@@ -228,7 +231,7 @@ def _side(ica: IndependentAxes) -> Side:
 
 
 def ica_efficiency(permutation: float, rigid: float, ica: float) -> float:
-    """(e_perm − e_ICA)/(e_perm − e_rigid): the part of the gap that ICA closes.
+    """(e_perm − e_ICA)/(e_perm − e_rigid): the share of the gap that ICA closes.
 
     >>> round(ica_efficiency(permutation=0.197, rigid=0.109, ica=0.145), 2)
     0.59
@@ -243,21 +246,12 @@ def summarise(
     chance: Array,
     searched: Array | None = None,
 ) -> NearError:
-    """One rung's distances over the diameter, with intervals.
+    """Summarise the distances of one rung, divided by the diameter, with intervals.
 
-    Parameters
-    ----------
-    rung : str
-    whole : Measured
-        Of all rows.
-    rest : sequence of Measured
-        Without each run of rows.
-    chance : array
-        Distances by chance.
-    searched : array, optional
-        Mean distances after ICA from other starts.
+    `whole` is measured on all rows, each of `rest` without one block of rows, and `chance` on
+    shuffled rows. `searched` are mean distances after ICA from other random starts.
     """
-    # In units of the mean: the search moves all statistics of a rung about alike.
+    # In units of the mean, since other starts change all statistics of a rung by similar shares.
     chaos = 0.0 if searched is None else _variance(searched / whole.distances[rung].mean())
 
     def estimate(statistic: Statistic) -> tuple[float, Interval]:
@@ -276,7 +270,7 @@ def summarise(
 
 
 def beside(error: NearError, held_out: HeldOut | None) -> NearError:
-    """With the ladder's own error of the rung, if it has one."""
+    """Add the ladder's own error of the rung, if there is one."""
     if held_out is None:
         return error
     value = held_out.error
@@ -290,7 +284,7 @@ def gained(
     chance: Mapping[str, Array],
     searched: Array | None = None,
 ) -> Efficiency | None:
-    """None without a permutation; without a value if a rigid map gains nothing on it."""
+    """The efficiency of ICA; None if there is no permutation, and empty if there is no gap."""
     if "permutation" not in whole.distances:
         return None
     start, end, ica = (
@@ -310,16 +304,11 @@ def gained(
 
 
 def ratio_interval(above: Array, below: Array, more: float = 0.0) -> Interval | None:
-    """Fieller's interval (1954) for a ratio; None if what is below may be 0, and it is unbounded.
+    """Fieller's interval (1954) for a ratio; None if it is unbounded (the denominator may be 0).
 
-    All θ for which the jackknife's interval of above − θ below has 0 in it.
-
-    Parameters
-    ----------
-    above, below : arrays (1 + F,)
-        From all rows, and then without each of F runs.
-    more : float
-        Variance of what is above the line that comes from elsewhere.
+    It contains all θ for which the jackknife interval of above − θ below contains 0. `above` and
+    `below`, (1 + F,), are the numerator and denominator from all rows, then without each of F
+    blocks; `more` is additional variance of the numerator.
     """
     runs = len(above) - 1
     values = np.array([above[0], below[0]])
@@ -338,7 +327,7 @@ def _variance(values: Array) -> float:
 
 
 def _quantile(runs: int) -> float:
-    """Student's, for an interval of 95 % from so many runs."""
+    """The quantile of Student's t for a 95 % interval from this many jackknife blocks."""
     from scipy.special import stdtrit
 
     return float(stdtrit(runs - 1, 0.975))

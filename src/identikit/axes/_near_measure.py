@@ -1,7 +1,7 @@
-"""The whole statistic on some of the rows: ICA, maps, distances and diameters.
+"""All that is measured from a set of rows: ICA, maps, distances and diameters.
 
-It is measured once on all rows, and once without each run of rows: then everything that was
-estimated from rows is estimated again, and an interval leaves out nothing.
+It is measured once on all rows, and once without each block (run) of rows. Everything that depends
+on the rows is estimated again each time, so that intervals reflect every source of variation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from identikit.axes._near_rows import Ends, Parts, Split, lengths_of, pairs_of, 
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
 
-#: Of the scored rows, from the first view to the second and back.
+#: Distances of the scored rows, from the first view to the second and back.
 BothWays = tuple[Array, Array]
 
 #: The rungs that the paper compares; its H_σ is the ladder's permutation.
@@ -28,12 +28,12 @@ NEAR_RUNGS = tuple(name for name in RUNGS if name not in ("identity", "monomial"
 
 ICA_AXES, DIFFERENT_ROWS, TURNED = "ica", "ica, different rows", "random rotation"
 
-#: Random starts that show how much of ICA's end is chance.
+#: Number of random starts that show how much the result of ICA depends on chance.
 STARTS = 10
 
 Pair = tuple[IndependentAxes, IndependentAxes]
 
-#: By coordinates and way (0 from the first view to the second, 1 back).
+#: Coordinates ("raw" or "whitened") and direction (0 from the first view to the second, 1 back).
 Place = tuple[str, int]
 
 
@@ -47,10 +47,10 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """ICA of both sides on all rows to fit on, and of each side on a half of its own.
+    """ICA of both views on all rows to fit on, and of each view on a different half of them.
 
-    On the same rows ICA of Gaussian views finds the same axes too, those in which this sample
-    happens to be least Gaussian.
+    On the same rows, ICA finds the same axes even in Gaussian views, namely those along which this
+    sample happens to be least Gaussian.
     """
 
     same: Pair
@@ -63,20 +63,10 @@ class Fitted:
 
 
 class Views:
-    """The rows of two views, and all that is measured of them.
+    """The rows of two views, and everything that is measured from them.
 
-    Parameters
-    ----------
-    rows : sequence of two arrays (n, d)
-    names : sequence of str
-    draws : int
-        How often random rotations are drawn, and rows shuffled.
-    count : int, optional
-        Components of the ICA.
-    parts : Parts
-        All rows.
-    seed : int
-    rng : Generator
+    `count` is the number of components of the ICA, `draws` how often random rotations are drawn and
+    rows shuffled.
     """
 
     def __init__(
@@ -101,18 +91,19 @@ class Views:
         return _coordinates(self.rows, self.axes.same)[name][side].rows
 
     def whole(self) -> dict[Place, Measured]:
-        """Of all rows."""
+        """Measure on all rows."""
         return self._measure(self.parts, self.axes)
 
     def without(self, run: int) -> dict[Place, Measured]:
-        """Of all rows but those of a run."""
+        """Measure without one block (run) of rows."""
         parts = self.parts.without(run)
         return self._measure(parts, self._refitted(parts))
 
     def searched(self, rng: np.random.Generator) -> dict[Place, Array]:
-        """Mean distances after ICA from other random starts; none if all axes are identified.
+        """Mean distances after ICA from other random starts; empty if all axes are identified.
 
-        Axes that are not identified are chance, which a jackknife that follows them does not see.
+        Axes that are not identified depend on the start, which the jackknife does not see because
+        it always starts from the axes of all rows.
         """
         if all(ica.axes.identified.all() for ica in self.axes.same):
             return {}
@@ -131,7 +122,7 @@ class Views:
         return {place: np.array(several) for place, several in ends.items()}
 
     def by_chance(self, rng: np.random.Generator) -> dict[Place, dict[str, Array]]:
-        """Distances if the rows of one side are shuffled before any map is fitted."""
+        """Distances if the rows of one view are shuffled before any map is fitted."""
         shuffled = [self.parts.split.shuffled(rng) for _ in self.turns]
         chance: dict[Place, dict[str, Array]] = {}
         for name, sides in _coordinates(self.rows, self.axes.same).items():
@@ -194,17 +185,17 @@ def _after_all(
     different: Sequence[Array],
     turns: Sequence[Sequence[Array]],
 ) -> dict[str, list[BothWays]]:
-    """Distances after the best map of each rung; for random rotations once a draw."""
+    """Distances after the best map of each rung; for random rotations, one per draw."""
     found = {name: [both] for name, both in after_rungs(sides, split).items()}
     same, other, *turned = after_matching(sides, split, [None, different, *turns])
     return found | {ICA_AXES: [same], DIFFERENT_ROWS: [other], TURNED: turned}
 
 
 def _coordinates(rows: Sequence[Array], icas: Pair) -> dict[str, list[Coordinates]]:
-    """Both sides in their own coordinates, and in white ones.
+    """Both views in their own coordinates, and in whitened ones.
 
-    The white ones are those nearest to the raw ones, so that raw axes keep their meaning: axes in
-    the rows of the orthogonal factor of the mixing matrix.
+    The whitened coordinates are the ones closest to the raw ones, so that raw axes keep their
+    meaning; the rotation is the orthogonal factor of the mixing matrix.
     """
     raw, white = [], []
     for side, ica in zip(rows, icas):
@@ -222,9 +213,9 @@ def _one_way(found: dict[str, list[BothWays]], way: int) -> dict[str, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """One side: rows in some coordinates, the same rows on independent axes, and the way back.
+    """One view: its rows in some coordinates, on the independent axes, and the map back.
 
-    ``rows = axes @ mixing + mean``, but for what the ICA has left out.
+    ``rows = axes @ mixing + mean``, except for directions that the ICA has left out.
     """
 
     rows: Array
@@ -234,9 +225,9 @@ class Coordinates:
 
 
 def after_rungs(sides: Sequence[Coordinates], split: Split) -> dict[str, BothWays]:
-    """‖y − h(x)‖ on the scored rows, h the best map of each rung on the rows to fit on.
+    """‖y − h(x)‖ on the scored rows, where h is the best map of each rung on the rows to fit on.
 
-    Rungs that have no map between these widths are absent.
+    Rungs that have no map between views of these widths are absent.
     """
     rows = [side.rows for side in sides]
     rungs = applicable(rows[0].shape[1], rows[1].shape[1], NEAR_RUNGS)
@@ -254,14 +245,10 @@ def after_rungs(sides: Sequence[Coordinates], split: Split) -> dict[str, BothWay
 def after_matching(
     sides: Sequence[Coordinates], split: Split, several: Sequence[Sequence[Array] | None]
 ) -> list[BothWays]:
-    """‖y − h(x)‖ with h from axis to axis: only order and signs are fitted to the pairing.
+    """‖y − h(x)‖ where h matches axes: only their order and signs are fitted to the pairing.
 
-    Parameters
-    ----------
-    sides : sequence of two Coordinates
-    split : Split
-    several : sequence of two arrays (k, k), or None; each
-        Rotations of the axes of both sides, to be undone after the matching.
+    Each of `several` is None, or a pair of rotations (k, k) that are applied to the axes of the two
+    views before the matching and undone after it.
     """
     x, y = (side.axes[fit] for side, fit in zip(sides, split.fit))
     means = x.mean(axis=0), y.mean(axis=0)
@@ -285,11 +272,11 @@ def after_matching(
 
 
 def as_they_are(moments: Moments) -> Moments:
-    """Moments of some of the rows, or an error if these are far smaller than the others."""
+    """The moments, or an error if they had to be rescaled because of a few huge rows."""
     if any(moments.exponents):
         raise InputError(
-            "a few rows are so large that, beside them, the squares of all others vanish: leave "
-            "them out, or rescale them"
+            "a few rows are so large that the squares of all other rows underflow in comparison: "
+            "leave them out, or rescale them"
         )
     return moments
 

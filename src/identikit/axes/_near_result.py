@@ -1,4 +1,4 @@
-"""What `near_identifiability` returns: plain, frozen records, a table, a document."""
+"""What `near_identifiability` returns: frozen records, with a table and a JSON document."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 
 INTERVALS = (
-    "95 %, by the jackknife over runs of rows (whole groups where there are any): without each run "
-    "ICA, maps, distances and diameters are all computed anew. They are for the median of a value "
-    "over samples of this size, with maps fitted on as many rows; the limit of unlimited rows is "
-    "lower, for wide views by more than an interval's width. Where axes are not identified, what "
-    "other random starts of ICA lead to is part of the intervals after it and of its efficiency's. "
-    "Those of the random rotation are for the rotations drawn, those of held_out by the jackknife "
-    "over folds of all rows, given the axes"
+    "95 %, by the jackknife over blocks of rows (whole groups if groups are given): ICA, maps, "
+    "distances and diameters are all computed again without each block. They are for the median of "
+    "a value over samples of this size, with maps fitted on as many rows; the limit of infinitely "
+    "many rows is lower, for wide views by more than the width of an interval. Where axes are not "
+    "identified, the intervals after ICA and of its efficiency include the spread over other "
+    "random starts. Those of the random rotation are for the rotations that were drawn; those of "
+    "held_out are by the jackknife over folds of all rows, given the axes"
 )
 DIAMETER = (
-    f"distances are divided by the distance that {QUANTILE:.0%} of the pairs of rows of the target "
-    "do not exceed, which does not grow with the number of rows; max, the largest distance between "
-    "two rows of the sample, does, and nothing is divided by it"
+    f"distances are divided by the {QUANTILE:.0%} quantile of the distances between pairs of rows "
+    "of the target, which does not grow with the number of rows; max, the largest distance between "
+    "two rows of the sample, does grow, and nothing is divided by it"
 )
 LARGEST = (
     "the largest distance over the scored rows is a plug-in for the epsilon of the definition, "
@@ -36,26 +36,28 @@ LARGEST = (
 
 @dataclass(frozen=True)
 class Diameter:
-    """How large a view is: what distances are divided by, and the largest distance beside it.
+    """How large a view is: the length that distances are divided by, and the largest distance.
 
-    The largest distance between two of n rows grows with n, without bound if the view has tails. A
-    quantile of the distance between two independent rows does not: it belongs to the population,
-    and since each row has a part in n − 1 pairs, few rows suffice for it.
+    The largest distance between two of n rows grows with n, without bound if the distribution is
+    unbounded. A quantile of the distance between two independent rows does not: it is a property of
+    the population, and few rows suffice to estimate it, since each row is part of n − 1 pairs.
 
     Parameters
     ----------
     value : float
-        The distance that a share `quantile` of the pairs of rows does not exceed.
+        The quantile of the distances between pairs of rows.
     quantile : float
+        Which quantile that is.
     pairs : int
-        Pairs that were looked at for it: all of them, or as many for each row.
+        The number of pairs used for it: all pairs, or equally many for each row.
     max : float
         The largest distance found between two rows of this sample. Nothing is divided by it.
     upper : float
-        What the largest distance between two rows of this sample is at most.
+        An upper bound on the largest distance between two rows of this sample.
     exact : bool
-        Whether `max` is the largest.
+        Whether `max` is exactly the largest distance.
     rows : int
+        The number of rows.
     """
 
     value: float
@@ -69,23 +71,26 @@ class Diameter:
 
 @dataclass(frozen=True)
 class NearError:
-    """Distances ‖y − h(x)‖ on the scored rows over the diameter of y, h the best map of a rung.
+    """Distances ‖y − h(x)‖ on the scored rows, divided by the diameter of y.
 
-    The diameter is a quantile of the distances between rows (`Diameter.value`), so each number but
-    `largest` tends to a value of the population as rows are added.
+    Here h is the best map of a rung. The diameter is a quantile of the distances between rows
+    (`Diameter.value`), so that each number except `largest` converges to a population value as rows
+    are added.
 
     Parameters
     ----------
     group : str
-        Of the ladder; "ica" for the axes of both sides' ICA, matched; and two controls of it: "ica,
-        different rows", where each side's axes come from a half of the rows of its own, and "random
-        rotation", where axes are turned at random on both sides, and matched.
+        The rung of the ladder; or "ica" for the matched ICA axes of both views; or one of two
+        controls: "ica, different rows", where the axes of each view come from a different half of
+        the rows, and "random rotation", where the axes of both views are rotated at random before
+        they are matched.
     mean, median, q95, largest, rms : float
-        Of the distances. `largest` is a plug-in for ε, neither bound of it.
+        Statistics of the distances. `largest` is a plug-in estimate of ε, and bounds it neither
+        from above nor from below.
     mean_interval, median_interval, q95_interval, rms_interval : tuple of float
-        95 %, for the median over samples of this size (see `near_identifiability`).
+        95 % intervals for the median over samples of this size (see `near_identifiability`).
     chance : float
-        `mean` if the rows of one side are shuffled before anything is fitted.
+        The value of `mean` if the rows of one view are shuffled before anything is fitted.
     held_out, held_out_interval : float and tuple of float, or None
         The ladder's own error of this rung, √(E‖y−h(x)‖²/E‖y−Ey‖²), on folds of all rows; for raw
         coordinates only.
@@ -110,19 +115,19 @@ class NearError:
 class Efficiency:
     """(e_perm − e_ICA)/(e_perm − e_rigid) of mean distances: how far ICA gets without the pairing.
 
-    0 is no better than re-ordering axes, 1 as good as the best rigid map, which has seen the
-    pairing. In raw coordinates it may exceed 1, for ICA whitens, and a rigid map cannot.
+    0 means no better than reordering the axes, 1 as good as the best rigid map, which is fitted to
+    the pairing. In raw coordinates it may exceed 1, since ICA whitens and a rigid map cannot.
 
-    The interval is Fieller's for a ratio, with ICA fitted anew without each run of rows; if some
-    axes are not identified, with the spread over other random starts added. It is for the median
-    over samples of this size, not the mean: in a few samples of few rows ICA ends far from the
-    axes, and these pull the mean down.
+    The interval is Fieller's for a ratio, with ICA refitted without each block of rows; if some
+    axes are not identified, the variance over other random starts is added. It is for the median
+    over samples of this size, not the mean: with few rows, ICA ends far from the axes in some
+    samples, which pull the mean down.
 
-    Beside it, the same with other errors in place of e_ICA: of `shuffled` rows, of a
-    `random_rotation` instead of ICA, and of axes that each side finds on `different_rows`. On the
-    same rows ICA of Gaussian views agrees too, on the axes of the sample, and the value is too
-    high; on half as many rows it is too low; the truth lies between. All are None where a rigid map
-    does not beat a permutation, so that there is no gap to close.
+    The other fields are the same ratio with another error in place of e_ICA: of `shuffled` rows, of
+    a `random_rotation` instead of ICA, and of axes that each view finds on `different_rows`. On the
+    same rows, ICA agrees even on Gaussian views, on the axes of the sample, so that `value` is too
+    high; on half as many rows it is too low; the truth lies between. All are None if a rigid map is
+    no better than a permutation, so that there is no gap to close.
     """
 
     value: float | None
@@ -136,7 +141,7 @@ class Efficiency:
 class Direction:
     """One direction, from `source` to `target`, in raw or whitened coordinates of both.
 
-    `efficiency` is None for sides of different widths, between which there is no permutation.
+    `efficiency` is None for views of different widths, between which there is no permutation.
     """
 
     source: str
@@ -156,14 +161,14 @@ class Direction:
             if error.group == group:
                 return error
         known = ", ".join(error.group for error in self.errors)
-        raise InputError(f"no distances after a map of {group!r} here; there are {known}")
+        raise InputError(f"there are no distances for {group!r}; choose one of {known}")
 
 
 @dataclass(frozen=True)
 class Side:
     """A view and its ICA: components, their share of the variance, and how many are identified.
 
-    `why_not` counts the others by the reason that `Axes.why_not` gives.
+    `why_not` counts the axes that are not identified by reason, as in `Axes.why_not`.
     """
 
     name: str
@@ -178,19 +183,19 @@ class Side:
 
 @dataclass(frozen=True, repr=False)
 class NearIdentifiability(Result):
-    """How near two views are to being the same up to each rung, as the paper measures it.
+    """How close two views are to being the same up to each rung, measured as in the paper.
 
     Parameters
     ----------
     version : str
     rows, used : int
-        Rows of the views, and how many of them were used: all, or a sample.
+        The number of rows of the views, and how many of them were used: all, or a sample.
     fitted_on, scored_on : int
-        Of those, the rows that maps and ICA were fitted on, and those they were scored on.
+        How many of those were used to fit maps and ICA, and how many to score them.
     seed : int
     sides : tuple of Side
     directions : tuple of Direction
-        a to b and b to a, in raw coordinates; then the same in whitened ones.
+        From the first view to the second and back, in raw coordinates; then in whitened ones.
     """
 
     version: str
@@ -214,7 +219,7 @@ class NearIdentifiability(Result):
         return f"NearIdentifiability({a.name!r}, {b.name!r}, {self.rows:,} rows; mean {listed})"
 
     def __bool__(self) -> bool:
-        """Whether the best map, either way, comes nearer than to shuffled rows, for sure."""
+        """Whether the best affine map is significantly better than chance in both directions."""
         raw = [way.error("affine") for way in self.directions if way.coordinates == "raw"]
         return all(error.mean_interval[1] < error.chance for error in raw)
 

@@ -1,4 +1,4 @@
-"""The rows of two views: which are fitted on, which are scored on, and how far apart they lie."""
+"""The rows of two views: which are fitted on, which are scored on, and their distances."""
 
 from __future__ import annotations
 
@@ -18,51 +18,45 @@ Numbers = NDArray[np.intp]
 Runs = NDArray[np.int16]
 Ends = tuple[Numbers, Numbers]
 
-#: Runs of rows for the jackknife, and the least rows that either part must have.
+#: Number of blocks (runs) of rows for the jackknife, and the fewest rows to fit or to score on.
 RUNS = 10
 LEAST_ROWS = 2 * RUNS
 
-#: Numbers that are hashed, or subtracted, at a time.
+#: How many numbers are hashed, or subtracted, at a time.
 BLOCK = 2**20
 
-#: The diameter is the distance that this share of the pairs of rows does not exceed.
+#: The diameter is this quantile of the distances between pairs of rows.
 QUANTILE = 0.95
 
-#: Pairs that are looked at for it: all of them for 512 rows or fewer.
+#: The most pairs used for it: all pairs for 512 rows or fewer.
 PAIRS = 2**17
 
-#: Distances that are computed before the search for the largest one is cut off: more than 5,000
-#: rows have. It goes by blocks of rows, after a few steps from a row to the one farthest from it.
+#: How many distances are computed before the search for the largest one is stopped: at least as
+#: many as 5,000 rows have. The search goes by blocks of rows, after a few steps from a row to the
+#: row farthest from it.
 MOST_DISTANCES = 5000**2
 ROWS_OF_BLOCK, STEPS = 256, 8
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Numbers of the rows to fit and to score on, for the one side and for the other."""
+    """Numbers of the rows to fit on and to score on, for both views."""
 
     fit: tuple[Numbers, Numbers]
     score: tuple[Numbers, Numbers]
 
     def shuffled(self, rng: np.random.Generator) -> Split:
-        """The same rows, but those of the other side in another order."""
+        """The same rows, with those of the second view in random order."""
         fit, score = (rng.permutation(part[1]) for part in (self.fit, self.score))
         return Split((self.fit[0], fit), (self.score[0], score))
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What rows are used for: to fit, to score, or one half of those to fit on for either side.
+    """How rows are used: to fit or to score, and in different halves for ICA of the two views.
 
-    Parameters
-    ----------
-    split : Split
-    halves : tuple of two arrays
-        Of the rows to fit on.
-    runs : array (rows,)
-        The run of each row. Every run has rows to fit on and rows to score on.
-    used : array (rows,) of bool
-        Which rows have not been left out.
+    `halves` divide the rows to fit on. `runs` gives the jackknife block of each row; every block
+    has rows to fit on and rows to score on. `used` marks rows that have not been left out.
     """
 
     split: Split
@@ -71,7 +65,7 @@ class Parts:
     used: NDArray[np.bool_]
 
     def without(self, run: int) -> Parts:
-        """The same without the rows of a run."""
+        """The same without the rows of one block (run)."""
         used = self.used & (self.runs != run)
 
         def rest(two: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
@@ -82,7 +76,7 @@ class Parts:
 
 
 def row_numbers(keys: Keys, rows: int, seed: int) -> Numbers:
-    """Which rows a sample is of, from their keys, which are sorted."""
+    """The row numbers of a sample, from its sorted keys."""
     numbers = np.zeros(len(keys), dtype=np.intp)
     for start in range(0, rows, BLOCK):
         some = row_keys(start, min(start + BLOCK, rows), seed)
@@ -93,17 +87,10 @@ def row_numbers(keys: Keys, rows: int, seed: int) -> Numbers:
 
 
 def parts_of(stacked: Array, labels: Labels, share: float, rng: np.random.Generator) -> Parts:
-    """Deal rows out to their parts and runs: whole groups where there are any.
+    """Divide rows into parts and jackknife blocks, keeping groups together.
 
-    Parameters
-    ----------
-    stacked : array (rows, d)
-        Both views beside each other. Where rows are copies, they are in one of the halves.
-    labels : array (rows,), optional
-        Groups.
-    share : float
-        Of the rows to fit on.
-    rng : Generator
+    `stacked` (rows, d) has both views side by side, so that copies of a row can be kept in one
+    half; `labels` are groups, and `share` is the share of rows to fit on.
     """
     rows = len(stacked)
     fit, score = _in_two(np.arange(rows), labels, share, rng)
@@ -122,7 +109,7 @@ def parts_of(stacked: Array, labels: Labels, share: float, rng: np.random.Genera
             groups = len(np.unique(labels[part]))
             if groups < 2:
                 raise InputError(
-                    f"all {what} are of one group; an interval needs at least two groups"
+                    f"all {what} belong to one group; an interval needs at least two groups"
                 )
             count = min(count, groups)
     runs = np.zeros(rows, dtype=np.int16)
@@ -136,9 +123,9 @@ def parts_of(stacked: Array, labels: Labels, share: float, rng: np.random.Genera
 def _in_two(
     numbers: Numbers, labels: Labels, share: float, rng: np.random.Generator
 ) -> tuple[Numbers, Numbers]:
-    """Two parts of some rows, which are in random order: whole groups where there are any.
+    """Divide rows, which are in random order, into two parts, keeping groups together.
 
-    All rows for both if the share is 1.
+    If the share is 1, both parts are all rows.
     """
     if share == 1:
         return numbers, numbers
@@ -152,9 +139,10 @@ def _in_two(
 
 
 def pairs_of(rows: int) -> Ends:
-    """The ends of all pairs of rows, or of as many as `PAIRS` with every row in as many of them.
+    """The ends of all pairs of rows, or of about `PAIRS` pairs with every row in equally many.
 
-    If not all, a row and each of a number of rows after it: rows should be in random order.
+    If there are too many, each row is paired with a number of rows after it, so that rows should be
+    in random order.
     """
     if rows * (rows - 1) // 2 <= PAIRS:
         first, second = np.triu_indices(rows, 1)
@@ -164,7 +152,7 @@ def pairs_of(rows: int) -> Ends:
 
 
 def lengths_of(rows: Array, pairs: Ends) -> Array:
-    """How far apart the ends of each pair are."""
+    """The distance between the ends of each pair."""
     lengths = np.empty(len(pairs[0]))
     step = max(1, BLOCK // rows.shape[1])
     for start in range(0, len(lengths), step):
@@ -179,9 +167,9 @@ def usual_distance(lengths: Array, name: str) -> float:
     value = float(np.quantile(lengths, QUANTILE))
     if not value > 0:
         raise InputError(
-            f"{QUANTILE:.0%} of the pairs of rows of view {name!r} are no different from each "
-            "other, so that there is no diameter to compare distances with; leave out most of the "
-            "rows that are all the same"
+            f"in {QUANTILE:.0%} of the pairs of rows of view {name!r}, both rows are equal, so "
+            "that there is no diameter to compare distances with; leave out most of the copies of "
+            "the same row"
         )
     return value
 
@@ -189,23 +177,23 @@ def usual_distance(lengths: Array, name: str) -> float:
 def largest_distance(
     rows: Array, *, block: int = ROWS_OF_BLOCK, steps: int = STEPS, most: int = MOST_DISTANCES
 ) -> tuple[float, float]:
-    """max_ij ‖x_i − x_j‖, and what it is at most if the search was cut off; else the same twice.
+    """max_ij ‖x_i − x_j‖ and an upper bound, both equal unless the search stopped early.
 
-    A first value comes from walking to the row that is farthest away, again and again. Then pairs
-    are gone through from the outside in, by the distance from the mean, r: a pair with r_i + r_j
-    below the best value cannot beat it, and the search ends where no pair can. For 5,000 rows or
-    fewer it always does. Else it may be cut off; a pair that is left is at most twice the largest r
-    left apart, which is the upper bound.
+    A first value comes from walking to the farthest row several times. Then pairs are searched from
+    the outside in, by the distance r from the mean: a pair with r_i + r_j below the best value
+    cannot beat it, and the search ends when no pair can. For 5,000 rows or fewer it always gets
+    that far. Otherwise it may be stopped; the distance of a remaining pair is at most twice the
+    largest remaining r, which is the upper bound.
 
     Parameters
     ----------
     rows : array (n, d)
     block : int
-        Rows whose distances are computed together.
+        How many rows are compared with the others at a time.
     steps : int
-        Of the walk.
+        Number of steps of the walk.
     most : int
-        Distances after which the search is cut off.
+        The search is stopped after this many distances.
 
     Examples
     --------
@@ -222,13 +210,13 @@ def largest_distance(
         if looked_at >= most:
             return best, 2 * float(radius[first])
         here = slice(first, first + block)
-        # Radii fall, so those that may still matter to the block are its own and a run after it.
+        # Radii decrease, so the rows that may still matter to this block directly follow it.
         last = int(np.searchsorted(-radius, radius[first] - best, side="right"))
         last = max(last, min(first + block, n))
         square = radius[here, None] ** 2 + radius[first:last] ** 2
         square -= 2 * (centred[here] @ centred[first:last].T)
         i, j = np.unravel_index(int(square.argmax()), square.shape)
-        # From the difference itself, so that rows far from the mean cost no digits.
+        # Computed from the difference itself, so that no digits are lost far from the mean.
         best = max(best, float(np.linalg.norm(centred[first + i] - centred[first + j])))
         looked_at += square.size
         first += block
@@ -236,7 +224,7 @@ def largest_distance(
 
 
 def _walk(centred: Array, steps: int) -> float:
-    """The longest of a few steps, each from a row to the one farthest from it."""
+    """The longest of a few steps, each from a row to the row farthest from it."""
     here, best = 0, 0.0
     for _ in range(steps):
         gap = centred - centred[here]

@@ -1,4 +1,4 @@
-"""What estimators of independent axes share: there by an unmixing, and back by a mixing matrix."""
+"""The common base of estimators of independent axes: an unmixing matrix and its inverse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from identikit.alignment.given import check_names, given_rows
 
 
 class AxesTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """s = (x − mean_) components_ᵀ, and back x = s mixing_ + mean_: fitted by its subclasses."""
+    """s = (x − mean_) components_ᵀ and back, x = s mixing_ + mean_; subclasses fit them."""
 
     mean_: Array
     components_: Array
@@ -20,7 +20,7 @@ class AxesTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     n_features_in_: int
 
     def transform(self, X: ArrayLike) -> Array:
-        """Rows on the independent axes."""
+        """Map rows to the independent axes."""
         self._fitted()
         owner = type(self).__name__
         check_names(X, getattr(self, "feature_names_in_", None), owner)
@@ -29,7 +29,7 @@ class AxesTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return result
 
     def inverse_transform(self, S: ArrayLike) -> Array:
-        """Rows on the independent axes in the space of X; exact if all of its rank was kept."""
+        """Map rows from the independent axes back to X; exact if the full rank was kept."""
         self._fitted()
         rows = given_rows(S, type(self).__name__, len(self.components_), self._target)
         result: Array = rows @ self.mixing_ + self.mean_
@@ -37,7 +37,7 @@ class AxesTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     @property
     def _source(self) -> str:
-        """What messages call the space of X."""
+        """The name of the space of X in error messages."""
         return "X"
 
     @property

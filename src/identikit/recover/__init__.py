@@ -1,4 +1,4 @@
-"""Estimators that give sources or structure back, and what says whether they can."""
+"""Estimators that recover sources or structure, and diagnostics of whether they can."""
 
 from identikit.family import Variability, variability
 from identikit.recover._causal_direction import CausalDirection, PValues, causal_direction

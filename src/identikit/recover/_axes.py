@@ -1,9 +1,9 @@
-"""Axes that covariances share: by rotations if they are all there is, and beside an unknown part.
+"""Common axes of several covariances, with or without an unknown common noise covariance.
 
-Covariances C_e = M diag(v_e) Mᵀ are whitened, and what is left is a rotation: Jacobi's, of disjoint
-pairs of axes together. If C_e = M diag(v_e) Mᵀ + N with N the same in all environments, it is in
-none of the differences C_e − C̄ = M diag(v_e − v̄) Mᵀ. These are indefinite: no whitening makes M a
-rotation, and the axes are found without that.
+Covariances C_e = M diag(v_e) Mᵀ are whitened. What remains is a rotation, which is found by Jacobi
+rotations of disjoint pairs of axes at once. If C_e = M diag(v_e) Mᵀ + N with N the same in all
+environments, N cancels in the differences C_e − C̄ = M diag(v_e − v̄) Mᵀ. These are indefinite, so
+that no whitening makes M a rotation; they are diagonalised by a matrix that need not be orthogonal.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from identikit._linalg import Array, inverse_or_zero, rank_tolerance, svd, white
 from identikit.recover._ties import Pairs, total_leak
 
 EPS = 2.0**-52
-#: Sines of rotations below this are rounding: the sweeps have converged.
+#: If all sines of rotation angles are below this, the sweeps have converged.
 SINE = 1e-10
-#: An axis that still turns by more than this has not converged.
+#: An axis that still rotates by more than this has not converged.
 STILL = 1e-4
 SWEEPS = 30
-#: Steps towards oblique axes; of a step the largest size, and what keeps it from growing where two
-#: axes are nearly tied.
+#: The number of steps towards oblique axes, the largest size of a step, and the regularisation that
+#: keeps steps small when two axes are nearly tied.
 STEPS, LARGEST, RIDGE = 200, 0.5, 1e-2
 
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """What the rotations lead to; `turning` is how far each axis turned in the last sweep."""
+    """The axes that were found; `turning` is how far each axis rotated in the last sweep."""
 
     unmixing: Array
     mixing: Array
@@ -43,13 +43,14 @@ class Axes:
 
     @property
     def converged(self) -> NDArray[np.bool_]:
-        """Of each axis, whether it stands still."""
+        """Whether each axis has converged."""
         return np.asarray(self.turning <= STILL)
 
     def within_rounding(self) -> Pairs:
-        """Pairs of axes whose variances, of mean 1, differ by no more than rounding makes of them.
+        """Pairs of axes whose variances, scaled to mean 1, differ by no more than rounding errors.
 
-        An axis is off by rounding over the gap, so that the gap has to stand well above it.
+        The error of an axis is the rounding error divided by the gap between the variances, so that
+        the gap must be much larger than the rounding error.
         """
         v = self.variances
         gaps = np.abs(v[:, :, None] - v[:, None, :]).max(axis=0)
@@ -79,13 +80,13 @@ def find_axes(
     Parameters
     ----------
     C : array (k, d, d)
-        Symmetric.
+        Symmetric matrices.
     weights : array (k,)
-        Of each, which sum to 1.
+        The weight of each covariance; they sum to 1.
     start : White, optional
-        A whitening of the mean, or an unmixing that is nearly right.
+        A whitening of the mean, or an approximate unmixing.
     eps : float
-        Machine epsilon of the type that the numbers were stored in.
+        Machine epsilon of the type in which the numbers were stored.
     max_sweeps : int
     """
     first = start or whitened(np.tensordot(weights, C, 1), eps)
@@ -112,9 +113,9 @@ def settled(
     turning: Array,
     rounding: float,
 ) -> Axes:
-    """Axes in the order of how much their variances vary, with a sign; `inner` is what is diagonal.
+    """Sort axes by how much their variances vary, and choose signs; `inner` should be diagonal.
 
-    The order does not depend on the coordinates that the covariances are given in.
+    The order does not depend on the coordinates in which the covariances are given.
     """
     beside = inner * (1 - np.eye(len(unmixing)))
     off = float((beside**2).sum() / max((inner**2).sum(), 1e-300))
@@ -133,14 +134,9 @@ def settled(
 
 
 def whitened(mean: Array, eps: float = EPS, rounding: Array | None = None) -> White:
-    """Whiten by the symmetric root; what lacks rank, by any.
+    """Whiten by the symmetric root if the matrix has full rank, otherwise by any root.
 
-    Parameters
-    ----------
-    mean : array (d, d)
-    eps : float
-    rounding : array (d,), optional
-        How large the errors of each column are, as shares of its standard deviation.
+    `rounding` (d,) are the errors of the columns as shares of their standard deviations.
     """
     scale = np.sqrt(np.maximum(np.diagonal(mean), 0.0))
     tolerance = rank_tolerance(len(mean), len(mean), eps)
@@ -148,7 +144,7 @@ def whitened(mean: Array, eps: float = EPS, rounding: Array | None = None) -> Wh
     left, values, right = svd(scale[:, None] * found)
     forth, back = found.T, scale[:, None] * (left / values) @ right
     if len(forth) == len(mean):
-        # The rotation that makes it symmetric: of one covariance, axes that prefer no column.
+        # Make the root symmetric, so that the axes of a single covariance favour no column.
         first, _, last = svd(forth)
         turn = (first @ last).T
         forth, back = turn @ forth, back @ turn.T
@@ -156,14 +152,14 @@ def whitened(mean: Array, eps: float = EPS, rounding: Array | None = None) -> Wh
 
 
 def rotation(C: Array, max_sweeps: int = SWEEPS) -> tuple[Array, int, Array]:
-    """The rotation that leaves least off the diagonals, sweeps, and what axes last turned by."""
+    """The rotation that best diagonalises C, the number of sweeps, and the last angles (sines)."""
     k, d, _ = C.shape
     if k == 1 or d == 1:
         return np.eye(d), 0, np.zeros(d)
     if k == 2:
-        # Whitened, the two add up to a multiple of I: the eigenvectors of one are the other's.
+        # After whitening the two add up to a multiple of I, so that they share eigenvectors.
         return np.linalg.eigh(C[0])[1].T, 0, np.zeros(d)
-    # Environments last, so that a row or a column of all matrices is one piece of memory.
+    # Put environments last, so that a row of all matrices is contiguous in memory.
     C = np.ascontiguousarray(np.moveaxis(C, 0, 2))
     other, turn, every = np.empty_like(C), np.eye(d), np.arange(d)
     sweeps = 0
@@ -175,7 +171,7 @@ def rotation(C: Array, max_sweeps: int = SWEEPS) -> tuple[Array, int, Array]:
             gap, twice = diagonal - diagonal[partner], 2 * C[every, partner]
             on = np.einsum("dk,dk->d", gap, gap) - np.einsum("dk,dk->d", twice, twice)
             angle = np.arctan2(2 * np.einsum("dk,dk->d", gap, twice), on) / 4
-            # Partners turn by opposite angles: each becomes c times itself and s times the other.
+            # Partners rotate by opposite angles: each becomes c × itself + s × the other.
             angle = np.where(lower, angle, -angle[partner])
             angle[alone] = 0.0
             c, s = np.cos(angle), np.sin(angle)
@@ -198,7 +194,7 @@ def rotation(C: Array, max_sweeps: int = SWEEPS) -> tuple[Array, int, Array]:
 def _round_robin(d: int) -> tuple[tuple[NDArray[Any], NDArray[Any], NDArray[Any]], ...]:
     """Every pair of d axes once, in steps of disjoint pairs.
 
-    Of each step: the partner of every axis, which of the two comes first, and who has no partner.
+    For each step: the partner of every axis, which of the two comes first, and axes without one.
     """
     even = d + d % 2
     circle, steps = np.arange(even), []
@@ -215,16 +211,16 @@ def _round_robin(d: int) -> tuple[tuple[NDArray[Any], NDArray[Any], NDArray[Any]
 def oblique_axes(C: Array, weights: Array) -> Axes:
     """Diagonalise the differences of covariances from their mean.
 
-    After the best rotation, all pairs at once by W ← (I + U) W with the U that leaves least off the
-    diagonals to first order (Ziehe, Laskov, Nolte and Müller 2004). The `variances` are of C_e
-    itself, and so contain those of N.
+    Starting from the best rotation, all pairs are updated at once by W ← (I + U) W, where U
+    minimises the off-diagonal entries to first order (Ziehe, Laskov, Nolte and Müller 2004). The
+    `variances` are those of C_e itself, and so include those of N.
 
     Parameters
     ----------
     C : array (k, d, d)
-        Symmetric, with a positive definite mean.
+        Symmetric matrices with a positive definite mean.
     weights : array (k,)
-        Of each, which sum to 1.
+        The weight of each covariance; they sum to 1.
     """
     white = whitened(np.tensordot(weights, C, 1))
     whole = white.map @ C @ white.map.T
@@ -237,7 +233,7 @@ def oblique_axes(C: Array, weights: Array) -> Axes:
         turning = np.abs(step).max(axis=1)
         size = float(np.linalg.norm(step))
         unmixing = unmixing + step @ unmixing * min(1.0, LARGEST / max(size, LARGEST))
-        # Of length 1, or the least would be off the diagonals of W = 0.
+        # Rows have length 1; otherwise W = 0 would minimise the off-diagonal entries.
         unmixing /= np.linalg.norm(unmixing, axis=1, keepdims=True)
         if size < SINE:
             break
@@ -250,9 +246,9 @@ def oblique_axes(C: Array, weights: Array) -> Axes:
 
 
 def _step(inner: Array) -> Array:
-    """U: of each pair of axes the U_ij and U_ji that make Σ_e (E_ij + U_ij D_j + U_ji D_i)² least.
+    """For each pair of axes, the U_ij and U_ji that minimise Σ_e (E_ij + U_ij D_j + U_ji D_i)².
 
-    D are the diagonals and E what is off them; z = Σ_e D Dᵀ and y_ij = Σ_e D_j E_ij.
+    D are the diagonal and E the off-diagonal entries; z = Σ_e D Dᵀ and y_ij = Σ_e D_j E_ij.
     """
     D = np.einsum("kii->ki", inner)
     z = D.T @ D
@@ -266,19 +262,20 @@ def _step(inner: Array) -> Array:
 
 
 def oblique_leakages(totals: Array, spreads: Array, weights: Array, tied: Pairs) -> Array:
-    """The standard error of each axis, as `leakages` has it, of axes found from differences.
+    """The standard error of each axis found from differences, in the sense of `leakages`.
 
-    To first order the leak of axis j into axis i is Σ_e w_e (z_ij D_ei − z_ii D_ej) n_e over
-    z_ii z_jj − z_ij², with D the centred variances and n_e the error of the two's covariance.
+    To first order the leakage of axis j into axis i is Σ_e w_e (z_ij D_ei − z_ii D_ej) n_e divided
+    by z_ii z_jj − z_ij², with D the centred variances and n_e the error of the covariance of the
+    two axes.
 
     Parameters
     ----------
     totals, spreads : array (k, d)
-        Variances with those of N, and their sampling variances.
+        Variances including those of N, and their sampling variances.
     weights : array (k,)
-        Of the environments; they sum to 1.
+        The weights of the environments; they sum to 1.
     tied : array (d, d) of bool
-        Which pairs are.
+        Which pairs are tied.
     """
     D = totals - weights @ totals
     z = (weights[:, None] * D).T @ D

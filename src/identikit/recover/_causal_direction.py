@@ -1,4 +1,4 @@
-"""Which of two variables is the cause, from environments that differ."""
+"""Which of two variables is the cause, inferred from environments that differ."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from identikit.recover._kci import conditional_independence, independence
 #: In the order in which ties are broken.
 STRUCTURES = ("x->y", "y->x", "none")
 SILENT = "silent"
-#: With fewer environments the gamma law of the tests is no more than a guess.
+#: With fewer environments the gamma approximation of the tests is unreliable.
 FEWEST = 10
-#: Pairs of complementary halves. An axis of ranks that is shorter than this share is rounding.
+#: Number of splits into two halves. Singular values of ranks below this share are rounding errors.
 PAIRS, SHORTEST = 20, 1e-6
-#: p-values below this are not told apart in words.
+#: Smaller p-values are reported as below this.
 SMALL = 1e-4
 
 
 class PValues(NamedTuple):
-    """p-values of what each structure implies, two samples of an environment being 1 and 2.
+    """p-values of the independence that each structure implies.
+
+    The indices 1 and 2 denote two samples of the same environment.
 
     Attributes
     ----------
     x_to_y : float
-        Of X₁ ⟂ Y₂ | X₂, which holds if x causes y.
+        p-value of X₁ ⟂ Y₂ | X₂, which holds if x causes y.
     y_to_x : float
-        Of Y₁ ⟂ X₂ | Y₂, which holds if y causes x.
+        p-value of Y₁ ⟂ X₂ | Y₂, which holds if y causes x.
     none : float
-        Of X₁ ⟂ Y₁, which holds if neither causes the other.
+        p-value of X₁ ⟂ Y₁, which holds if neither causes the other.
     """
 
     x_to_y: float
@@ -44,28 +46,28 @@ class PValues(NamedTuple):
 
 @dataclass(frozen=True)
 class CausalDirection:
-    """The direction between two variables, and what it rests on.
+    """The causal direction between two variables, and the evidence for it.
 
     Attributes
     ----------
     direction : str
-        "x->y", "y->x", "none" (x and y are independent) or "silent": x and y are dependent, but the
-        environments do not differ, as far as can be seen, so that the data cannot tell.
+        "x->y", "y->x", "none" (x and y are independent) or "silent": x and y are dependent, but no
+        difference between environments is detected, so that the data do not show the direction.
     p_values : PValues
-        The three that the decision is made from.
+        The three p-values on which the decision is based.
     rule : str
-        What the three p-values say by themselves: of data that are silent this is a guess.
+        The decision from the three p-values alone; if the direction is "silent", this is a guess.
     clear : bool
-        Whether the p-values have the pattern of one structure; otherwise the largest decided.
+        Whether the p-values have the pattern of one structure; if not, the largest one decided.
     variation : float
         p-value of (X₁, Y₁) ⟂ (X₂, Y₂): the two samples of an environment are independent if and
         only if nothing varies between environments.
     shares : dict of str to float
-        Share of random halves of the environments with each answer.
+        The share of random halves of the environments that give each answer.
     environments : int
-        How many there are, each with one pair of samples.
+        The number of environments, each with one pair of samples.
     level : float
-        Of the tests.
+        The significance level of the tests.
     """
 
     direction: str
@@ -79,12 +81,12 @@ class CausalDirection:
 
     @property
     def agreement(self) -> float:
-        """Share of random halves of the environments with the same answer."""
+        """The share of random halves of the environments that give the same answer."""
         return self.shares[self.direction]
 
     @property
     def sentence(self) -> str:
-        """What was found, in a sentence."""
+        """The result in one sentence."""
         found = {
             "x->y": "x causes y",
             "y->x": "y causes x",
@@ -98,8 +100,8 @@ class CausalDirection:
         return f"{found} ({self.agreement:.0%} of random halves of the environments agree){why}"
 
     def summary(self) -> str:
-        """The sentence, and the tests."""
-        # The gamma law is an approximation: of small p-values only the smallness counts.
+        """The result in one sentence, followed by the tests."""
+        # The gamma distribution is an approximation, and small p-values are not exact.
         a, b, c, d = (
             f"p {f'= {p:.3g}' if p >= SMALL else f'< {SMALL:g}'}"
             for p in (*self.p_values, self.variation)
@@ -125,38 +127,39 @@ def causal_direction(
     level: float = 0.05,
     seed: int | np.random.Generator = 0,
 ) -> CausalDirection:
-    """Whether x causes y or y causes x, by two samples of each environment.
+    """Decide whether x causes y or y causes x, from two samples of each environment.
 
-    In p(x, y) = ∫∫ Π p(y_n | x_n, ψ) p(x_n | θ) dμ(θ) dν(ψ) the cause has a law θ and the mechanism
-    a parameter ψ, drawn independently for every environment (causal de Finetti; Guo et al. 2023).
-    Then X₁ ⟂ Y₂ | X₂ holds, and Y₁ ⟂ X₂ | Y₂ does not, if θ or ψ varies: one of the two is enough
-    (Reizinger et al. 2025). If neither does, the samples are i.i.d. and silent about the direction.
+    In p(x, y) = ∫∫ Π p(y_n | x_n, ψ) p(x_n | θ) dμ(θ) dν(ψ) the distribution of the cause has a
+    parameter θ and the mechanism a parameter ψ, drawn independently for every environment (causal
+    de Finetti; Guo et al. 2023). If θ or ψ varies, then X₁ ⟂ Y₂ | X₂ holds and Y₁ ⟂ X₂ | Y₂ does
+    not; one of the two is enough (Reizinger et al. 2025). If neither varies, the samples are i.i.d.
+    and carry no information about the direction.
 
-    The tests are KCI (Zhang et al. 2011) with the gamma approximation, with kernels and p-values of
-    causal-learn. Their pattern decides, and where there is none the largest p-value does, as in the
-    paper. A direction is given only if (X₁, Y₁) ⟂ (X₂, Y₂) is rejected too, tested by HSIC on
-    decorrelated ranks.
+    The tests are KCI (Zhang et al. 2011) with the gamma approximation, and with the kernels and
+    p-values of causal-learn. The pattern of the p-values decides; if it fits no structure, the
+    largest p-value does, as in the paper. A direction is reported only if (X₁, Y₁) ⟂ (X₂, Y₂) is
+    rejected too, which is tested by HSIC on decorrelated ranks.
 
-    How sure that is: the share of 40 random halves of the environments (20 splits) with the same
-    answer. A half without replacement varies about the whole as much as the whole varies about the
-    truth; a bootstrap draws environments twice, which a kernel test takes for dependence. Halves
-    keep the kernels, the regressions and the pairs of the whole, and as they have half of the data,
-    the share is cautious.
+    As a measure of confidence, `agreement` is the share of 40 random halves of the environments
+    (20 splits) that give the same answer. A half drawn without replacement varies around the whole
+    as much as the whole varies around the truth, whereas a bootstrap draws environments twice,
+    which a kernel test takes for dependence. Halves reuse the kernels, the regressions and the
+    pairs of the whole. Since they have half of the data, the share is conservative.
 
-    There may be no hidden common cause, and values should be continuous. Memory and time grow with
-    the square of the number of environments.
+    The method assumes that there is no hidden common cause, and that values are continuous. Memory
+    and time grow with the square of the number of environments.
 
     Parameters
     ----------
     x, y : array (rows,)
-        One value a row.
+        One value per row.
     environments : array (rows,)
-        One label a row. Of an environment with two samples these are the pair, in their order; of
-        one with more two are drawn.
+        One label per row. If an environment has two samples, these form the pair, in their order;
+        if it has more, two of them are drawn.
     level : float
-        Of the tests.
+        The significance level of the tests.
     seed : int or Generator
-        Of the draw of pairs and of the halves.
+        Seed for drawing pairs and halves.
 
     Examples
     --------
@@ -177,20 +180,21 @@ def causal_direction(
     first, second = _series(x, "x"), _series(y, "y")
     if len(first) != len(second):
         raise InputError(f"x has {len(first)} rows and y has {len(second)}; give the same number")
-    # A stream of its own: data that were drawn with the same seed must not follow it.
+    # A separate random stream, in case the data were drawn with the same seed.
     rng = np.random.default_rng(seed).spawn(1)[0]
     pairs = _pairs(read_environments(environments, len(first)), rng)
     X, Y = first[pairs], second[pairs]
     for name, both in (("x", X), ("y", Y)):
         if (both.min(axis=0) == both.max(axis=0)).any():
             raise InputError(
-                f"{name} is constant over environments: of a series that does not vary nothing "
-                "can be said"
+                f"{name} is constant over environments: nothing can be inferred from a variable "
+                "that does not vary"
             )
     one, two = (_ranks(np.stack([X[:, k], Y[:, k]], axis=1)) for k in (0, 1))
     if min(one.shape[1], two.shape[1]) < 2:
         raise InputError(
-            "y is a monotone function of x without any noise: nothing tells cause from effect"
+            "y is a monotone function of x without any noise: cause and effect cannot be "
+            "distinguished"
         )
     n = len(pairs)
     halves = np.zeros((n, PAIRS))
@@ -220,16 +224,12 @@ def causal_direction(
 
 
 def decide(p_values: ArrayLike, level: float = 0.05) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The structure that three p-values speak for, and whether their pattern is a clear one.
+    """The structure that three p-values favour, and whether their pattern is clear.
 
-    With (a, b, c) of X₁ ⟂ Y₂ | X₂, Y₁ ⟂ X₂ | Y₂ and X₁ ⟂ Y₁: x->y if a alone is kept, y->x if b
-    alone is, none if all three are, and otherwise the structure of the largest (the rule of Guo et
-    al. 2023). The fallback compares p-values of different tests, and is a guess.
-
-    Parameters
-    ----------
-    p_values : array (3,) or (3, many)
-    level : float
+    The p-values are those of X₁ ⟂ Y₂ | X₂, Y₁ ⟂ X₂ | Y₂ and X₁ ⟂ Y₁. The answer is x->y if only the
+    first independence is not rejected, y->x if only the second is not, none if all three are not,
+    and otherwise the structure with the largest p-value (the rule of Guo et al. 2023). This
+    fallback compares p-values of different tests, and is a guess.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def _series(values: ArrayLike, name: str) -> Array:
     if array.ndim != 1 or array.dtype.kind not in "fiub":
         raise InputError(
             f"{name} has the shape {array.shape} and dtype {array.dtype}; expected one real number "
-            "a row"
+            "per row"
         )
     finite = np.isfinite(array)
     if not finite.all():
@@ -266,7 +266,7 @@ def _series(values: ArrayLike, name: str) -> Array:
             f"{int(np.argmin(finite))} (counting from 0); drop these rows"
         )
     series = array.astype(np.float64)
-    # Units do not matter, and squares must be neither infinite nor 0.
+    # Units do not matter, but squares must neither overflow nor underflow.
     return series / (np.abs(series).max(initial=0.0) or 1.0)
 
 
@@ -276,15 +276,15 @@ def _pairs(found: Environments, rng: np.random.Generator) -> NDArray[np.intp]:
     if len(counts) < FEWEST:
         raise InputError(
             f"there {'is 1 environment' if len(counts) == 1 else f'are {len(counts)} environments'}"
-            f"; what varies between environments takes {FEWEST} to be seen at all, and better some "
-            "hundreds"
+            f"; at least {FEWEST} are needed to see what varies between environments, and "
+            "preferably hundreds"
         )
     single = np.flatnonzero(counts < 2)
     if len(single):
         raise InputError(
             f"environment {found.labels[single[0]]!s} has 1 sample ({len(single)} of "
-            f"{len(counts)} environments have no more); each needs 2 or more: leave out those that "
-            "have fewer"
+            f"{len(counts)} environments have no more); each needs 2 or more, so leave out those "
+            "with fewer"
         )
     first, step = rng.integers(counts), rng.integers(1, counts)
     first[counts == 2] = 0
@@ -303,6 +303,6 @@ def _ranks(columns: Array) -> NDArray[np.float32]:
     ranks -= ranks.mean(axis=0)
     left, values, _ = np.linalg.svd(ranks / ranks.std(axis=0), full_matrices=False)
     kept = left[:, values > SHORTEST * values[0]] * np.sqrt(len(columns))
-    # Exponentials of float32 take a third of the time, and nothing here rests on the last digits.
+    # float32 takes a third of the time for exponentials, and is precise enough here.
     axes: NDArray[np.float32] = kept.astype(np.float32)
     return axes

@@ -1,4 +1,4 @@
-"""Labels of environments: one a row, shared by rows."""
+"""Environment labels: one per row, each shared by several rows."""
 
 from __future__ import annotations
 
@@ -14,39 +14,31 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.family import Variability, variability
 
-#: What a variance of 0 counts as, as a share of the mean over environments.
+#: Smallest variance that is used, as a share of the mean over environments.
 SILENT = 2.0**-26
 
 
 @dataclass(frozen=True, eq=False)
 class Environments:
-    """The environments in the order in which they first appear, and which one each row is of."""
+    """The environments in order of first appearance, and the environment of each row."""
 
     labels: NDArray[Any]
     codes: NDArray[np.intp]
 
     @property
     def counts(self) -> NDArray[np.intp]:
-        """Rows of each."""
+        """The number of rows in each environment."""
         return np.bincount(self.codes, minlength=len(self.labels))
 
     def means(self, rows: Array) -> Array:
-        """The mean of the rows of each, (environments, d)."""
+        """The mean row of each environment, (environments, d)."""
         sums = np.zeros((len(self.labels), rows.shape[1]))
         np.add.at(sums, self.codes, rows)
         return sums / self.counts[:, None]
 
 
 def read_environments(labels: ArrayLike, rows: int) -> Environments:
-    """Check labels of environments: one a row, none missing, not all different.
-
-    Parameters
-    ----------
-    labels : array (rows,)
-        Numbers or text.
-    rows : int
-        How many there must be.
-    """
+    """Check environment labels, numbers or text: one per row, none missing, not all different."""
     try:
         array = np.asarray(labels)
     except ValueError:
@@ -56,7 +48,7 @@ def read_environments(labels: ArrayLike, rows: int) -> Environments:
     if array.shape != (rows,):
         raise InputError(
             f"the environments have the shape {array.shape}, and there are {rows} rows; give one "
-            "label a row"
+            "label per row"
         )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(np.flatnonzero(~np.isfinite(array))[0])
@@ -66,12 +58,13 @@ def read_environments(labels: ArrayLike, rows: int) -> Environments:
     except TypeError as error:
         kinds = ", ".join(sorted({type(label).__name__ for label in array}))
         raise InputError(
-            f"the environments are of the kinds {kinds}, which do not sort; give numbers, or text"
+            f"the environment labels have the types {kinds}, which cannot be sorted together; give "
+            "either numbers or text"
         ) from error
     if len(known) == rows > 1:
         raise InputError(
-            f"every one of the {rows} rows has an environment of its own; labels of environments "
-            "are shared by rows"
+            f"each of the {rows} rows has its own environment; rows of the same environment must "
+            "have the same label"
         )
     order = np.argsort(first)
     return Environments(known[order], np.argsort(order)[codes])
@@ -80,39 +73,31 @@ def read_environments(labels: ArrayLike, rows: int) -> Environments:
 def warn_of_ties(
     environments: int, ties: Sequence[Sequence[int]], what: str, least: int = 2
 ) -> None:
-    """Say which axes nothing tells apart, if there are any.
+    """Warn of axes that cannot be distinguished, if there are any.
 
-    Parameters
-    ----------
-    environments : int
-        How many there are.
-    ties : sequence of sequences of int
-        Groups of axes.
-    what : str
-        What the axes are of.
-    least : int
-        How many environments it takes.
+    `ties` are sets of such axes, `what` is what they are called, and `least` is the smallest number
+    of environments that could distinguish them.
     """
     if not ties:
         return
     groups = "; ".join(", ".join(map(str, axes)) for axes in ties)
     why = (
         f"there {'is 1 environment' if environments == 1 else f'are {environments} environments'}, "
-        f"and it takes {least} or more whose variances differ; with fewer nothing sets the axes"
+        f"and {least} or more with different variances are needed to determine the axes"
         if environments < least
-        else "their variances keep one ratio in all environments, as far as sampling error lets "
-        "tell: vary them differently, or give more rows"
+        else "the ratio of their variances is the same in all environments, within sampling error; "
+        "give environments in which it differs, or more rows"
     )
-    warnings.warn(f"{what} {groups} are not told apart: {why}", stacklevel=3)
+    warnings.warn(f"{what} {groups} cannot be distinguished: {why}", stacklevel=3)
 
 
 def estimated_variability(
     variances: Array, spreads: Array, ties: Sequence[Sequence[int]]
 ) -> Variability:
-    """Variability of the precisions 1/v, where profiles that are tied count as one.
+    """Variability of the precisions 1/v, where tied profiles count as one.
 
-    Otherwise sampling error would give rank to columns that are the same. A variance counts as no
-    smaller than its standard error, and one of 0 as a small share of the mean.
+    Otherwise sampling error would make equal columns look linearly independent. Each variance is
+    replaced by its standard error if that is larger, and 0 by a small share of the mean.
     """
     v = np.maximum(variances, np.sqrt(spreads)) / variances.mean(axis=0)
     v = np.maximum(v, SILENT)

@@ -1,6 +1,6 @@
 """Independent mechanism analysis: how far the columns of a Jacobian are from orthogonal.
 
-Gresele et al. 2021 (the contrast), Reizinger et al. 2022 (what a VAE has to do with it).
+Gresele et al. 2021 (the contrast), Reizinger et al. 2022 (its relation to the VAE).
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ def ima_contrast(jacobians: ArrayLike) -> Array:
     """The local contrast c = Σ_k log‖J_:k‖ − ½ log det JᵀJ of each Jacobian, in nats.
 
     It is 0 if the columns are orthogonal, positive otherwise, and infinite if they are linearly
-    dependent (to the rounding of their type). What is called C_IMA of a mixing is the mean of local
-    contrasts over its sources, ``ima_contrast(J).mean()``; the contrast of the mean Jacobian is
-    another number, and can be 0 where the local ones are not.
+    dependent (up to rounding errors of their type). The global contrast C_IMA of a mixing is the
+    mean of the local contrasts over its sources, ``ima_contrast(J).mean()``. The contrast of the
+    mean Jacobian is a different number, and can be 0 even if the local contrasts are not.
 
-    Columns are brought to length 1, so that c = −Σ_k log|R_kk| of J = QR: JᵀJ, which has the
-    condition of J squared, is never formed. Gresele et al. 2021.
+    Columns are scaled to length 1, so that c = −Σ_k log|R_kk| with J = QR. This avoids JᵀJ, whose
+    condition number is that of J squared. Gresele et al. 2021.
 
     Parameters
     ----------
     jacobians : array (rows, D, d) or (D, d)
-        ∂x/∂z of the mixing (or decoder), D ≥ d: a column a source. Of an unmixing, pass the
-        inverses.
+        ∂x/∂z of the mixing (or decoder), with D ≥ d and one column per source. For an unmixing,
+        pass the inverses.
 
     Returns
     -------
     array (rows,)
-        One contrast a Jacobian; of a single matrix, (1,).
+        One contrast per Jacobian; for a single matrix, the shape is (1,).
 
     Examples
     --------
@@ -46,17 +46,17 @@ def ima_contrast(jacobians: ArrayLike) -> Array:
     """
     columns, eps = _jacobians(jacobians)
     _, D, d = columns.shape
-    # The largest entry first: a square of what is left neither overflows nor vanishes.
+    # Divide by the largest entry first, so that squares neither overflow nor underflow.
     largest = np.abs(columns).max(axis=1, keepdims=True, initial=0.0)
     columns = columns / np.where(largest > 0, largest, 1.0)
     lengths = np.sqrt(np.einsum("nij,nij->nj", columns, columns))[:, None]
     columns /= np.where(largest > 0, lengths, 1.0)
-    # LAPACK's own form holds R transposed, beside the reflections that make Q.
+    # The raw form of LAPACK holds R transposed, next to the Householder reflections of Q.
     factors, _ = np.linalg.qr(columns, mode="raw")
     kept = np.abs(np.einsum("nii->ni", factors[:, :, :d]))
     dependent = (kept <= rank_tolerance(D, d, eps)).any(axis=1)
     contrasts = -np.log(np.where(dependent[:, None], 1.0, kept)).sum(axis=1)
-    # Columns of length 1 have |R_kk| ≤ 1, but for rounding.
+    # Columns of length 1 have |R_kk| ≤ 1, up to rounding.
     return np.where(dependent, np.inf, np.maximum(contrasts, 0.0))
 
 
@@ -80,15 +80,15 @@ class LinearGap:
 
 
 def linear_elbo_gap(weights: ArrayLike, precision: float) -> LinearGap:
-    """What the best diagonal posterior loses against the likelihood, for a linear decoder.
+    """The gap between log-likelihood and best ELBO with a diagonal posterior, linear decoder.
 
     x ~ N(W z, γ⁻² I) and z ~ N(0, I) have P = I + γ² WᵀW as the precision of z given x, and
 
         log p(x) − ELBO*(x) = ½ (Σ_k log P_kk − log det P)  →  c(W)  as γ² → ∞.
 
     P is the Gram matrix of [I; γW], so that the gap is exactly the contrast (`ima_contrast`) of
-    that, and P itself is never formed. Reizinger et al. 2022 (the limit); the linear case is by
-    direct calculation.
+    [I; γW], and P itself need not be computed. The limit is from Reizinger et al. 2022; the linear
+    case follows by direct calculation.
 
     Parameters
     ----------
@@ -108,8 +108,9 @@ def linear_elbo_gap(weights: ArrayLike, precision: float) -> LinearGap:
     matrix = np.asarray(weights, dtype=np.float64)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise InputError(
-            "the weights of a linear decoder are a matrix (D, d) of finite numbers; these have "
-            f"shape {matrix.shape} and {np.count_nonzero(~np.isfinite(matrix))} that are not finite"
+            "the weights of a linear decoder must be a matrix (D, d) of finite numbers; these have "
+            f"shape {matrix.shape} and {np.count_nonzero(~np.isfinite(matrix))} entries that are "
+            "not finite"
         )
     root = math.sqrt(_positive(precision))
     d = matrix.shape[1]
@@ -123,11 +124,11 @@ def linear_elbo_gap(weights: ArrayLike, precision: float) -> LinearGap:
 def self_consistent_variance(
     jacobians: ArrayLike, precision: float, curvature: ArrayLike = 0.0
 ) -> Array:
-    """The posterior variances that a near-deterministic decoder asks for, (rows, d).
+    """The optimal posterior variances of a near-deterministic decoder, (rows, d).
 
     σ_k² ≈ 1 / (−n''(μ_k) + γ² ‖J_:k‖²) with J the decoder's Jacobian at the mean μ and n the log
-    density of a latent's prior. Exact for a linear decoder with a Gaussian prior. Reizinger et al.
-    2022.
+    density of a latent's prior. This is exact for a linear decoder with a Gaussian prior. Reizinger
+    et al. 2022.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ def self_consistent_variance(
     precision : float
         γ², the decoder's inverse variance.
     curvature : array (rows, d) or float
-        n'' at each mean: 0 of a uniform prior, −1 of a standard normal one.
+        n'' at each mean: 0 for a uniform prior, −1 for a standard normal one.
 
     Examples
     --------
@@ -155,23 +156,23 @@ def self_consistent_variance(
 
 
 def _jacobians(values: ArrayLike) -> tuple[NDArray[np.float64], float]:
-    """As (rows, D, d) in float64, and the machine epsilon of the type that they came in."""
+    """Jacobians as (rows, D, d) in float64, and the machine epsilon of their original type."""
     given = np.asarray(values)
     if given.dtype.kind not in "iuf":
-        raise InputError(f"Jacobians are real numbers, not {given.dtype}")
+        raise InputError(f"Jacobians must be real numbers, not {given.dtype}")
     eps = float(np.finfo(given.dtype if given.dtype.kind == "f" else np.float64).eps)
     array = np.asarray(given, dtype=np.float64)
     if array.ndim == 2:
         array = array[None]
     if array.ndim != 3 or 0 in array.shape[1:]:
         raise InputError(
-            "Jacobians are an array (rows, D, d), or one matrix (D, d); these have shape "
+            "Jacobians must be an array (rows, D, d), or one matrix (D, d); these have shape "
             f"{given.shape}"
         )
     if array.shape[1] < array.shape[2]:
         raise InputError(
-            f"a Jacobian has at least as many rows (observed) as columns (sources); these are "
-            f"{array.shape[1]} × {array.shape[2]}: pass ∂x/∂z, not its transpose"
+            "a Jacobian must have at least as many rows (observed) as columns (sources); these "
+            f"are {array.shape[1]} × {array.shape[2]}: pass ∂x/∂z, not its transpose"
         )
     bad = ~np.isfinite(array).all(axis=(1, 2))
     if bad.any():
@@ -184,5 +185,5 @@ def _jacobians(values: ArrayLike) -> tuple[NDArray[np.float64], float]:
 
 def _positive(precision: float) -> float:
     if not (precision > 0 and math.isfinite(precision)):
-        raise InputError(f"the decoder's precision γ² is a positive number, not {precision}")
+        raise InputError(f"the decoder's precision γ² must be a positive number, not {precision}")
     return float(precision)

@@ -1,4 +1,4 @@
-"""Axes that several covariances share: joint diagonalisation by Jacobi rotations."""
+"""Common axes of several covariances: joint diagonalisation by Jacobi rotations."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from identikit.family import stored
 from identikit.recover._axes import SWEEPS, Axes, find_axes
 from identikit.recover._ties import LEVEL, groups, leakages, tied_axes
 
-#: How far a covariance may be from symmetric, and its eigenvalues below 0, as shares of its size;
-#: and in machine epsilons of the type that it is stored in, where these are coarser.
+#: How far a covariance may be from symmetric, and its eigenvalues below 0, relative to its size;
+#: or, if that is larger, this many machine epsilons of the type in which it is stored.
 ASYMMETRY, EPSILONS = 1e-8, 100
 
 
 @dataclass(frozen=True, eq=False)
 class JointDiagonal:
-    """The axes that diagonalise all covariances, and which of them these determine.
+    """The axes that diagonalise all covariances, and which of them are identified.
 
     Attributes
     ----------
     unmixing : array (r, d)
-        Rows w with wᵀC_e w' = 0 for any two of them and every e, as far as that can be; r is the
-        rank of the mean covariance. Axes stand in the order of how much their variances vary, with
-        mean variance 1 and the largest entry of their column of `mixing` positive.
+        Rows w with wᵀC_e w' ≈ 0 for any two of them and every e; r is the rank of the mean
+        covariance. Axes are sorted by how much their variances vary. They have mean variance 1, and
+        the largest entry of their column of `mixing` is positive.
     mixing : array (d, r)
         The map back: C_e ≈ mixing diag(variances_e) mixingᵀ.
     variances : array (k, r)
-        Of each axis in each environment.
+        The variance of each axis in each environment.
     identified : array (r,) of bool
-        Whether the axis is tied with no other: its variances have no constant ratio to theirs.
+        Whether the axis is tied with no other: its variances are not proportional to theirs.
     ties : tuple of tuples of int
-        Groups of axes that are: only the space that a group spans is determined.
+        Sets of tied axes; only the space that such a set spans is determined.
     errors : array (r,) or None
-        What leaks into each axis from the others by sampling error, in standard deviations;
+        How much of the other axes leaks into each axis by sampling error, in standard deviations;
         None for exact covariances, and for two without `rows`.
     off : float
-        Size of what is left off the diagonals, as a share of all (root of sums of squares).
+        Size of the remaining off-diagonal entries relative to all (root of sums of squares).
     sweeps : int
-        Of Jacobi rotations; 0 for one or two covariances, which need none.
+        The number of sweeps of Jacobi rotations; 0 for one or two covariances, which need none.
     converged : bool
-        Whether all axes stand still, but for those that are tied.
+        Whether all axes have converged, except for tied ones.
     """
 
     unmixing: Array
@@ -65,24 +65,25 @@ def joint_diagonalise(
 ) -> JointDiagonal:
     """Find W such that W C_e Wᵀ is diagonal for all covariances C_e = M diag(v_e) Mᵀ.
 
-    The mean covariance is whitened, and the whitened set diagonalised by the rotation that leaves
-    the least off the diagonals, pair of axes by pair of axes in closed form (Cardoso and Souloumiac
-    1996), all disjoint pairs at once. Of two covariances it is the generalised eigenproblem
-    C_1 w = λ C_0 w, solved as such. M is determined up to order and scale of its columns if no two
-    axes have the same variances in all environments but for one ratio. Axes count as tied if such
-    a ratio is within the sampling error of normal data, by a test at 5 % over all pairs
-    (`tie_p_values`), or within rounding.
+    The mean covariance is whitened, and the whitened covariances are diagonalised by the rotation
+    that minimises their off-diagonal entries: in closed form for each pair of axes (Cardoso and
+    Souloumiac 1996), and for all disjoint pairs at once. For two covariances this is the
+    generalised eigenproblem C_1 w = λ C_0 w, which is solved directly. M is determined up to the
+    order and scale of its columns if no two axes have proportional variances over environments.
+    Axes count as tied if their variances are proportional within the sampling error of normal data,
+    by a test at 5 % over all pairs (`tie_p_values`), or within rounding.
 
     Parameters
     ----------
     covariances : array (k, d, d)
-        Symmetric and positive semi-definite. Dependent directions are left out, by the rank of
-        the mean.
+        Symmetric and positive semi-definite. If their mean is rank-deficient, the directions
+        without variance are left out.
     rows : int or array (k,), optional
-        How many rows each covariance is of; they weigh as much. By default what is left off the
-        diagonals tells, of three covariances or more: nothing of exact ones.
+        The number of rows behind each covariance, which is also its weight. By default it is
+        estimated from the remaining off-diagonal entries of three or more covariances; exact
+        covariances have none.
     max_sweeps : int
-        At which to give up.
+        The largest number of sweeps.
 
     Examples
     --------
@@ -111,7 +112,7 @@ def joint_diagonalise(
     done = axes.converged | tied.any(axis=1)
     if not done.all():
         warnings.warn(
-            f"after {axes.sweeps} sweeps axes still turn by {axes.turning.max():.1g}: the "
+            f"after {axes.sweeps} sweeps axes still rotate by {axes.turning.max():.1g}: the "
             "covariances have no common axes, or max_sweeps is too small",
             ConvergenceWarning,
             stacklevel=2,
@@ -123,12 +124,12 @@ def joint_diagonalise(
 
 
 def _rows_that_show(C: Array, axes: Axes) -> tuple[Array, Array] | None:
-    """Of how many rows covariances look, by what is left off their diagonals; and the fewest.
+    """Estimate the rows behind the covariances from off-diagonal entries, with a lower bound.
 
-    The correlation of two axes in one environment has variance 1/n. Rotation and whitening have
-    made two of k for each pair of axes what they are. The fewest rows are the lower end of a 95 %
-    interval, so that few environments are not taken for many rows. None if only rounding is left,
-    as it is of two covariances whatever they are.
+    The correlation of two axes in one environment has variance 1/n. Rotation and whitening use up
+    two of the k degrees of freedom of each pair of axes. The lower bound is the lower end of a 95 %
+    interval, so that few environments do not look like many rows. None if only rounding errors are
+    left, which is always the case for two covariances.
     """
     from scipy.stats import chi2
 
@@ -144,7 +145,7 @@ def _rows_that_show(C: Array, axes: Axes) -> tuple[Array, Array] | None:
 
 
 def _covariances(given: ArrayLike) -> tuple[Array, float]:
-    """The covariances in float64, and the machine epsilon of the type they came in."""
+    """The covariances in float64, and the machine epsilon of their original type."""
     array, eps = stored(given)
     square = array.ndim == 3 and array.shape[1] == array.shape[2] and 0 not in array.shape
     if not square or array.dtype.kind not in "fiub":
@@ -162,7 +163,7 @@ def _covariances(given: ArrayLike) -> tuple[Array, float]:
         least = np.linalg.eigvalsh(matrix)[0]
         if least < -tolerance * len(matrix) * size:
             raise InputError(
-                f"covariance {e} has the negative eigenvalue {least:.3g}, and so is none"
+                f"covariance {e} has the negative eigenvalue {least:.3g}, so it is not a covariance"
             )
     if not C.any():
         raise InputError("all covariances are 0: nothing varies")
@@ -176,5 +177,5 @@ def _rows(given: ArrayLike, environments: int) -> Array:
     if counts.shape not in ((), (environments,)):
         raise InputError(f"rows has the shape {counts.shape}; expected 1 or {environments} numbers")
     if not (counts > 1).all() or not np.isfinite(counts).all():
-        raise InputError(f"rows is {given!r}; a covariance is of 2 rows or more")
+        raise InputError(f"rows is {given!r}; a covariance needs 2 rows or more")
     return np.broadcast_to(counts.astype(np.float64), environments)

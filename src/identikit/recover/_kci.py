@@ -1,4 +1,4 @@
-"""Kernel tests of independence, of all rows and of many halves of them."""
+"""Kernel tests of independence, on all rows and on many random halves of them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 
 Floats = NDArray[np.floating[Any]]
-#: Widths of Gaussian kernels on standardised data below 200, below 1,200 and from 1,200 rows on, as
-#: in the code of Zhang et al.; and the ridge of the regression on what is given.
+#: Widths of Gaussian kernels on standardised data with fewer than 200 rows, fewer than 1,200, and
+#: more, as in the code of Zhang et al.; and the ridge of the regression on z.
 PLAIN, CONDITIONAL = (0.8, 0.5, 0.3), (1.2, 0.7, 0.4)
 RIDGE = 1e-3
-#: Kernel matrices of one variable have rank 30 or so; what is left of their diagonal is dropped.
+#: Kernel matrices of one variable have rank 30 or so; the remainder of the diagonal is dropped.
 LEFT = 1e-12
 
 
 def independence(x: Floats, y: Floats, halves: Floats, width: float | None = None) -> Array:
-    """p-values of x ⟂ y: of all rows, of each half, and of each other half.
+    """p-values of x ⟂ y on all rows, on each half, and on each complementary half.
 
     The statistic Σ_ij K_ij L_ij of centred Gaussian kernels (HSIC; Gretton et al. 2008) against the
     gamma law with its mean and variance under independence.
@@ -27,16 +27,16 @@ def independence(x: Floats, y: Floats, halves: Floats, width: float | None = Non
     Parameters
     ----------
     x, y : array (rows,) or (rows, columns)
-        Columns are standardised, unless a width is given. Of float32 all is computed in float32.
+        Columns are standardised, unless a width is given. float32 data are processed in float32.
     halves : array (rows, B)
-        1 where a row is in the half, and 0 elsewhere.
+        1 if a row is in the half, otherwise 0.
     width : float, optional
-        Of both kernels, in place of the usual one.
+        The width of both kernels, in place of the usual one.
 
     Notes
     -----
-    A half is not centred anew: it keeps the kernels and means of all rows, and so costs next to
-    nothing. Nor are regressions of `conditional_independence` repeated.
+    Halves are not centred again: they reuse the kernels and means of all rows, and so cost very
+    little. The regressions of `conditional_independence` are not repeated either.
     """
     n = len(x)
     K, L = (_centred(_kernel(_squares(each, width), n, PLAIN, width)) for each in (x, y))
@@ -48,12 +48,12 @@ def independence(x: Floats, y: Floats, halves: Floats, width: float | None = Non
 
 
 def conditional_independence(x: Array, y: Array, z: Array, halves: Floats) -> Array:
-    """p-values of x ⟂ y given z, as those of `independence` (KCI; Zhang et al. 2011).
+    """p-values of x ⟂ y given z, for the same subsets as `independence` (KCI; Zhang et al. 2011).
 
-    Of the kernels of (x, z/2) and of y what a kernel ridge regression on z explains is taken away:
-    R K R with R = ε (K_z + ε I)⁻¹. With M = R K R ∘ R L R the statistic is Σ_ij M_ij, and under the
-    null it has the mean Σ_i M_ii and the variance 2 Σ_ij M_ij²: no eigenvalues are needed for the
-    gamma law, and R is I less a matrix of low rank.
+    From the kernels of (x, z/2) and of y, the part that a kernel ridge regression on z explains is
+    removed: R K R with R = ε (K_z + ε I)⁻¹. With M = R K R ∘ R L R the statistic is Σ_ij M_ij, and
+    under the null it has the mean Σ_i M_ii and the variance 2 Σ_ij M_ij². So no eigenvalues are
+    needed for the gamma approximation, and R is I minus a matrix of low rank.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ def conditional_independence(x: Array, y: Array, z: Array, halves: Floats) -> Ar
     return _gamma_tail(statistic, mean, 2 * _sums(np.square(M, out=M), halves))
 
 
-# Matrices are changed in place: at some hundred rows making new ones is most of the cost.
+# Matrices are changed in place: for a few hundred rows, allocating new ones dominates the cost.
 
 
 def _squares(x: Floats, width: float | None = None) -> Array:
-    """Squared distances of rows, whose columns are standardised unless there is a width."""
+    """Squared distances between rows; columns are standardised unless a width is given."""
     rows = x.reshape(len(x), -1)
     if width is None:
         rows = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
@@ -104,11 +104,11 @@ def _centred(K: Array) -> Array:
 
 
 def _explained(K: Array) -> Array:
-    """B with B Bᵀ = I − R: what a kernel ridge regression on z explains, in columns."""
+    """B with B Bᵀ = I − R: the part that a kernel ridge regression on z explains."""
     from scipy.linalg import cholesky, solve_triangular
     from scipy.linalg.lapack import dpstrf
 
-    # K = F Fᵀ with pivots: its rank is low, as z is one variable.
+    # Pivoted Cholesky K = F Fᵀ; the rank is low, since z is one variable.
     factor, pivots, rank, _ = dpstrf(K, lower=1, tol=LEFT)
     F = np.empty((len(K), rank))
     F[pivots - 1] = np.tril(factor)[:, :rank]
@@ -130,7 +130,7 @@ def _residual(K: Array, B: Array) -> Array:
 
 
 def _sums(M: Array, halves: Floats) -> Array:
-    """Σ_ij M_ij over all rows, over each half and over what it leaves, for a symmetric M."""
+    """Σ_ij M_ij over all rows, each half and each complementary half, for a symmetric M."""
     halves = halves.astype(M.dtype, copy=False)
     rows = M.sum(axis=0)
     inside = np.einsum("ij,ij->j", halves, M @ halves)
@@ -146,6 +146,6 @@ def _totals(values: Array, halves: Floats) -> Array:
 def _gamma_tail(statistic: Array, mean: Array, variance: Array) -> Array:
     from scipy.special import gammaincc
 
-    # Rounding may take a statistic of 0 below it.
+    # Rounding may make a statistic of 0 slightly negative.
     tail: Array = gammaincc(mean**2 / variance, np.maximum(statistic, 0) * mean / variance)
     return tail

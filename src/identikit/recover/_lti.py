@@ -1,4 +1,4 @@
-"""Linear time-invariant systems, identified from trajectories of several environments."""
+"""Linear time-invariant systems, identified from trajectories in several environments."""
 
 from __future__ import annotations
 
@@ -17,65 +17,65 @@ from identikit.recover._lti_fit import Trajectories, identify, lagged, read_traj
 from identikit.recover._state_space import StateSpace, ho_kalman, markov_parameters, transfer
 from identikit.recover._ties import groups, leakages, tails, tied_axes
 
-#: Columns that are all smaller than this, or larger than its inverse, have no sums of squares.
+#: Squares of columns smaller than this underflow, and larger than its inverse overflow.
 SMALLEST = 1e-140
 
 
 class LTI(BaseEstimator):  # type: ignore[misc]
-    """Controls and dynamics of x_{t+1} = A x_t + B u_t, y_t = C x_t, of which only y is seen.
+    """Controls and dynamics of x_{t+1} = A x_t + B u_t, y_t = C x_t, where only y is observed.
 
-    The controls are independent over time and of each other, with means and variances that differ
-    between environments and need not be known; C has full column rank. Then (Rajendran, Reizinger,
-    Brendel and Ravikumar 2024, who ask for d_u + 1 environments) controls and Markov parameters are
-    identified up to order and scale, as soon as no two controls have variances with the same ratio
-    in all environments.
+    The controls are independent over time and of each other. Their means and variances differ
+    between environments and need not be known; C has full column rank. Then controls and Markov
+    parameters are identified up to order and scale, provided that no two controls have variances
+    with the same ratio in all environments (Rajendran, Reizinger, Brendel and Ravikumar 2024, who
+    require d_u + 1 environments).
 
     Least squares of y_{t+1} on y_t, with an intercept for each environment, gives C A C⁻¹ and
-    residuals CB (u − mean); `joint_diagonalise` of the residuals' covariances gives CB; with
-    the variances that it finds, least squares is done again with weights (`rounds`).
+    residuals CB (u − mean). Joint diagonalisation (`joint_diagonalise`) of the covariances of the
+    residuals gives CB. Least squares is then repeated, weighted by the variances found (`rounds`).
 
     Parameters
     ----------
     lags : int
-        How many past observations y_{t+1} is regressed on: 1 if y determines the state; more if
-        only its past does.
+        The number of past observations that y_{t+1} is regressed on: 1 if y_t determines the
+        state, more if several past observations are needed to determine it.
     noise : bool or int
-        Whether observations carry noise, y_t = C x_t + ε_t, with one covariance for all
-        environments: y_t is then no regressor without error, and as many observations before it
-        (1 if True) are instruments. Needs one lag, as many controls as columns, and three
-        environments, since only differences between them are free of noise. It is the system that
-        gains; the sources keep the noise of y.
+        Whether observations have noise, y_t = C x_t + ε_t, with the same covariance in all
+        environments. The regressor y_t then has errors, and this many observations before it (1 if
+        True) serve as instruments. This needs one lag, as many controls as columns, and three
+        environments, since the noise cancels only in differences between environments. It improves
+        the estimated system; the sources still contain the noise of y.
     rounds : int
-        Of generalised least squares, at most.
+        The largest number of rounds of generalised least squares.
 
     Attributes
     ----------
     sources_ : array (T, d_u)
-        u, up to order and scale: mean variance 1 within environments. NaN in the last row of each
-        environment, whose control has not been answered yet (and in the first lags − 1).
+        u, up to order and scale, with mean variance 1 within environments. NaN in the last row of
+        each environment, whose effect has not been observed, and in the first lags − 1 rows.
     transition_ : array (d_y, d_y)
-        C A C⁻¹; with several lags that of y_t, …, y_{t−lags+1} below each other.
+        C A C⁻¹; with several lags, the transition of y_t, …, y_{t−lags+1} stacked.
     input_ : array (d_y, d_u)
         C B up to order and scale of its columns: y_{t+1} = transition_ y_t + input_ u_t. There are
-        as many controls as directions of y that are not determined by the past; one that varies by
-        less than a millionth of the others, in units of the columns, counts as determined.
+        as many controls as directions of y that the past does not determine. A direction counts as
+        determined if it varies by less than a millionth of the others, in units of the columns.
     markov_ : array (count, d_y, d_u)
         C B, C A B, C A² B, … with the same order and scale.
     coefficients_ : array (lags, d_y, d_y)
-        Of y_{t+1} on y_t, y_{t−1}, …
+        The regression coefficients of y_{t+1} on y_t, y_{t−1}, …
     unmixing_ : array (d_u, d_y)
-        From residuals to sources.
+        The map from residuals to sources.
     identified_ : array (d_u,) of bool
         Whether no other control is tied with this one.
     ties_ : tuple of tuples of int
-        Groups of controls that are not told apart.
+        Sets of controls that cannot be distinguished.
     errors_ : array (d_u,)
-        What leaks into each control from the others by sampling error, in standard deviations.
+        How much of the others leaks into each control by sampling error, in standard deviations.
     variability_ : Variability
-        Of the estimated precisions, tied controls counted as one. Sufficient if enough, and not
-        necessary.
+        The variability of the estimated precisions, with tied controls counted as one. Full
+        variability is sufficient, but not necessary.
     variances_ : array (environments, d_u)
-        Of the sources.
+        The variances of the sources.
     environments_ : array
         The labels.
 
@@ -105,9 +105,9 @@ class LTI(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         observations : array (T, d_y)
-            In time order, one environment after the other.
+            Observations in time order, one environment after the other.
         environments : array (T,)
-            One label a row; each environment is one trajectory.
+            One label per row; each environment is one trajectory.
         """
         self._check()
         data = read_trajectories(observations, environments, self._least)
@@ -131,8 +131,8 @@ class LTI(BaseEstimator):  # type: ignore[misc]
         radius = float(np.abs(np.linalg.eigvals(self.transition_)).max())
         if radius > 1:
             warnings.warn(
-                f"the system that was found is unstable: its largest eigenvalue is {radius:.4g}, "
-                "and Markov parameters grow without end",
+                f"the system that was found is unstable: its spectral radius is {radius:.4g}, so "
+                "that Markov parameters grow without bound",
                 stacklevel=2,
             )
         warn_of_ties(len(self.environments_), self.ties_, "controls", 3 if self.noise else 2)
@@ -150,7 +150,7 @@ class LTI(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         order : int, optional
-            Number of states; by default all that the Markov parameters show.
+            Number of states; by default the rank of the Hankel matrix of Markov parameters.
         """
         self._fitted()
         return ho_kalman(self.markov_, *self._blocks(), order)
@@ -161,13 +161,13 @@ class LTI(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         z : array of complex
-            Where; on the unit circle, exp(iω), it is the frequency response.
+            Where to evaluate it; on the unit circle, exp(iω), it is the frequency response.
         """
         self._fitted()
         return transfer(self.coefficients_, self.input_, z)
 
     def _check(self) -> None:
-        # True is 1 of noise, and no number of anything else.
+        # noise=True means 1; the other parameters must not be bool.
         counts = (self.lags, self.rounds, self.noise + 0)
         whole = [isinstance(n, int | np.integer) and not isinstance(n, bool) for n in counts]
         if not all(whole) or self.lags < 1 or self.noise < 0 or self.rounds < 0:
@@ -177,22 +177,23 @@ class LTI(BaseEstimator):  # type: ignore[misc]
             )
         if self.noise and self.lags > 1:
             raise InputError(
-                f"noise with {self.lags} lags: under observation noise the system is identified "
-                "from one lag, and earlier observations are its instruments; set lags=1"
+                f"noise cannot be combined with {self.lags} lags: with observation noise the "
+                "system is identified from one lag, and earlier observations are instruments; set "
+                "lags=1"
             )
 
     def _least(self, d: int) -> int:
-        # After the lags each environment has a regression and a covariance of its own.
+        # After the lags, each environment needs rows for a regression and a covariance.
         before = self.lags + int(self.noise)
         return before + (before + 1) * d + 2
 
     def _blocks(self) -> tuple[int, int]:
-        """Blocks of the Hankel matrix that show every state: n − rank C + 1 and n − rank B + 1."""
+        """How many Hankel blocks determine all n states: n − rank C + 1 and n − rank B + 1."""
         states = len(self.transition_)
         return states - self.input_.shape[0] + 1, states - self.input_.shape[1] + 1
 
     def _sources(self, data: Trajectories) -> Array:
-        # Oldest first, as the columns are.
+        # Oldest lag first, in the order of the columns.
         slopes = np.hstack([*-self.coefficients_[::-1], np.eye(self.n_features_in_)])
         answer = (self.unmixing_ @ slopes).T
         sources = np.full((len(data.rows), len(self.unmixing_)), np.nan)
@@ -202,7 +203,7 @@ class LTI(BaseEstimator):  # type: ignore[misc]
         return sources
 
     def _tails(self, data: Trajectories) -> Array:
-        """Tails of the controls, as the spread of their variances depends on them."""
+        """`tails` of the controls, on which the sampling error of their variances depends."""
         fourth, rows = np.zeros(len(self.unmixing_)), 0
         for span, inverse in zip(data.spans, inverse_or_zero(self.variances_)):
             s = self.sources_[span.start + self.lags - 1 : span.stop - 1]
@@ -222,7 +223,7 @@ class LTI(BaseEstimator):  # type: ignore[misc]
 
 
 def _companion(coefficients: Array) -> Array:
-    """The transition of y_t, …, y_{t−lags+1} below each other."""
+    """The companion matrix: the transition of y_t, …, y_{t−lags+1} stacked."""
     lags, d, _ = coefficients.shape
     below = np.eye((lags - 1) * d, lags * d)
     return np.vstack([np.hstack(list(coefficients)), below])
@@ -234,14 +235,14 @@ def _check_columns(data: Trajectories) -> None:
     if constant.any():
         columns = ", ".join(map(str, np.flatnonzero(constant)))
         raise InputError(
-            f"column {columns} of the observations is constant in every environment: a series that "
-            "never changes answers to no control; leave it out"
+            f"column {columns} of the observations is constant in every environment: no control "
+            "affects it; leave it out"
         )
     size = np.maximum(np.abs(least), np.abs(largest)).max(axis=0)
     beyond = np.flatnonzero((size > 1 / SMALLEST) | (size < SMALLEST))
     if beyond.size:
         raise InputError(
             f"column {beyond[0]} of the observations reaches {size[beyond[0]]:.3g}, and its "
-            "squares are beyond float64; give it in another unit, or shorter trajectories if an "
-            "unstable system has made it grow"
+            "squares overflow or underflow in float64; use another unit, or shorter trajectories "
+            "if the system is unstable"
         )

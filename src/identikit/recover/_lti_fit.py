@@ -1,6 +1,7 @@
-"""How an LTI system is found: least squares, joint diagonalisation, weighted least squares.
+"""Fitting an LTI system: least squares, joint diagonalisation, weighted least squares.
 
-Trajectories, one an environment, are regressed on their past in as few rows as possible.
+There is one trajectory per environment. Each is reduced to a few rows by a QR decomposition before
+it is regressed on its past.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from identikit.recover._axes import EPS, Axes, White, find_axes, oblique_axes, w
 from identikit.recover._environments import Environments, read_environments
 from identikit.sources.checks import numeric_eps
 
-#: Rounds of weighted least squares end where no slope changes by more than this share.
+#: Rounds of weighted least squares end when no slope changes by more than this share.
 SETTLED = 1e-6
-#: A variance counts as no smaller than this share of the largest one, where it is divided by.
+#: Divisors are at least this share of the largest variance.
 LEAST = 1e-10
-#: Machine epsilons by which residuals may be off because of the sums that they come from.
+#: Rounding error of residuals from the sums behind them, in machine epsilons.
 SUMS = 100
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Observations in time order, and where each environment's trajectory lies."""
+    """Observations in time order, and where the trajectory of each environment starts."""
 
     rows: Array
     environments: Environments
@@ -43,7 +44,7 @@ class Trajectories:
 
     @cached_property
     def ranges(self) -> tuple[Array, Array]:
-        """The least and the largest value of every column in each environment."""
+        """The smallest and the largest value of every column in each environment."""
         return np.minimum.reduceat(self.rows, self.starts), np.maximum.reduceat(
             self.rows, self.starts
         )
@@ -55,18 +56,10 @@ def read_trajectories(
     least: Callable[[int], int],
     width: int | None = None,
 ) -> Trajectories:
-    """Check observations and labels: each environment one trajectory, and long enough.
+    """Check that each environment is one trajectory, and long enough.
 
-    Parameters
-    ----------
-    observations : array (T, d)
-        In time order.
-    environments : array (T,)
-        One label a row.
-    least : callable
-        The least number of steps, given that of columns.
-    width : int, optional
-        The columns there must be.
+    `least` gives the smallest number of steps for a number of columns; `width` is the required
+    number of columns.
     """
     given = given_rows(observations, "LTI", width, "observations")
     rows, eps = given.astype(np.float64), numeric_eps(given.dtype, "the observations")
@@ -77,31 +70,31 @@ def read_trajectories(
         again = next(i for i, code in enumerate(order) if code in order[:i])
         raise InputError(
             f"environment {known.labels[order[again]]!s} begins again at row {starts[again]}: each "
-            "environment is one trajectory, so its rows stand together, in time order; give parts "
-            "of a broken one labels of their own"
+            "environment is one trajectory, so its rows must be adjacent and in time order; if a "
+            "trajectory was interrupted, give its parts different labels"
         )
     counts, steps = known.counts, least(rows.shape[1])
     if counts.min() < steps:
         short = int(counts.argmin())
         raise InputError(
             f"environment {known.labels[short]!s} has too few rows: {counts[short]}, and {steps} "
-            f"are the least for {rows.shape[1]} observed columns and so many lags and instruments; "
-            "give longer trajectories, or fewer of these"
+            f"are needed for {rows.shape[1]} observed columns with these lags and instruments; "
+            "give longer trajectories, or reduce lags and instruments"
         )
     return Trajectories(rows, known, tuple(map(int, starts)), eps)
 
 
 def lagged(rows: Array, lags: int) -> Array:
-    """Columns y_{t−lags+1}, …, y_t, y_{t+1}, oldest first, for every t that has them all."""
+    """Columns y_{t−lags+1}, …, y_t, y_{t+1}, oldest first, for every t for which all exist."""
     steps = len(rows) - lags
     return np.hstack([rows[lag : lag + steps] for lag in range(lags + 1)])
 
 
 def factors(trajectories: Trajectories, lags: int) -> tuple[Array, Array]:
-    """Of each environment R of the QR of its lagged columns, centred, and their number of rows.
+    """For each environment, R of the QR of its centred lagged columns, and its number of rows.
 
-    Whatever is regressed on whatever, sums of squares and products of residuals are those of these
-    few rows: one intercept an environment is in them, and no condition number has been squared.
+    Regressions on these few rows give the same sums of squares and products of residuals as on all
+    rows, with one intercept per environment, and no condition number is squared.
     """
     width = (lags + 1) * trajectories.rows.shape[1]
     found = np.zeros((len(trajectories.starts), width, width))
@@ -116,9 +109,9 @@ def factors(trajectories: Trajectories, lags: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """What is found: the slopes of each lag, the axes of the residuals, and how sure these are.
+    """The system that was found: slopes of each lag, axes of the residuals, and their accuracy.
 
-    `spreads` are the sampling variances of `axes.variances`, `weights` those of environments.
+    `spreads` are the sampling variances of `axes.variances`, `weights` those of the environments.
     """
 
     coefficients: Array
@@ -130,19 +123,14 @@ class System:
 def identify(data: Trajectories, lags: int, instruments: int, rounds: int) -> System:
     """Identify a system from trajectories; see `LTI`.
 
-    Under observation noise of one covariance Σ, y_{t+1} − Φ y_t is uncorrelated with y_{t−1}, and
-    has the covariance −ΦΣ with y_t in every environment. So the slopes are those for which the
-    covariances with the past are 0, and those with y_t one unknown matrix. The covariances of the
-    residuals contain Σ + ΦΣΦᵀ in every environment: their differences are diagonalised.
+    With observation noise of the same covariance Σ in all environments, y_{t+1} − Φ y_t is
+    uncorrelated with y_{t−1}, and has the covariance −ΦΣ with y_t in every environment. So the
+    slopes are those for which the covariances with the past are 0 and those with y_t are one
+    unknown matrix. The covariances of the residuals contain Σ + ΦΣΦᵀ in every environment, so their
+    differences are diagonalised.
 
-    Parameters
-    ----------
-    data : Trajectories
-    lags, instruments : int
-        Observations that the next one is regressed on, and observations before these, if there is
-        noise.
-    rounds : int
-        Of weighted least squares, at most.
+    Each observation is regressed on `lags` observations before it; `instruments` is the number of
+    observations before those that are used as instruments, if there is noise.
     """
     d = data.rows.shape[1]
     F, counts = factors(data, lags + instruments)
@@ -150,7 +138,7 @@ def identify(data: Trajectories, lags: int, instruments: int, rounds: int) -> Sy
     weights, inside = counts / counts.sum(), (lags + instruments) * d
     columns, rows = past, target
     if instruments:
-        # What of the target the past and the instruments explain, each in its own metric.
+        # The part of the target that the past and the instruments explain.
         rows = target[:, :inside]
         columns = np.concatenate([past[:, :inside], _common(F[:, :inside, :inside], counts, d)], 2)
     basis = _basis(columns, counts)
@@ -172,7 +160,7 @@ def identify(data: Trajectories, lags: int, instruments: int, rounds: int) -> Sy
     for _ in range(rounds):
         inverse = 1 / np.maximum(axes.variances, LEAST * axes.variances.max())
         own = _slopes(regressors, rows @ axes.unmixing.T, inverse)
-        # Directions without any control keep the slopes that they have.
+        # Directions without any control keep their slopes.
         change = (own - slopes @ axes.unmixing.T) @ axes.mixing.T
         slopes = slopes + change
         axes = axes_of(slopes, axes)
@@ -185,14 +173,9 @@ def identify(data: Trajectories, lags: int, instruments: int, rounds: int) -> Sy
 
 
 def _common(upper: Array, counts: Array, d: int) -> Array:
-    """Columns for what the covariance with y_t has in common in all environments.
+    """Columns for the covariance with y_t that all environments have in common.
 
-    Parameters
-    ----------
-    upper : array (environments, m, m)
-        R of the instruments and, last, the d columns of y_t.
-    counts : array (environments,)
-    d : int
+    `upper` (environments, m, m) is R of the instruments, followed by the d columns of y_t.
     """
     chosen = np.zeros((upper.shape[1], d))
     chosen[-d:] = np.eye(d)
@@ -201,7 +184,7 @@ def _common(upper: Array, counts: Array, d: int) -> Array:
 
 
 def _basis(columns: Array, counts: Array) -> Array:
-    """Coordinates in which the columns of all environments are orthonormal, and independent."""
+    """Coordinates in which the columns of all environments together are orthonormal."""
     rows = columns.reshape(-1, columns.shape[2])
     scale = inverse_or_zero(np.sqrt(np.einsum("ij,ij->j", rows, rows)))
     _, values, right = svd(rows * scale)
@@ -211,13 +194,9 @@ def _basis(columns: Array, counts: Array) -> Array:
 
 
 def _slopes(regressors: Array, target: Array, weights: Array) -> Array:
-    """Least squares of each column of the target, with a weight for each environment.
+    """Least squares of each column of the target, with weights (environments, columns).
 
-    Parameters
-    ----------
-    regressors, target : array (environments, rows, …)
-        The regressors orthonormal over all environments, so that normal equations will do.
-    weights : array (environments, columns of the target)
+    The regressors are orthonormal over all environments, so that normal equations are accurate.
     """
     back = regressors.transpose(0, 2, 1)
     inner = np.tensordot(weights.T, back @ regressors, 1)
@@ -226,7 +205,7 @@ def _slopes(regressors: Array, target: Array, weights: Array) -> Array:
 
 
 def _whitened(mean: Array, data: Trajectories, lags: int) -> White:
-    """Whiten the mean covariance of the residuals, as far as it is no rounding of observations."""
+    """Whiten the mean covariance of the residuals, ignoring rounding errors of observations."""
     size = np.abs(data.ranges).max(axis=(0, 1))
     rounding = (lags + 1) * (4 * data.eps + SUMS * EPS) * size
     driven = np.diagonal(mean) > rounding**2
@@ -234,7 +213,8 @@ def _whitened(mean: Array, data: Trajectories, lags: int) -> White:
     white = whitened(mean, EPS, rounding * inverse_or_zero(np.sqrt(np.diagonal(mean))))
     if not len(white.map):
         raise InputError(
-            "the observations follow from their past without error, as far as rounding tells: no "
-            "control drives them, or an unstable system has outgrown it; there is none to recover"
+            "the past predicts the observations without error, up to rounding: either no control "
+            "drives them, or the system is unstable and the controls are lost in rounding; there "
+            "are no controls to recover"
         )
     return white

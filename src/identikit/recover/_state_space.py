@@ -1,4 +1,4 @@
-"""From the past's coefficients to Markov parameters, and from these to a state space."""
+"""From regression coefficients to Markov parameters, and from these to a state space."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from identikit.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class StateSpace:
-    """x_{t+1} = A x_t + B u_t, y_t = C x_t: one system of all that are similar to it.
+    """x_{t+1} = A x_t + B u_t, y_t = C x_t, up to a similarity transform of the state.
 
-    `singular_values` are those of the Hankel matrix; their number above rounding is the order.
+    `singular_values` are those of the Hankel matrix; the number above rounding error is the order.
     """
 
     A: Array
@@ -33,16 +33,10 @@ class StateSpace:
 
 
 def markov_parameters(coefficients: Array, first: Array, count: int) -> Array:
-    """G_1 = C B and G_k = Σ_i Φ_i G_{k−i}: what a unit of each control does k steps later.
+    """G_1 = C B and G_k = Σ_i Φ_i G_{k−i}: the effect of a unit of each control k steps later.
 
-    Parameters
-    ----------
-    coefficients : array (lags, d_y, d_y)
-        Φ_i, of y_{t+1} on y_{t+1−i}.
-    first : array (d_y, d_u)
-        G_1.
-    count : int
-        How many.
+    `coefficients` (lags, d_y, d_y) are Φ_i, the coefficients of y_{t+1} on y_{t+1−i}; `first` is
+    G_1.
     """
     found = [first]
     for k in range(1, count):
@@ -54,26 +48,26 @@ def transfer(coefficients: Array, first: Array, z: ArrayLike) -> Array:
     """H(z) = (I − Σ_i Φ_i z^−i)^−1 G_1/z = C (zI − A)^−1 B, at each z; (…, d_y, d_u) complex."""
     points = np.asarray(z, dtype=np.complex128)
     if not np.isfinite(points).all() or (points == 0).any():
-        raise InputError("a transfer function is taken at finite z other than 0")
+        raise InputError("a transfer function is evaluated at finite z other than 0")
     powers = points[..., None] ** -np.arange(1.0, len(coefficients) + 1)
     inner = np.eye(len(first)) - np.tensordot(powers, coefficients, 1)
     return np.asarray(np.linalg.solve(inner, first / points[..., None, None]))
 
 
 def ho_kalman(markov: Array, rows: int, columns: int, order: int | None = None) -> StateSpace:
-    """A, B, C from Markov parameters, by the singular values of their Hankel matrix.
+    """A, B, C from Markov parameters, by the singular value decomposition of their Hankel matrix.
 
-    H_ij = G_{i+j−1} = O R with O = [C; CA; …] and R = [B, AB, …]; the same a step later is
-    O A R (Ho and Kalman 1966).
+    H_ij = G_{i+j−1} = O R with O = [C; CA; …] and R = [B, AB, …]; shifted by one step it is O A R
+    (Ho and Kalman 1966).
 
     Parameters
     ----------
     markov : array (count, d_y, d_u)
-        G_1, …; at least rows + columns of them.
+        G_1, G_2, …; at least rows + columns of them.
     rows, columns : int
-        Blocks of the Hankel matrix.
+        The number of blocks of the Hankel matrix.
     order : int, optional
-        States to keep; all that stand above rounding by default.
+        The number of states to keep; by default all that are above rounding error.
     """
     d_y, d_u = markov.shape[1:]
 

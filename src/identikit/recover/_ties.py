@@ -1,7 +1,7 @@
-"""Which axes two or more covariances tell apart, and how well: the sampling error of ratios.
+"""Which axes two or more covariances distinguish, and how well, given sampling error.
 
-Axes p and q with variances v_ep, v_eq in environment e are one plane, and not two axes, if the
-ratio v_ep/v_eq is the same in all environments: every rotation of the plane then diagonalises too.
+Axes p and q with variances v_ep, v_eq in environment e are not determined if the ratio v_ep/v_eq is
+the same in all environments: every rotation in their plane then diagonalises the covariances too.
 """
 
 from __future__ import annotations
@@ -13,30 +13,31 @@ from identikit._linalg import Array
 
 Pairs = NDArray[np.bool_]
 
-#: The level of the test, for all pairs of axes together (Bonferroni).
+#: The level of the test over all pairs of axes (Bonferroni).
 LEVEL = 0.05
 #: The mean fourth power of a normal variable of variance 1.
 NORMAL = 3.0
-#: The root mean square of the sine of an angle of which nothing is known.
+#: The root mean square of the sine of a uniformly distributed angle.
 ANY_ANGLE = 0.5**0.5
 
 
 def tie_p_values(variances: Array, spreads: Array, *, noise: bool = False) -> Array:
-    """How probable so different ratios are for each pair of axes, if they are tied; (d, d).
+    """p-values of ratios at least this different for each pair of axes, if they are tied; (d, d).
 
-    Q = Σ_e (x_e − δ m_e)²/(s_ep + s_eq), with x the difference and m the mean of the two profiles,
-    each in units of its mean, and δ the best common ratio, would be χ² with k − 1 degrees of
-    freedom for axes fixed beforehand. But a joint diagonaliser turns a tied plane to where Q is
-    large. So p is that of the largest eigenvalue of a 2 × 2 Wishart matrix with as many degrees of
-    freedom, which no turn exceeds: for two environments, χ² with 2.
+    Let x be the difference and m the mean of the two variance profiles, each divided by its mean,
+    and δ the best common ratio. For axes fixed beforehand, Q = Σ_e (x_e − δ m_e)²/(s_ep + s_eq)
+    would be χ² with k − 1 degrees of freedom. But a joint diagonaliser rotates a tied plane to
+    where Q is large. So p is the tail probability of the largest eigenvalue of a 2 × 2 Wishart
+    matrix with as many degrees of freedom, which bounds Q over all rotations; for two environments,
+    this is χ² with 2 degrees of freedom.
 
     Parameters
     ----------
     variances, spreads : array (k, d)
-        The variance of each axis in each environment, and the sampling variance of that.
+        The variance of each axis in each environment, and its sampling variance.
     noise : bool
-        Whether the variances contain a part that is unknown, and the same in all environments:
-        profiles are then centred, and have a degree of freedom less.
+        Whether the variances include an unknown part that is the same in all environments. Profiles
+        are then centred, and have one degree of freedom less.
     """
     environments, d = variances.shape
     freedom = environments - 1 - int(noise)
@@ -66,7 +67,7 @@ def tied_axes(variances: Array, spreads: Array, *, noise: bool = False) -> Pairs
 def _largest_root(x: Array, freedom: int) -> Array:
     """P(largest eigenvalue > x) of a 2 × 2 Wishart matrix with unit scale.
 
-    By integrating the density ∝ (l₁l₂)^((ν−3)/2) (l₁ − l₂) exp(−(l₁ + l₂)/2) by parts:
+    It follows by integrating the density ∝ (l₁l₂)^((ν−3)/2) (l₁ − l₂) exp(−(l₁ + l₂)/2) by parts:
     P = Q(ν − 1, x) + 2^(ν−2) X^a e^(−X) γ(a, X)/Γ(ν − 1), with a = (ν − 1)/2, X = x/2, Q and γ the
     upper regularised and the lower incomplete gamma function.
     """
@@ -82,24 +83,24 @@ def _largest_root(x: Array, freedom: int) -> Array:
 
 
 def leakages(variances: Array, spreads: Array, weights: Array, tied: Pairs) -> Array:
-    """The standard error of each recovered axis: what leaks into it from all others, (d,).
+    """The standard error of each recovered axis: how much of the others leaks into it, (d,).
 
-    In units in which every source has mean variance 1. To first order the leak of axis q into axis
-    p is Σ_e c_e n_e, with n_e the error of the covariance of the two in environment e and
+    Every source is scaled to mean variance 1. To first order the leakage of axis q into axis p is
+    Σ_e c_e n_e, with n_e the error of the covariance of the two axes in environment e and
 
         c_e = w_e (a_e/S − Σ_f w_f a_f (v_fp + v_fq)/2S − ½),   a = v_p − v_q,   S = Σ_e w_e a_e²:
 
-    the rotation that makes the two least dependent, and the whitening before it. Between axes that
-    are tied the angle is anything, and counts as a random one.
+    which accounts for the rotation that decorrelates the two, and for the whitening before it. The
+    angle between tied axes is arbitrary, and counts as random.
 
     Parameters
     ----------
     variances, spreads : array (k, d)
         As in `tie_p_values`.
     weights : array (k,)
-        Of the environments; they sum to 1.
+        The weights of the environments; they sum to 1.
     tied : array (d, d) of bool
-        Which pairs are.
+        Which pairs are tied.
     """
     means = weights @ variances
     v, deviation = variances / means, np.sqrt(spreads) / means
@@ -107,28 +108,28 @@ def leakages(variances: Array, spreads: Array, weights: Array, tied: Pairs) -> A
     apart, middle = v[:, :, None] - v[:, None, :], (v[:, :, None] + v[:, None, :]) / 2
     size = np.maximum((w * apart**2).sum(axis=0), 1e-300)
     turned = (apart - (w * apart * middle).sum(axis=0)) / size
-    # The covariance of two independent normal sources varies by v_p v_q/n, a variance by 2v²/n.
+    # The covariance of two independent normal sources has variance v_p v_q/n; a variance has 2v²/n.
     noise = deviation[:, :, None] * deviation[:, None, :] / 2
     return total_leak(((w * (turned - 0.5)) ** 2 * noise).sum(axis=0), tied)
 
 
 def total_leak(variances: Array, tied: Pairs) -> Array:
-    """The root of the sum of all leaks into each axis, given the variance of each, (d, d)."""
+    """The root of the sum of all leakages into each axis, given their variances (d, d)."""
     leaks = np.where(tied, ANY_ANGLE**2, np.minimum(variances, ANY_ANGLE**2))
     np.fill_diagonal(leaks, 0.0)
     return np.asarray(np.sqrt(leaks.sum(axis=1)))
 
 
 def tails(fourth: Array) -> Array:
-    """n Var(v)/v² of the variance v of n rows, from mean fourth powers of rows in units of √v.
+    """n Var(v)/v² for the variance v of n rows, from the mean fourth powers of rows over √v.
 
-    2 for normal rows, more for heavier tails; of lighter ones no use is made.
+    It is 2 for normal rows and more for heavier tails; lighter tails count as normal.
     """
     return np.maximum(fourth, NORMAL) - 1
 
 
 def groups(tied: Pairs) -> tuple[tuple[int, ...], ...]:
-    """The axes that ties join, in groups of two and more."""
+    """Sets of two or more axes that are connected by ties."""
     from scipy.sparse.csgraph import connected_components
 
     count, labels = connected_components(tied, directed=False)

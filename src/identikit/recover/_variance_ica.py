@@ -1,4 +1,4 @@
-"""ICA by non-stationarity: axes along which the variances of environments differ."""
+"""ICA by non-stationarity: axes whose variances differ between environments."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from identikit.recover._ties import groups, leakages, tails, tied_axes
 class VarianceICA(AxesTransformer):
     """Independent axes of rows in several environments: s = (x − mean_) components_ᵀ.
 
-    Where `ICA` needs sources that are not Gaussian, this needs environments in which their
-    variances differ: the covariances C_e = M diag(v_e) Mᵀ are diagonalised jointly (Matsuoka,
-    Ohya and Kawamoto 1995; Pham and Cardoso 2001; `joint_diagonalise`), and Gaussian sources will
-    do. An axis is identified if its variances keep no constant ratio to those of any other, beyond
-    sampling error, which follows from the kurtosis of the axes; rows count as independent.
+    While `ICA` needs sources that are not Gaussian, this method needs environments in which their
+    variances differ, and Gaussian sources are allowed. The covariances C_e = M diag(v_e) Mᵀ are
+    diagonalised jointly (Matsuoka, Ohya and Kawamoto 1995; Pham and Cardoso 2001;
+    `joint_diagonalise`). An axis is identified if its variances are not proportional to those of
+    any other axis, beyond sampling error. The sampling error is computed from the kurtosis of the
+    axes, and assumes independent rows.
 
     A scikit-learn transformer: ``fit(X, environments)``, ``transform(X)``,
     ``inverse_transform(S)``.
@@ -39,21 +40,21 @@ class VarianceICA(AxesTransformer):
     mixing_ : array (k, d)
         The map back: x = s mixing_ + mean_.
     mean_ : array (d,)
-        Of all rows. Covariances are centred within environments.
+        The mean of all rows. Covariances are centred within environments.
     environments_ : array
-        The labels, in the order in which they appear.
+        The labels, in order of first appearance.
     means_, variances_ : arrays (environments, d) and (environments, k)
         Mean of the rows, and variance of each axis, in each environment.
     identified_ : array (k,) of bool
     ties_ : tuple of tuples of int
-        Groups of axes that are not told apart.
+        Sets of axes that cannot be distinguished.
     errors_ : array (k,)
-        What leaks into each axis from the others by sampling error, in standard deviations.
+        How much of the others leaks into each axis by sampling error, in standard deviations.
     variability_ : Variability
-        Of the estimated precisions, tied axes counted as one. Enough is sufficient, and not
-        necessary: two environments with distinct ratios identify all axes.
+        The variability of the estimated precisions, with tied axes counted as one. Full variability
+        is sufficient, but not necessary: two environments with distinct ratios identify all axes.
     off_, sweeps_ : float, int
-        How diagonal it got, and the sweeps that took.
+        The relative size of the remaining off-diagonal entries, and the number of sweeps.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class VarianceICA(AxesTransformer):
         centred = rows - means[found.codes]
         C = np.stack([_covariance(centred[found.codes == e]) for e in range(len(counts))])
         if not np.isfinite(C).all():
-            raise InputError("the squares of X are beyond float64; divide X by a large number")
+            raise InputError("the squares of X overflow in float64; divide X by a large number")
         if not C.any():
             raise InputError("X is constant within every environment: nothing varies")
         weights = counts / counts.sum()

@@ -1,4 +1,4 @@
-"""How well sources are recovered: within environments, never pooled."""
+"""How well sources are recovered within environments, without pooling them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from identikit.similarity import MCC, mcc
 def within_correlation(true: ArrayLike, found: ArrayLike, environments: ArrayLike) -> MCC:
     """Mean correlation of matched sources, each centred within its environment.
 
-    Means that differ between environments make any guess of the environment correlate with the
-    sources, pooled over all; centred, only what varies inside counts. Rows with NaN, as the last
-    one of a trajectory has no source, are left out. Read `value` beside that of one environment,
-    which identifies nothing: 0.90 for two sources, about 0.60 for ten.
+    If means differ between environments, anything that reveals the environment correlates with the
+    sources in pooled rows; after centring, only variation within environments counts. Rows with
+    NaN are left out, such as the last one of a trajectory, whose source cannot be recovered.
+    Compare `value` with that of a single environment, in which nothing is identified: 0.90 for two
+    sources, about 0.60 for ten.
 
     Parameters
     ----------
     true, found : array (rows, d)
-        Sources, and what was recovered of them.
+        The true sources, and the recovered ones.
     environments : array (rows,)
-        One label a row.
+        One label per row.
 
     Returns
     -------
@@ -43,7 +44,7 @@ def within_correlation(true: ArrayLike, found: ArrayLike, environments: ArrayLik
     if u.ndim != 2 or s.ndim != 2 or len(u) != len(s):
         raise InputError(
             f"the true sources have the shape {u.shape} and the recovered ones {s.shape}; expected "
-            "two tables of as many rows"
+            "two tables with the same number of rows"
         )
     known = read_environments(environments, len(u))
     kept = np.isfinite(u).all(axis=1) & np.isfinite(s).all(axis=1)

@@ -1,6 +1,6 @@
-"""Data whose factors are known, with what theory says of them is identified.
+"""Data with known factors, and what theory says about their identifiability.
 
-A world draws latents and what a learner sees of them; a mixing is the map between the two.
+A world draws latents and the observations that a learner sees; a mixing maps one to the other.
 
 >>> import identikit as ik
 >>> world = ik.worlds.SphereClusters(3, classes=20, kappa=10.0, mixing=ik.worlds.LeakyReLU(3))

@@ -1,4 +1,4 @@
-"""Actions that move some factors of a state, while others go their own way."""
+"""Actions that move some factors of a state, while the others evolve on their own."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from identikit.worlds._world import Assumption, Promise, Sample, World
 
 @dataclass(frozen=True, eq=False)
 class ActionWorld(World):
-    """States of which actions control some factors: s' = s + V_a + σ ε, ε normal.
+    """States with some factors that actions control: s' = s + V_a + σ ε, ε normal.
 
-    The controllable factors are N(0, 1.5²) before an action; it adds its vector V_a. The
-    exogenous ones are N(0, 1) before and after, with a correlation that no action changes. The
+    The controllable factors are N(0, 1.5²) before an action, and action a adds its vector V_a. The
+    exogenous factors are N(0, 1) before and after, with a correlation that no action changes. The
     log-odds of two actions are linear in the controllable part of s' − s:
 
         log p(a|s, s') = V_aᵀ (s' − s)/σ² − ‖V_a‖²/(2σ²) + const(s, s')
 
     So the inverse model of a `learn.ICM`, which is a softmax of a linear map of [φ(s); φ(s')],
-    finds the controllable factors up to an affine map on what the V_a − V_0 span, and has no reason
-    to keep the exogenous ones (Pathak et al. 2017 built it for that).
+    finds the controllable factors up to an affine map on the span of the V_a − V_0, and has no
+    reason to represent the exogenous ones (which is its purpose; Pathak et al. 2017).
 
-    In a sample, `latents` and `observations` are before the action, `positive_latents` and
-    `positives` after it; `labels` are the actions.
+    In a sample, `latents` and `observations` are from before the action, `positive_latents` and
+    `positives` from after it; `labels` are the actions.
 
     Parameters
     ----------
     controllable, exogenous : int
-        How many factors of each kind; the controllable ones come first.
+        How many factors of each kind there are; the controllable ones come first.
     actions : int
-        How many; each is as likely.
+        The number of actions, which are equally likely.
     mixing : Mixing, optional
-        From states to observations; none by default, and the observations are the states.
+        The map from states to observations; by default the observations are the states.
     seed : int
-        Of the V_a, whose entries are `step` times a standard normal number.
+        Seed for the V_a, whose entries are `step` times a standard normal number.
     step, noise, correlation : float
-        Scale of the V_a; σ; and the correlation of an exogenous factor with itself, one step on.
+        The scale of the V_a; σ; and the correlation of an exogenous factor before and after.
 
     Examples
     --------
@@ -79,12 +79,12 @@ class ActionWorld(World):
 
     @property
     def d(self) -> int:
-        """All factors."""
+        """The number of factors."""
         return self.controllable + self.exogenous
 
     @property
     def blocks(self) -> dict[str, list[int]]:
-        """Which factors are of which kind, as `score` takes them."""
+        """The factors of each kind, in the form that `score` accepts."""
         c = self.controllable
         kinds = {"controllable": list(range(c)), "exogenous": list(range(c, self.d))}
         return {kind: places for kind, places in kinds.items() if places}
@@ -109,36 +109,36 @@ class ActionWorld(World):
         Parameters
         ----------
         sample : Sample
-            Of this world.
+            A sample of this world.
         """
         moved = (sample.positive_latents - sample.latents)[:, : self.controllable]
-        # The rest of the square, ‖s' − s‖², is the same for all actions.
+        # The remaining term ‖s' − s‖² is the same for all actions.
         logits = (moved @ self.vectors.T - (self.vectors**2).sum(axis=1) / 2) / self.noise**2
         shifted = logits - logits.max(axis=1, keepdims=True)
         logs: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
         return logs
 
     def floor(self, sample: Sample) -> Floor:
-        """The cross-entropy of the true p(a|s, s') on a sample: Bayes's, with its standard error.
+        """The cross-entropy of the true p(a|s, s') on a sample, with its standard error.
 
         Parameters
         ----------
         sample : Sample
-            Of this world; a model is to be compared on the same one.
+            A sample of this world; compare a model on the same sample.
         """
         logs = self.log_posterior(sample)[np.arange(len(sample.labels)), sample.labels]
         return Floor(-float(logs.mean()), float(logs.std() / len(logs) ** 0.5))
 
     @property
     def identified(self) -> tuple[Promise, ...]:
-        """What theory promises inverse dynamics: of the controllable factors, and of the others."""
+        """What theory promises for inverse dynamics, for factors of each kind."""
         found = variability(self.vectors)
         full = found.rank == found.needed
         why = (
             "the log-odds of actions are linear in the change of the controllable factors, and "
             f"{found.sentence}"
         )
-        other = "no action changes the exogenous factors, so that none of the loss depends on them"
+        other = "no action changes the exogenous factors, so that the loss does not depend on them"
         promises = [Promise("inverse dynamics, controllable", "affine" if full else None, why)]
         if self.exogenous:
             promises.append(Promise("inverse dynamics, exogenous", None, other))

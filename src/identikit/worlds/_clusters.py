@@ -1,4 +1,4 @@
-"""Clusters on the sphere: the world in which a classifier, or DIET, finds the latents."""
+"""Clusters on the sphere: a world in which a classifier, or DIET, finds the latents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from identikit.worlds import _sphere as sphere
 from identikit.worlds._mixing import Mixing, whole
 from identikit.worlds._world import Assumption, Promise, Sample, World, one_of
 
-#: Laws of z given its cluster; all but the first violate the theorem, and are projected.
+#: Distributions of z given its cluster; all but the first are projected and violate the theorem.
 LAWS = ("vmf", "laplace", "normal", "truncated")
 CENTRES = ("uniform", "laplace", "normal")
 #: Cases of Reizinger et al. 2025: which of f and of the weights W have unit length.
@@ -31,34 +31,34 @@ CASES = {
 class SphereClusters(World):
     """Latents on the unit sphere around class vectors: p(z|c) ∝ exp(κ ⟨v_c, z⟩).
 
-    A network trained by cross-entropy on the classes, or on one label an instance (DIET), finds z
-    up to a linear map if the v_c are an affine generator system, d + 1 of them at least
-    (Reizinger et al. 2025). An instance i belongs to class i mod `classes`, and each of its draws
-    is another view of it.
+    A network trained by cross-entropy on the classes, or on one label per instance (DIET), finds z
+    up to a linear map if the v_c are an affine generator system, which takes at least d + 1 of them
+    (Reizinger et al. 2025). Instance i belongs to class i mod `classes`, and each of its draws is
+    another view of it.
 
     Parameters
     ----------
     d : int
-        Latents; they lie on the sphere in d dimensions.
+        The number of latents, which lie on the unit sphere in d dimensions.
     classes : int
         How many class vectors there are.
     kappa : float
         Concentration around a class vector.
     mixing : Mixing, optional
-        From latents to observations; none by default, and the observations are the latents.
+        The map from latents to observations; by default the observations are the latents.
     seed : int
-        Of the class vectors.
+        Seed for the class vectors.
     law : {"vmf", "laplace", "normal", "truncated"}
-        Of z given its class. The last three add noise of that law to v_c (Laplace's truncated at
-        one scale) and project, which violates the theorem.
+        The distribution of z given its class. The last three add noise of that distribution to v_c
+        ("truncated": Laplace, truncated at one scale) and project, which violates the theorem.
     scale : float
-        Of that noise.
+        The scale of that noise.
     instances : int, optional
-        Labels of DIET; at least as many as classes.
+        The number of instance labels of DIET; at least as many as classes.
     centres : {"uniform", "laplace", "normal"}
         How the class vectors are drawn: over the whole sphere, or around the first axis.
     label_noise : float
-        Share of the labels, and of the instances, that are drawn at random.
+        The share of labels and instances that are drawn at random.
 
     Examples
     --------
@@ -96,8 +96,8 @@ class SphereClusters(World):
             raise InputError(f"the label noise is {self.label_noise}; give a share from 0 to 1")
         if self.instances is not None and self.instances < self.classes:
             raise InputError(
-                f"{self.instances} instances leave some of {self.classes} classes empty; give as "
-                "many instances as classes, or more"
+                f"{self.instances} instances leave some of {self.classes} classes empty; give at "
+                "least as many instances as classes"
             )
         self._fits(self.d)
         rng = np.random.default_rng(self.seed)
@@ -131,7 +131,7 @@ class SphereClusters(World):
             return sphere.von_mises_fisher(v, self.kappa, rng)
         if self.law == "normal":
             return sphere.project(v + self.scale * rng.standard_normal(v.shape))
-        # Laplace by its quantiles, so that cutting it off at one scale is cutting off uniforms.
+        # Inverse-transform sampling, so that truncation means truncating the uniform numbers.
         reach = 1.0 if self.law == "laplace" else 1 - np.exp(-1.0)
         uniform = rng.uniform(-reach, reach, size=v.shape)
         noise = -np.sign(uniform) * np.log1p(-np.abs(uniform))
@@ -139,7 +139,7 @@ class SphereClusters(World):
 
     @property
     def identified(self) -> tuple[Promise, ...]:
-        """What theory promises: a rung for each case, if the class vectors allow it."""
+        """What theory promises: the rung for each case, if the class vectors are diverse enough."""
         if self.law != "vmf":
             why = f"the latents are {self.law} around their class and not von Mises–Fisher"
             return tuple(Promise(case, None, f"{what}: {why}") for case, what in CASES.items())
@@ -166,6 +166,6 @@ class SphereClusters(World):
                 "0",
                 "every label is right"
                 if self.label_noise == 0
-                else f"{self.label_noise:.0%} of the labels are random, and theory has none",
+                else f"{self.label_noise:.0%} of the labels are random, and theory assumes none",
             ),
         ]

@@ -1,4 +1,4 @@
-"""Sources whose scales differ between environments, or a mixing that scales them: the same data."""
+"""Sources whose scales differ between environments, or, equivalently, a mixing that scales them."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ LAWS = ("laplace", "gaussian")
 class EnvironmentSources(World):
     """x = f(λ_e ∘ n) with independent n_k: the data of time-contrastive learning.
 
-    The scales λ_e of an environment belong to the sources s = λ_e ∘ n, whose law changes while the
-    mixing f is fixed (Hyvärinen and Morioka 2016), or to the mixing f ∘ diag(λ_e), while the law of
-    the sources n is fixed. Both readings have the same observations to the last bit, so that a
-    theorem on one is a theorem on the other (the duality of Reizinger et al. 2025).
+    The scales λ_e of an environment can belong to the sources s = λ_e ∘ n, whose distribution
+    changes while the mixing f is fixed (Hyvärinen and Morioka 2016), or to the mixing f ∘ diag(λ_e)
+    while the distribution of the sources n is fixed. Both views give exactly the same observations,
+    so that a theorem on one is a theorem on the other (the duality of Reizinger et al. 2025).
 
-    A sample has as many rows of each environment, one environment after the other.
+    A sample has equally many rows of each environment, one environment after the other.
 
     Parameters
     ----------
     mixing : Mixing
-        The map f; how many sources there are is its `d`.
+        The map f; its `d` is the number of sources.
     environments : int
-        How many; d + 1 or more identify d sources.
+        The number of environments; d + 1 or more identify d sources.
     seed : int
-        Of the scales, log-uniform from 1/e to e.
+        Seed for the scales, which are log-uniform from 1/e to e.
     where : {"sources", "mixing"}
-        Where the environment acts: whether `latents` are s or n.
+        What the environment acts on; `latents` are s for "sources", and n for "mixing".
     law : {"laplace", "gaussian"}
-        Of n_k, with scale or standard deviation 1.
+        The distribution of n_k, with scale or standard deviation 1.
     scales : array (environments, d), optional
-        The scales themselves.
+        The scales, in place of random ones.
 
     Examples
     --------
@@ -70,14 +70,14 @@ class EnvironmentSources(World):
             scales = np.asarray(self.scales, dtype=np.float64)
             if scales.shape != shape or not ((scales > 0) & np.isfinite(scales)).all():
                 raise InputError(
-                    f"the scales have the shape {scales.shape}; expected {shape[0]} rows, one an "
+                    f"the scales have the shape {scales.shape}; expected {shape[0]} rows, one per "
                     f"environment, of {shape[1]} numbers above 0"
                 )
         self._set(_scales=scales)
 
     @property
     def d(self) -> int:
-        """Sources."""
+        """The number of sources."""
         return self.mixing.d
 
     @property
@@ -88,7 +88,7 @@ class EnvironmentSources(World):
 
     def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
         each = same_in_each(
-            rows, self.environments, f"all {self.environments} environments have as many"
+            rows, self.environments, f"all {self.environments} environments have equally many rows"
         )
         shape = rows, self.d
         n = rng.laplace(size=shape) if self.law == "laplace" else rng.standard_normal(shape)
@@ -107,8 +107,8 @@ class EnvironmentSources(World):
         if varied.rank < varied.needed:
             return Promise("environment classifier", None, varied.sentence)
         why = (
-            "natural parameters of full rank: their statistics |s| or s², one a source, are found "
-            "up to a linear map"
+            "the natural parameters have full rank: the statistics |s| or s² of the sources are "
+            "found up to a linear map"
         )
         return Promise("environment classifier", "linear", why)
 
@@ -117,10 +117,10 @@ class EnvironmentSources(World):
             return Promise("VarianceICA", None, "the mixing is not linear")
         tied = tied_variances(self._scales**2)
         if not tied:
-            why = "no two sources keep one ratio of variances in all environments"
+            why = "no two sources have the same ratio of variances in all environments"
             return Promise("VarianceICA", "monomial", why)
         first, second = tied[0]
-        why = f"sources {first} and {second} keep one ratio of variances in all environments"
+        why = f"sources {first} and {second} have the same ratio of variances in all environments"
         return Promise("VarianceICA", "linear", why)
 
     def _assumptions(self, rows: int, seed: int) -> list[Assumption]:  # noqa: ARG002

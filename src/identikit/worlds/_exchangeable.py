@@ -1,4 +1,4 @@
-"""Cause and effect in many environments: exchangeable pairs whose mechanisms vary, or do not."""
+"""Cause and effect in many environments: exchangeable pairs with varying or fixed mechanisms."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ STRUCTURES = ("x->y", "y->x", "none")
 
 @dataclass(frozen=True, eq=False)
 class ExchangeablePairs(World):
-    """Two variables in environments that differ in the law of the cause, in the mechanism, or not.
+    """Two variables in environments that may differ in the cause, in the mechanism, or in both.
 
-    In an environment the cause is c = N₁ and the effect a N₁ + b N₂, with N₁ ~ Laplace(θ, 1) and
-    N₂ ~ Laplace(ψ, 1), and a and b whole numbers from 1 to 9. If an environment is switched, k (a
-    N₁² + (b − 1) N₂²) is added to the effect. θ belongs to the cause; ψ and the switch belong to
-    the mechanism. What does not vary has one value in all environments (a delta prior), by causal
-    role, whichever of x and y is the cause. If nothing varies, samples are i.i.d., and the
-    direction is not identified (Guo et al. 2023; Reizinger et al. 2025).
+    In an environment the cause is c = N₁ and the effect is a N₁ + b N₂, with N₁ ~ Laplace(θ, 1) and
+    N₂ ~ Laplace(ψ, 1), and integers a and b from 1 to 9. In switched environments,
+    k (a N₁² + (b − 1) N₂²) is added to the effect. θ belongs to the cause; ψ and the switch belong
+    to the mechanism. A parameter that does not vary has the same value in all environments (a delta
+    prior). Parameters belong to causal roles, whichever of x and y is the cause. If nothing varies,
+    samples are i.i.d., and the direction is not identified (Guo et al. 2023; Reizinger et al.
+    2025).
 
     A sample has `samples` rows of each environment, one environment after the other. Its
-    `observations` are x and y, its `latents` the noise N of x and that of y.
+    `observations` are x and y; its `latents` are the noise of x and the noise of y.
 
     Parameters
     ----------
     structure : {"x->y", "y->x", "none"}
-        The edge; without one x = N₁ and y = N₂.
+        The causal edge; "none" means x = N₁ and y = N₂.
     seed : int
-        Of a, b, k and of the fixed values of θ and ψ, uniform on (−1, 1).
+        Seed for a, b, k and for the fixed values of θ and ψ, which are uniform on (−1, 1).
     theta : float
-        θ is uniform on ±theta, drawn for every environment; 0: fixed.
+        θ is drawn for every environment, uniformly on ±theta; 0 means that θ is fixed.
     psi : float
-        The same for ψ, a shift of the effect: a weak change of the mechanism.
+        The same for ψ, which shifts the effect: a weak change of the mechanism.
     switch : bool
         Whether a random half of the environments is switched: a strong change of the mechanism.
     samples : int
-        Of each environment, 2 or more.
+        The number of samples of each environment, 2 or more.
 
     Examples
     --------
@@ -60,7 +61,7 @@ class ExchangeablePairs(World):
     samples: int = field(default=2, kw_only=True)
     #: a, b and k.
     coefficients: Array = field(init=False, repr=False)
-    #: θ and ψ where they do not vary.
+    #: The values of θ and ψ if they do not vary.
     fixed: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,21 +78,21 @@ class ExchangeablePairs(World):
     def published(cls, structure: str = "x->y", seed: int = 0) -> ExchangeablePairs:
         """The published set-up: θ and ψ uniform on ±1, and half of the environments switched.
 
-        The paper varies θ, ψ or both, and the switch, which is a mechanism that varies, is always
-        there. Without it little of the published accuracy is left.
+        The paper varies θ, ψ or both, but always includes the switch, which is itself a varying
+        mechanism. Without the switch, little of the published accuracy remains.
         """
         return cls(structure, seed, theta=1.0, psi=1.0, switch=True)
 
     @property
     def varies(self) -> str:
         """What differs between environments: "cause", "mechanism", "both" or "neither"."""
-        # Without an edge there is nothing to switch, and ψ is the law of a variable of its own.
+        # Without an edge there is nothing to switch, and ψ belongs to a variable of its own.
         mechanism = self.psi > 0 or (self.switch and self.structure != "none")
         both = {(True, False): "cause", (False, True): "mechanism", (True, True): "both"}
         return both.get((self.theta > 0, mechanism), "neither")
 
     def parameters(self, environments: int, seed: int | np.random.Generator = 0) -> Array:
-        """θ, ψ and the switch (0 or 1) of each environment, in columns; those of `sample`."""
+        """θ, ψ and the switch (0 or 1) of each environment, in columns, as drawn by `sample`."""
         rng, n = np.random.default_rng(seed), whole(environments, "environments")
         found = np.zeros((n, 3))
         for column, spread in enumerate((self.theta, self.psi)):
@@ -116,22 +117,23 @@ class ExchangeablePairs(World):
 
     @property
     def identified(self) -> tuple[Promise, ...]:
-        """What `recover.causal_direction` may find of the structure."""
+        """What `recover.causal_direction` can find about the structure."""
         if self.structure == "none":
             why = "x and y are independent in every environment"
         elif self.varies == "neither":
             why = (
-                "nothing varies: the samples are i.i.d., and their joint law factorises either way"
+                "nothing varies: the samples are i.i.d., and their joint distribution factorises "
+                "in both directions"
             )
             return (Promise("causal_direction", None, why),)
         else:
             what = {"cause": "the cause varies", "mechanism": "the mechanism varies"}
             why = what.get(self.varies, "cause and mechanism vary independently")
-            why += ": one direction alone keeps its conditional independence (Reizinger et al.)"
+            why += ": conditional independence holds in one direction only (Reizinger et al.)"
         return (Promise("causal_direction", "identity", why),)
 
     def _assumptions(self, rows: int, seed: int) -> list[Assumption]:
-        """Something varies, and what should not vary does not at all."""
+        """Something varies, and fixed parameters do not vary at all."""
         found = self.parameters(max(rows // self.samples, 2), seed)
         varying = found.max(axis=0) > found.min(axis=0)
         wanted = np.array([self.theta > 0, self.psi > 0, self.switch])

@@ -1,4 +1,4 @@
-"""Formal languages as worlds: every string is known, and so is every prompt outside the support."""
+"""Formal languages as worlds: all strings are known, and so are prompts outside the support."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from identikit.worlds._world import Assumption, Promise, Sample, World, one_of
 
 Ints = NDArray[np.int64]
 
-#: The most tokens that all strings of a language, or all prompts of a length, may have together.
+#: The largest total number of tokens in all strings of a language, or all prompts of a length.
 MOST = 10**6
 SPECIAL = ("SOS", "EOS", "PAD")
 COMPLETIONS = ("oracle", "adversarial")
@@ -28,19 +28,19 @@ FLOORS = ("sequence", "token", "padded token")
 
 @dataclass(frozen=True)
 class _Kind:
-    """What tells one language from another; n is the number of pairs, or of letters copied."""
+    """The definition of a language; n is the number of pairs, or of letters that are copied."""
 
     alphabet: str
     count: Callable[[int], int]
     strings: Callable[[int], Iterator[str]]
     rules: Callable[[str], tuple[bool, bool]]
     oracle: Callable[[str], str]
-    # The letter that, after the oracle's completion, breaks R1.
+    # The letter that breaks R1 if it follows the oracle's completion.
     one_more: Callable[[str], str]
 
 
 def _balanced(alphabet: str, string: str) -> str:
-    """The letters that are missing to as many of the one as of the other."""
+    """The letters that are missing for equal numbers of both letters."""
     gap = string.count(alphabet[0]) - string.count(alphabet[1])
     return alphabet[gap > 0] * abs(gap)
 
@@ -50,7 +50,7 @@ def _rarer(alphabet: str, string: str) -> str:
 
 
 def _dyck(pairs: int) -> Iterator[str]:
-    """Balanced strings of so many pairs: (inside) rest."""
+    """All balanced strings of the given number of pairs, built as (inside) rest."""
     if not pairs:
         yield ""
     for within in range(pairs):
@@ -65,7 +65,7 @@ def _stays_open(string: str) -> bool:
 
 
 def _repeat(string: str) -> str:
-    """What is missing to end with # and what stands before the first #."""
+    """The completion that makes the string end with # and what precedes the first #."""
     word, mark, rest = string.partition("#")
     last = rest.rpartition("#")[2]
     if mark and word.startswith(last):
@@ -103,7 +103,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Prompts:
-    """All strings of a length, and which of them the language can begin with."""
+    """All strings of a given length, and whether a string of the language begins with them."""
 
     strings: tuple[str, ...]
     supported: NDArray[np.bool_]
@@ -115,13 +115,13 @@ class Prompts:
 
     @property
     def outside(self) -> tuple[str, ...]:
-        """Those of probability zero: the language says nothing of what follows them."""
+        """Those of probability zero: the language does not determine what follows them."""
         return tuple(s for s, known in zip(self.strings, self.supported) if not known)
 
 
 @dataclass(frozen=True)
 class Language(World):
-    """A formal language, every string up to a size with the same probability.
+    """A formal language in which all strings up to a size have the same probability.
 
     =========  ====================  ==============================  =========================
     kind       strings               rule R1                         rule R2
@@ -132,19 +132,19 @@ class Language(World):
                                      the first #
     =========  ====================  ==============================  =========================
 
-    A string that keeps both rules is in the language (or is the empty one, of n = 0). After any
-    prompt R1 can still be kept, R2 not always: so "does a model that was trained on the language go
-    on by R1 after a prompt that breaks R2?" has an answer for every prompt, which the language does
-    not determine (Reizinger et al. 2024, arXiv 2405.01964; "rule extrapolation").
+    A string that obeys both rules is in the language (or is the empty string, n = 0). After any
+    prompt R1 can still be obeyed, but R2 not always. So one can ask for every prompt that breaks R2
+    whether a model that was trained on the language continues according to R1; the language does
+    not determine the answer ("rule extrapolation", Reizinger et al. 2024, arXiv 2405.01964).
 
-    The observations of a sample are rows of tokens, and the latent is the string's place in
+    The observations of a sample are rows of tokens, and the latent is the index of the string in
     `strings`.
 
     Parameters
     ----------
     kind : {"anbn", "brackets", "copy"}
     longest : int
-        The largest n; there is a string of each n from 1 on.
+        The largest n; the language has strings for each n from 1 to this.
 
     Examples
     --------
@@ -175,17 +175,17 @@ class Language(World):
 
     @property
     def alphabet(self) -> str:
-        """The letters."""
+        """The letters of the language."""
         return KINDS[self.kind].alphabet
 
     @cached_property
     def tokens(self) -> dict[str, int]:
-        """The number of every letter, and of SOS, EOS and PAD."""
+        """The token of every letter, and of SOS, EOS and PAD."""
         return {name: place for place, name in enumerate((*self.alphabet, *SPECIAL))}
 
     @cached_property
     def strings(self) -> tuple[str, ...]:
-        """The support, each string with the same probability; by n."""
+        """The support, ordered by n; all strings have the same probability."""
         make = KINDS[self.kind].strings
         return tuple(s for n in range(1, self.longest + 1) for s in make(n))
 
@@ -195,9 +195,9 @@ class Language(World):
         Parameters
         ----------
         strings : sequence of str
-            Over the alphabet.
+            Strings over the alphabet.
         end : bool
-            With EOS; a prompt has none.
+            Whether to add EOS; a prompt has none.
         """
         sos, eos, pad = (self.tokens[name] for name in SPECIAL)
         width = 1 + end + max(map(len, strings), default=0)
@@ -210,7 +210,7 @@ class Language(World):
         return out
 
     def decode(self, tokens: Sequence[int] | Ints) -> str:
-        """The letters of a row up to its first EOS; other tokens leave no letter."""
+        """The letters of a row up to its first EOS; other tokens are skipped."""
         row = [int(token) for token in tokens]
         eos = self.tokens["EOS"]
         before = row[: row.index(eos)] if eos in row else row
@@ -222,25 +222,25 @@ class Language(World):
 
     @property
     def identified(self) -> tuple[Promise, ...]:
-        """What theory promises a next-token model at the floor, on and off the support."""
+        """What theory promises for a next-token model with minimal loss, on and off the support."""
         targets = len(self.alphabet) + 1
         return (
             Promise(
                 "probabilities after a prefix in the support",
                 "identity",
-                "a KL divergence of 0 leaves p(token | prefix) no freedom where p(prefix) > 0",
+                "a KL divergence of 0 determines p(token | prefix) wherever p(prefix) > 0",
             ),
             Promise(
                 f"state of width {targets - 1} or less, prefixes in the support",
                 "linear",
-                f"{targets} tokens are ever predicted (the letters and EOS), so that differences "
-                f"of g can span {targets - 1} dimensions, if prefixes are as diverse",
+                f"{targets} different tokens are predicted (the letters and EOS), so that "
+                f"differences of g can span {targets - 1} dimensions, if prefixes are diverse",
             ),
             Promise(
                 f"state of width {targets} or more",
                 None,
-                f"differences of {targets} vectors g cannot span so many dimensions: diversity "
-                "fails; compare probabilities, or centred logits",
+                f"differences of {targets} vectors g cannot span this many dimensions, so that "
+                "diversity fails; compare probabilities, or centred logits",
             ),
             Promise(
                 "probabilities after a prompt off the support",
@@ -250,15 +250,18 @@ class Language(World):
         )
 
     def _assumptions(self, rows: int, seed: int) -> list[Assumption]:
-        """The strings keep the rules, differ as tokens, and all occur in a sample."""
+        """The strings obey the rules, have different tokens, and all occur in a sample."""
         count = len(self.strings)
         kept = sum(all(self.rules(string).values()) for string in self.strings)
         different = len(np.unique(self.encode(self.strings), axis=0))
         seen = len(np.unique(self.sample(rows, seed).latents))
         facts = {
-            "rules": (kept, "keep both rules"),
+            "rules": (kept, "obey both rules"),
             "injective": (different, "differ as rows of tokens"),
-            "coverage": (seen, f"occur in a sample of {rows:,} rows, whose floor is else another"),
+            "coverage": (
+                seen,
+                f"occur in a sample of {rows:,} rows (else its floor differs)",
+            ),
         }
         return [
             Assumption(name, number == count, number, f"{count}", f"{number} of {count} {what}")
@@ -266,23 +269,23 @@ class Language(World):
         ]
 
     def rules(self, string: str) -> dict[str, bool]:
-        """Whether a string keeps R1 and R2."""
+        """Whether a string obeys R1 and R2."""
         self._numbers(string)
         return dict(zip(("R1", "R2"), KINDS[self.kind].rules(string)))
 
     def prompts(self, length: int) -> Prompts:
-        """All prompts of a length over the alphabet, with what the language can begin with.
+        """All prompts of a length, and whether a string of the language begins with them.
 
         Parameters
         ----------
         length : int
-            Letters of a prompt, without SOS.
+            The number of letters of a prompt, without SOS.
         """
         letters = len(self.alphabet)
         if length < 0 or letters**length * (length + 1) > MOST:
             raise InputError(
-                f"there are {letters}^{length} prompts of length {length}; choose one from 0 on "
-                f"at which all prompts together have at most {MOST:,} tokens"
+                f"there are {letters}^{length} prompts of length {length}; choose a length of 0 or "
+                f"more at which all prompts together have at most {MOST:,} tokens"
             )
         strings = tuple(map("".join, product(self.alphabet, repeat=length)))
         known = np.array([tuple(self._numbers(s)) in self.table for s in strings])
@@ -290,25 +293,25 @@ class Language(World):
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """The support of prompts: every prefix that occurs, each once."""
+        """The support of prompts: every prefix that occurs, without repetition."""
         return tuple("".join(self.alphabet[token] for token in prefix) for prefix in self.table)
 
     def shares(
         self, prompts: Sequence[str], completions: Sequence[str], finished: ArrayLike
     ) -> dict[str, float]:
-        """How many completions keep the rules: of all, and of those that were finished.
+        """The share of completions that obey the rules, among all and among finished ones.
 
-        `R1` and `grammatical` (R1 and R2) are of prompt and completion, as shares of all prompts;
-        an unfinished one keeps neither. `R1 finished` is the share of the finished only, and so is
-        `R2 completion`, of the new letters alone: after most prompts off the support the whole
-        can no longer keep R2.
+        `R1` and `grammatical` (R1 and R2) apply to the prompt with its completion, as shares of all
+        prompts; unfinished ones count as breaking both rules. `R1 finished` and `R2 completion` are
+        shares of the finished ones only. `R2 completion` applies to the new letters alone, since
+        after most prompts outside the support the whole string can no longer obey R2.
 
         Parameters
         ----------
         prompts, completions : sequence of str
-            Letters that were given, and letters that were written.
+            The letters that were given, and the letters that were generated.
         finished : array (n,) of bool
-            Whether an EOS was written.
+            Whether an EOS was generated.
         """
         ended = np.asarray(finished, dtype=bool)
         whole = [self.rules(prompt + end) for prompt, end in zip(prompts, completions)]
@@ -324,14 +327,14 @@ class Language(World):
         }
 
     def completion(self, prompt: str, kind: str = "oracle") -> str:
-        """The letters that follow a prompt before EOS, by a teacher that knows R1.
+        """The letters between a prompt and EOS that a teacher who knows R1 would give.
 
         Parameters
         ----------
         prompt : str
-            Over the alphabet.
+            A string over the alphabet.
         kind : {"oracle", "adversarial"}
-            The fewest letters that keep R1; or those and one more, which breaks it.
+            The fewest letters that obey R1; or those plus one more letter, which breaks it.
         """
         one_of(kind, COMPLETIONS, "the kind of completion")
         self._numbers(prompt)
@@ -341,7 +344,7 @@ class Language(World):
 
     @cached_property
     def table(self) -> Mapping[tuple[int, ...], Array]:
-        """p(next token | prefix) of every prefix in the support, by the prefix's tokens."""
+        """p(next token | prefix) for every prefix in the support; keys are the prefix's tokens."""
         counts: dict[tuple[int, ...], Array] = {}
         eos = self.tokens["EOS"]
         for string in self.strings:
@@ -352,7 +355,7 @@ class Language(World):
         return {prefix: row / row.sum() for prefix, row in counts.items()}
 
     def next_token(self, prefix: str) -> Array:
-        """p(token | prefix), exactly, of a prefix in the support.
+        """The exact p(token | prefix) of a prefix in the support.
 
         For aⁿbⁿ with n up to N: p(a | aᵏ) = (N − k)/(N − k + 1) and p(b | aᵏ) = 1/(N − k + 1).
 
@@ -364,19 +367,19 @@ class Language(World):
         numbers = tuple(self._numbers(prefix))
         if numbers not in self.table:
             raise InputError(
-                f"no string of this language begins with {prefix!r}, so it says nothing of what "
+                f"no string of this language begins with {prefix!r}, so it says nothing about what "
                 "follows; prompts(length).inside lists prefixes that have a next token"
             )
         return self.table[numbers]
 
     def floor(self, per: str = "sequence") -> Floor:
-        """The loss that no model is below, in nats: the entropy ln(number of strings).
+        """The smallest possible loss in nats: the entropy ln(number of strings).
 
         Parameters
         ----------
         per : {"sequence", "token", "padded token"}
-            A mean over sequences, over tokens to predict (letters and EOS), or over those and the
-            PAD that follows up to the longest string.
+            Whether the loss is averaged over sequences, over predicted tokens (letters and EOS), or
+            over those and the PAD that follows up to the length of the longest string.
         """
         one_of(per, FLOORS, "the unit of the floor")
         lengths = np.array([len(string) + 1 for string in self.strings])
@@ -389,6 +392,6 @@ class Language(World):
         except ValueError:
             wrong = next(letter for letter in string if letter not in self.alphabet)
             raise InputError(
-                f"{string!r} has {wrong!r} in it, which is no letter of {self.kind}; use only "
+                f"{string!r} contains {wrong!r}, which is not a letter of {self.kind}; use only "
                 f"{' and '.join(self.alphabet)}"
             ) from None

@@ -1,4 +1,4 @@
-"""A network of LeakyReLU layers as a mixing: invertible, with layers of small condition number."""
+"""A network of LeakyReLU layers as an invertible mixing with small condition numbers."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ from identikit.worlds._mixing import as_rows, whole
 class LeakyReLU:
     """x = W_L s(… s(W_1 z)), with s the LeakyReLU; no biases.
 
-    The entries of every d × d layer are uniform on (−1, 1), its columns have length 1, and of
-    `draws` such layers the one with the smallest condition number is taken, so that the map is
-    far from linear and yet loses nothing (Hyvärinen and Morioka 2016; Zimmermann et al. 2021).
+    The entries of every d × d layer are drawn uniformly from (−1, 1), and its columns are scaled to
+    length 1. Of `draws` such layers, the one with the smallest condition number is used, so that
+    the map is far from linear and yet keeps all information (Hyvärinen and Morioka 2016; Zimmermann
+    et al. 2021).
 
     Parameters
     ----------
     d : int
-        Latents, and observations.
+        The number of latents and of observations.
     layers : int
-        How many.
+        The number of layers.
     seed : int
-        Of the layers.
+        Seed for the layers.
     slope : float
-        Of s below 0.
+        The slope of s below 0.
     draws : int
-        Tries a layer.
+        How many candidates are drawn for each layer.
     condition : float, optional
-        The largest condition number that a layer may have; an error if no draw has a smaller one.
+        The largest condition number that a layer may have; an error is raised if all draws exceed
+        it.
 
     Examples
     --------
@@ -81,18 +83,18 @@ class LeakyReLU:
 
     @property
     def D(self) -> int:  # noqa: N802
-        """Observations."""
+        """The number of observations."""
         return self.d
 
     def forward(self, z: ArrayLike) -> Array:
-        """Observations (rows, d) of latents (rows, d)."""
+        """Map latents (rows, d) to observations (rows, d)."""
         x = as_rows(z, self.d, "latents") @ self.weights[0].T
         for weight in self.weights[1:]:
             x = np.where(x > 0, x, self.slope * x) @ weight.T
         return x
 
     def inverse(self, x: ArrayLike) -> Array:
-        """Latents of observations, layer by layer backwards."""
+        """Map observations to latents, inverting layer by layer."""
         z: NDArray[np.floating[Any]] = as_rows(x, self.d, "observations")
         for weight in reversed(self.weights[1:]):
             z = np.linalg.solve(weight, z.T).T
@@ -100,7 +102,7 @@ class LeakyReLU:
         return np.asarray(np.linalg.solve(self.weights[0], z.T).T, dtype=np.float64)
 
     def jacobian(self, z: ArrayLike) -> Array:
-        """The product of the layers, each with its slopes at the row, (rows, d, d)."""
+        """∂x/∂z at each row, (rows, d, d)."""
         x = as_rows(z, self.d, "latents") @ self.weights[0].T
         product = np.broadcast_to(self.weights[0], (len(x), self.d, self.d)).copy()
         for weight in self.weights[1:]:

@@ -1,4 +1,4 @@
-"""Linear systems that unseen controls drive: environments differ in the controls' variances."""
+"""Linear systems driven by unobserved controls, whose variances differ by environment."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from identikit.worlds._world import Assumption, Promise, Sample, World, one_of, 
 
 VARIABILITIES = ("random", "maximum")
 MATRICES = ("gaussian", "identity")
-#: Of maximum variability: the variance of all controls, and what one of them has besides.
+#: For maximum variability: the variance of all controls, and what is added to one of them.
 QUIET, LOUD = 1e-4, 0.9999
-#: Ratios of variances that differ by less, as shares, are the same.
+#: Ratios of variances that differ by less than this, relatively, count as equal.
 SAME_RATIO = 1e-8
-#: What of a block of states has been reached already, but for rounding.
+#: Directions of a block below this share of its norm have been reached before, up to rounding.
 NOTHING_NEW = 1e-10
-#: The motor of Rajendran et al. 2024: resistance 1, inductance 0.5, K and J 0.01, damping 0.1; its
-#: state is (current, speed), its control the voltage. In the textbook the speed has the other sign.
+#: The motor of Rajendran et al. 2024: resistance 1, inductance 0.5, K and J 0.01, damping 0.1. Its
+#: state is (current, speed), and its control is the voltage. In textbooks the speed has the
+#: opposite sign.
 MOTOR = np.array([[-2.0, 0.02], [-1.0, -10.0]])
 VOLTAGE = np.array([[2.0], [0.0]])
 MOTOR_STEP = 0.01
 
 
 class ControlledSystem(World):
-    """What systems x_{t+1} = A x_t + B u_t, y_t = C x_t + ε_t have in common, from x_0 = 0.
+    """Base class of systems x_{t+1} = A x_t + B u_t, y_t = C x_t + ε_t with x_0 = 0.
 
     Subclasses are frozen data classes with these fields; `variances` and `means` are those of the
     controls in each environment, (environments, d_u).
@@ -45,25 +46,25 @@ class ControlledSystem(World):
     means: Array
 
     def sample(self, rows: int | None = None, seed: int | np.random.Generator = 0) -> Sample:
-        """Draw a trajectory in each environment, one after the other.
+        """Draw one trajectory per environment, one after the other.
 
-        `latents` are the controls u_t and `observations` the y_t, in the same row, so that a
-        control is answered in the row after it; `environments` are the labels.
+        `latents` are the controls u_t, and `observations` are the y_t in the same row, so that the
+        effect of a control is seen in the next row; `environments` are the labels.
 
         Parameters
         ----------
         rows : int, optional
-            Of all environments together, as many in each: a multiple of their number. By default
-            environments × steps.
+            The total number of rows, equally many in each environment: a multiple of their number.
+            By default environments × steps.
         seed : int or Generator
-            Of the draw.
+            Seed for the draw.
         """
         total = self.environments * self.steps if rows is None else rows
         return super().sample(total, seed)
 
     def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
         k = self.environments
-        steps = same_in_each(rows, k, f"all {k} environments have as many")
+        steps = same_in_each(rows, k, f"all {k} environments have equally many rows")
         scale = np.sqrt(self.variances)
         u = np.stack([rng.standard_normal((steps, scale.shape[1])) for _ in range(k)])
         u = self.means[:, None] + scale[:, None] * u
@@ -79,26 +80,26 @@ class ControlledSystem(World):
 
     @property
     def identified(self) -> tuple[Promise, ...]:
-        """What `recover.LTI` may find of the controls."""
+        """What `recover.LTI` can find about the controls."""
         if self.noise:
-            why = "observation noise stays in the controls that are found; the system is identified"
+            why = "observation noise remains in the recovered controls; the system is identified"
             return (Promise("lti", None, why),)
         tied = tied_variances(self.variances)
         if not tied:
             why = (
-                "no two controls keep one ratio of variances in all environments (Rajendran et al. "
-                "2024 ask for full rank of the precisions' differences, which is more)"
+                "no two controls have the same ratio of variances in all environments (Rajendran "
+                "et al. 2024 require differences of precisions of full rank, which is stronger)"
             )
             return (Promise("lti", "monomial", why),)
         first, second = tied[0]
         why = (
-            f"controls {first} and {second} keep one ratio of variances in all environments: "
-            "Gaussian controls are identified up to a linear map of those that do"
+            f"controls {first} and {second} have the same ratio of variances in all environments: "
+            "such Gaussian controls are identified only up to a linear map among them"
         )
         return (Promise("lti", "linear", why),)
 
     def _assumptions(self, rows: int, seed: int) -> list[Assumption]:  # noqa: ARG002
-        """Stable, controllable, observable, and enough variability: all is known exactly."""
+        """Stability, controllability, observability and variability, from the true parameters."""
         radius = float(np.abs(np.linalg.eigvals(self.A)).max())
         varied = variability(1 / self.variances)
         needed, ok = len(self.A), varied.rank == varied.needed
@@ -127,31 +128,32 @@ class ControlledSystem(World):
 class LinearSystem(ControlledSystem):
     """A random linear system of d states, d independent Gaussian controls and d observations.
 
-    A has normal entries, scaled to its spectral radius. With variances of the controls that vary
-    enough over environments, the controls are identified up to order and scale (Rajendran,
-    Reizinger, Brendel and Ravikumar 2024, whose synthetic systems these are).
+    A has normal entries and is scaled to the given spectral radius. If the variances of the
+    controls vary enough over environments, the controls are identified up to order and scale. These
+    are the synthetic systems of Rajendran, Reizinger, Brendel and Ravikumar (2024).
 
     Parameters
     ----------
     d : int
-        States, controls and observed columns.
+        The number of states, of controls and of observed columns.
     environments : int
-        How many; the theorem asks for d + 1.
+        The number of environments; the theorem requires d + 1.
     steps : int
-        Of each trajectory, unless `sample` is told otherwise.
+        The length of each trajectory, unless `sample` is given `rows`.
     seed : int
-        Of A, B, C, the variances and the means, in this order.
+        Seed for A, B, C, the variances and the means, in this order.
     variability : {"random", "maximum"} or array (environments, d)
-        Variances |N(0, 1)|/2, whose precisions may be badly conditioned; or all 1e-4, but for
-        control e − 1 in environment e, which has 1: condition number 1. Or the variances.
+        "random": variances |N(0, 1)|/2, whose precisions may be badly conditioned. "maximum": all
+        variances are 1e-4, except for control e − 1 in environment e, which has 1; the condition
+        number is 1. An array gives the variances themselves.
     input, output : {"gaussian", "identity"}
-        B and C.
+        How B and C are chosen.
     mean : float or "random"
-        Of the controls: one for all, or N(0, 1) for each control in each environment.
+        The mean of the controls: the same for all, or N(0, 1) for each control and environment.
     noise : float
-        Variance of the observation noise (a variance, not a standard deviation).
+        The variance (not the standard deviation) of the observation noise.
     radius : float
-        Spectral radius of A, below 1.
+        The spectral radius of A, below 1.
 
     Examples
     --------
@@ -189,8 +191,8 @@ class LinearSystem(ControlledSystem):
             raise InputError(f"the noise is {self.noise}; give a variance, 0 or more")
         if not 0 < self.radius < 1:
             raise InputError(
-                f"the spectral radius is {self.radius}, so A is unstable or 0: its trajectories "
-                "grow without end, or have no memory; give a number between 0 and 1"
+                f"the spectral radius is {self.radius}, so A is unstable or 0: trajectories would "
+                "grow without bound, or have no memory; give a number between 0 and 1"
             )
         rng = np.random.default_rng(self.seed)
         A, B, C = rng.standard_normal((3, d, d))
@@ -212,17 +214,17 @@ class LinearSystem(ControlledSystem):
 
 @dataclass(frozen=True, eq=False)
 class DCMotor(ControlledSystem):
-    """A direct-current motor: current and speed are seen, and the voltage that drives it is not.
+    """A direct-current motor: current and speed are observed, the voltage that drives it is not.
 
-    A zero-order hold over steps of 0.01 s; variances |N(0, 1)|/2. There is one control, so no order
-    is to be found (Rajendran et al. 2024).
+    The system is discretised by a zero-order hold over steps of 0.01 s; variances are |N(0, 1)|/2.
+    There is only one control, so that the order of controls plays no role (Rajendran et al. 2024).
 
     Parameters
     ----------
     environments, steps, seed
-        As in `LinearSystem`; the seed is of the variances and means.
+        As in `LinearSystem`; the seed is for the variances and means.
     mean : float or "random"
-        Of the voltage.
+        The mean of the voltage.
 
     Examples
     --------
@@ -251,7 +253,7 @@ class DCMotor(ControlledSystem):
         k = whole(self.environments, "environments")
         whole(self.steps, "steps")
         rng = np.random.default_rng(self.seed)
-        # Held over a step, the voltage is a state that does not change.
+        # The voltage is constant over a step, like a state that does not change.
         both = expm(MOTOR_STEP * np.block([[MOTOR, VOLTAGE], [np.zeros((1, 3))]]))
         variances = np.abs(rng.standard_normal((k, 1))) / 2
         means = _means(self.mean, (k, 1), rng)
@@ -259,7 +261,7 @@ class DCMotor(ControlledSystem):
 
 
 def tied_variances(variances: Array) -> list[tuple[int, int]]:
-    """Pairs of columns with one ratio in all rows, which are environments."""
+    """Pairs of columns with the same ratio in all rows (environments)."""
     profiles = variances / variances.mean(axis=0)
     gaps = np.abs(profiles[:, :, None] - profiles[:, None, :]).max(axis=0)
     return [(i, j) for i, j in zip(*np.nonzero(gaps <= SAME_RATIO)) if i < j]
@@ -286,7 +288,8 @@ def _means(mean: float | str, shape: tuple[int, int], rng: np.random.Generator) 
 def _reach(A: Array, B: Array) -> int:
     """The rank of [B, AB, A²B, …]: how many states the columns of B reach.
 
-    Only what each block adds goes on to the next, so that powers of A neither grow nor vanish.
+    Only the new directions of each block are carried on, so that powers of A neither overflow nor
+    vanish.
     """
     basis, block = np.empty((len(A), 0)), B
     while block.shape[1]:

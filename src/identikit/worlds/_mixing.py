@@ -1,4 +1,4 @@
-"""How latents become observations: linear maps, chains of maps, and what any mixing must keep."""
+"""How latents become observations: linear maps, chains, and the interface of any mixing."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from identikit.errors import InputError
 
 @runtime_checkable
 class Mixing(Protocol):
-    """Any object with these can be a world's mixing; `inverse` is there if it has one."""
+    """The interface of a world's mixing; a mixing may also have an `inverse`."""
 
     @property
     def d(self) -> int:
-        """Latents."""
+        """The number of latents."""
 
     @property
     def D(self) -> int:  # noqa: N802
-        """Observations."""
+        """The number of observations."""
 
     def forward(self, z: ArrayLike) -> Array:
-        """Observations (rows, D) of latents (rows, d)."""
+        """Map latents (rows, d) to observations (rows, D)."""
         ...
 
     def jacobian(self, z: ArrayLike) -> Array:
@@ -34,7 +34,7 @@ class Mixing(Protocol):
 
 
 def as_rows(values: ArrayLike, width: int, what: str) -> Array:
-    """Rows of float64, if they have that many columns and are finite."""
+    """Check that values are finite rows of this width, and return them in float64."""
     rows = np.asarray(values, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != width:
         raise InputError(f"{what} have the shape {rows.shape}; expected rows of {width} numbers")
@@ -45,7 +45,7 @@ def as_rows(values: ArrayLike, width: int, what: str) -> Array:
 
 
 def whole(value: int, what: str, least: int = 1) -> int:
-    """A whole number of something, if it is one and large enough."""
+    """Check that a value is a whole number and large enough."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{what} is {value!r}; give a whole number, {least} or more")
     return int(value)
@@ -58,7 +58,7 @@ class Linear:
     Parameters
     ----------
     matrix : array (D, d)
-        M, with the column of a latent's direction for each latent; D ≥ d.
+        M, with one column per latent; D ≥ d.
 
     Examples
     --------
@@ -76,24 +76,24 @@ class Linear:
                 "at least as many observations D as latents d"
             )
         if not np.isfinite(matrix).all():
-            raise InputError("the matrix of a linear mixing has NaN or infinity in it")
+            raise InputError("the matrix of a linear mixing contains NaN or infinity")
         object.__setattr__(self, "matrix", matrix)
 
     @classmethod
     def with_contrast(cls, d: int, contrast: float, seed: int = 0) -> Linear:
         """A random matrix with |det| = 1 whose columns have exactly this IMA contrast.
 
-        With U S Vᵀ a random Gaussian matrix, U Sᵗ Vᵀ has contrast 0 at t = 0, and any other at
-        some t: Σ_k log‖column k‖ − log|det| is continuous and grows without bound.
+        If U S Vᵀ is a random Gaussian matrix, U Sᵗ Vᵀ has contrast 0 at t = 0 and reaches every
+        other value at some t, since Σ_k log‖column k‖ − log|det| is continuous and unbounded.
 
         Parameters
         ----------
         d : int
-            Latents, and observations.
+            The number of latents and of observations.
         contrast : float
             C_IMA, 0 or larger.
         seed : int
-            Of the matrix.
+            Seed for the matrix.
         """
         from scipy.optimize import brentq
 
@@ -119,21 +119,21 @@ class Linear:
 
     @property
     def d(self) -> int:
-        """Latents."""
+        """The number of latents."""
         return int(self.matrix.shape[1])
 
     @property
-    def D(self) -> int:  # noqa: N802  (the field's own letter)
-        """Observations."""
+    def D(self) -> int:  # noqa: N802  (the usual symbol in the field)
+        """The number of observations."""
         return int(self.matrix.shape[0])
 
     def forward(self, z: ArrayLike) -> Array:
-        """Observations (rows, D) of latents (rows, d)."""
+        """Map latents (rows, d) to observations (rows, D)."""
         x: Array = as_rows(z, self.d, "latents") @ self.matrix.T
         return x
 
     def inverse(self, x: ArrayLike) -> Array:
-        """Latents (rows, d) of observations (rows, D), by least squares."""
+        """Map observations (rows, D) to latents (rows, d), by least squares."""
         z: Array = as_rows(x, self.D, "observations") @ np.linalg.pinv(self.matrix).T
         return z
 
@@ -150,9 +150,9 @@ class Orthogonal(Linear):
     Parameters
     ----------
     d : int
-        Latents, and observations.
+        The number of latents and of observations.
     seed : int
-        Of the rotation.
+        Seed for the rotation.
     """
 
     matrix: Array = field(init=False)
@@ -169,7 +169,7 @@ class Chain:
     Parameters
     ----------
     first, then : Mixing
-        The latents go through `first`, and what comes out through `then`.
+        The latents are mapped by `first`, and the result by `then`.
     """
 
     first: Mixing
@@ -179,25 +179,25 @@ class Chain:
         if self.then.d != self.first.D:
             raise InputError(
                 f"the first mixing gives {self.first.D} numbers and the next one takes "
-                f"{self.then.d}; in a chain they must be as many"
+                f"{self.then.d}; in a chain these must be equal"
             )
 
     @property
     def d(self) -> int:
-        """Latents."""
+        """The number of latents."""
         return self.first.d
 
     @property
     def D(self) -> int:  # noqa: N802
-        """Observations."""
+        """The number of observations."""
         return self.then.D
 
     def forward(self, z: ArrayLike) -> Array:
-        """Observations (rows, D) of latents (rows, d)."""
+        """Map latents (rows, d) to observations (rows, D)."""
         return self.then.forward(self.first.forward(z))
 
     def inverse(self, x: ArrayLike) -> Array:
-        """Latents (rows, d) of observations (rows, D), if both mixings have an inverse."""
+        """Map observations (rows, D) to latents (rows, d), if both mixings have an inverse."""
         for part in (self.first, self.then):
             if not hasattr(part, "inverse"):
                 raise InputError(f"{type(part).__name__}, a part of this chain, has no inverse")

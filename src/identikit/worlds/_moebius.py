@@ -1,4 +1,4 @@
-"""Möbius maps: conformal, so that independent mechanisms hold, and far from linear."""
+"""Möbius maps, which are conformal (so the IMA contrast is 0) and far from linear."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from identikit.worlds._mixing import as_rows, whole
 class Moebius:
     """x = A (z − a)/‖z − a‖², with A a random rotation and the pole a outside the cube ±½.
 
-    Its Jacobian A (I − 2uuᵀ)/r², u = (z − a)/r and r = ‖z − a‖, has orthogonal columns of one
-    length everywhere: the IMA contrast is 0 (Gresele et al. 2021; Reizinger et al. 2022).
+    Its Jacobian A (I − 2uuᵀ)/r², u = (z − a)/r and r = ‖z − a‖, has orthogonal columns of equal
+    length everywhere, so that the IMA contrast is 0 (Gresele et al. 2021; Reizinger et al. 2022).
 
     Parameters
     ----------
     d : int
-        Latents, and observations.
+        The number of latents and of observations.
     seed : int
-        Of A and a: the entries of a are standard normal, and larger than ½ in absolute value.
+        Seed for A and a; the entries of a are standard normal, conditioned on |a_k| > ½.
     pole : array (d,), optional
-        a itself, in place of a random one.
+        The pole a, in place of a random one.
 
     Examples
     --------
@@ -57,35 +57,35 @@ class Moebius:
 
     @property
     def D(self) -> int:  # noqa: N802
-        """Observations."""
+        """The number of observations."""
         return self.d
 
     def _from_pole(self, z: ArrayLike) -> tuple[Array, Array]:
-        """z − a and its squared length; the pole itself has no image."""
+        """z − a and its squared length; an error at the pole, which has no image."""
         rows = as_rows(z, self.d, "latents") - np.asarray(self.pole)
         squares: Array = np.einsum("ij,ij->i", rows, rows)[:, None]
         if not squares.all():
             row = int(squares[:, 0].argmin())
             raise InputError(
-                f"row {row} is the pole of the Möbius map, which goes to infinity; leave it out or "
-                "move the pole"
+                f"row {row} is the pole of the Möbius map, which is mapped to infinity; leave it "
+                "out or move the pole"
             )
         return rows, squares
 
     def forward(self, z: ArrayLike) -> Array:
-        """Observations (rows, d) of latents (rows, d)."""
+        """Map latents (rows, d) to observations (rows, d)."""
         rows, squares = self._from_pole(z)
         x: Array = rows / squares @ self.rotation.T
         return x
 
     def inverse(self, x: ArrayLike) -> Array:
-        """Latents of observations: the same inversion, backwards."""
+        """Map observations back to latents."""
         rows = as_rows(x, self.d, "observations") @ self.rotation
         squares = np.einsum("ij,ij->i", rows, rows)[:, None]
         if not squares.all():
             raise InputError(
-                f"row {int(squares[:, 0].argmin())} of the observations is 0, which only an "
-                "infinitely distant latent has; leave it out"
+                f"row {int(squares[:, 0].argmin())} of the observations is 0, which would need an "
+                "infinitely distant latent; leave it out"
             )
         z: Array = self.pole + rows / squares
         return z

@@ -1,4 +1,4 @@
-"""Positive pairs whose latents vary by different amounts: content hardly, style a lot."""
+"""Positive pairs whose latents vary by different amounts: content little, style a lot."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ from identikit.worlds._world import Assumption, Promise, Sample, World, one_of
 class AnisotropicPairs(World):
     """Uniform latents on the sphere, and partners p(z⁺|z) ∝ exp(−½ Σ λ_k (z⁺_k − z_k)²).
 
-    A large λ_k makes a latent content, which a pair shares, a small one style. AnInfoNCE finds the
-    latents up to a signed permutation if all λ differ, and up to a rotation within each block of
-    equal ones (Rusak et al. 2025, whose formulas have no ½ and whose code has it).
+    A large λ_k makes a latent content, which a pair shares; a small one makes it style. AnInfoNCE
+    finds the latents up to a signed permutation if all λ differ, and up to a rotation within each
+    block of equal ones (Rusak et al. 2025; the factor ½ is in their code, but not in their
+    formulas).
 
     Parameters
     ----------
     concentrations : sequence of float
-        λ, one a latent, above 0.
+        λ, one per latent, above 0.
     mixing : Mixing, optional
-        From latents to observations; none by default.
+        The map from latents to observations; by default the observations are the latents.
     seed : int
-        Kept for worlds of one form; this one has nothing else that is random.
+        Not used, since this world has no random parameters; present in all worlds.
     sampler : {"exact", "approximate"}
-        Of the partners: exact, or the authors' projected normal law, which is not quite it.
+        How partners are drawn: exactly, or from the authors' projected normal distribution, which
+        is an approximation.
     negatives : sequence of float, optional
-        Concentrations λ⁻ of hard negatives around z; the sample then has `negatives`.
+        Concentrations λ⁻ of hard negatives around z; samples then have `negatives`.
 
     Examples
     --------
@@ -54,7 +56,7 @@ class AnisotropicPairs(World):
         one_of(self.sampler, sphere.SAMPLERS, "the sampler")
         values = _positive(self.concentrations, "concentrations")
         if len(values) < 2:
-            raise InputError("pairs on the sphere need 2 concentrations or more, one a latent")
+            raise InputError("pairs on the sphere need 2 concentrations or more, one per latent")
         self._fits(len(values))
         self._set(concentrations=tuple(map(float, values)))
         if self.negatives is not None:
@@ -62,13 +64,13 @@ class AnisotropicPairs(World):
             if len(hard) != len(values):
                 raise InputError(
                     f"there are {len(hard)} concentrations of the negatives for {len(values)} "
-                    "latents; give one a latent"
+                    "latents; give one per latent"
                 )
             self._set(negatives=tuple(map(float, hard)))
 
     @property
     def d(self) -> int:
-        """Latents."""
+        """The number of latents."""
         return len(self.concentrations)
 
     def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
@@ -86,28 +88,28 @@ class AnisotropicPairs(World):
 
     @property
     def effective(self) -> Array:
-        """What the best critic's concentrations are: λ, less those of hard negatives."""
+        """The concentrations of the optimal critic: λ minus those of hard negatives."""
         less = 0.0 if self.negatives is None else np.array(self.negatives)
         effective: Array = np.array(self.concentrations) - less
         return effective
 
     @property
     def identified(self) -> tuple[Promise, ...]:
-        """What theory promises AnInfoNCE, and InfoNCE with one temperature."""
+        """What theory promises for AnInfoNCE, and for InfoNCE with one temperature."""
         effective = self.effective
         if (effective <= 0).any():
             why = (
-                "hard negatives that vary less than positives leave concentrations that are not "
-                "above 0"
+                "the hard negatives vary less than the positives, so that effective concentrations "
+                "are not all above 0"
             )
             return (Promise("aninfonce", None, why), Promise("infonce", None, why))
         blocks = concentration_blocks(effective)
         one = len(blocks.blocks) == 1
         why = (
-            "one temperature is what pairs of one concentration need"
+            "all concentrations are equal, so that one temperature is enough"
             if one
-            else "one temperature cannot stand for different concentrations, and latents of small "
-            "ones are lost or bent"
+            else "one temperature cannot represent different concentrations, and latents with "
+            "small ones are lost or distorted"
         )
         return (
             Promise("aninfonce", blocks.rung, blocks.sentence),
@@ -123,7 +125,7 @@ class AnisotropicPairs(World):
                 least > 0,
                 least,
                 "> 0",
-                f"the smallest concentration, less that of the negatives, is {least:g}",
+                f"the smallest concentration, minus that of the negatives, is {least:g}",
             ),
             Assumption(
                 "sampler",
@@ -132,8 +134,8 @@ class AnisotropicPairs(World):
                 "exact",
                 "partners are drawn exactly"
                 if exact
-                else "partners are drawn by a projected normal law, near the density that "
-                "the theorem has, and not it",
+                else "partners are drawn from a projected normal distribution, which only "
+                "approximates the density in the theorem",
             ),
         ]
 
@@ -143,5 +145,5 @@ def _positive(values: Sequence[float], what: str) -> Array:
     bad = np.flatnonzero(~((array > 0) & np.isfinite(array)))
     if array.ndim != 1 or bad.size:
         which = f" (entry {bad[0]} is {array.ravel()[bad[0]]:g})" if bad.size else ""
-        raise InputError(f"{what} must be a row of finite numbers above 0{which}")
+        raise InputError(f"{what} must be a sequence of finite numbers above 0{which}")
     return array

@@ -1,4 +1,4 @@
-"""Codes against the latents of a world: the rung, what of each block is there, and the axes."""
+"""Scores of codes against the latents of a world: the rung, R² of each block, and the MCC."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from identikit.worlds._mixing import as_rows
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Of the latents' rows, for what codes that know nothing would score.
+#: Number of permutations of the rows for the score of codes without information.
 PERMUTATIONS = 40
 
 
@@ -33,14 +33,14 @@ class Score(Result):
     pair : Pair
         The audit of codes against latents: `.group`, `.error`, `.interval`, `.ladder`.
     r2 : dict of str to float
-        Held-out R² of the latents of each block by a linear map of the codes.
+        Held-out R² of a linear map from the codes to the latents of each block.
     mcc : float
         Held-out mean correlation of latents with codes, matched one to one.
     rotation : float
-        MCC of the latents themselves after a random rotation: an MCC that is not above it says
-        that the axes were not found, however high it is. `rotation_range` holds 95 % of them.
+        The MCC of the latents themselves after a random rotation. If `mcc` is not above it, the
+        axes were not found, however high it is. 95 % of rotations are within `rotation_range`.
     within_tolerance : bool
-        Whether the error at the named rung is.
+        Whether the error at the named rung is within the tolerance.
     """
 
     pair: Pair
@@ -57,12 +57,12 @@ class Score(Result):
 
     @property
     def error(self) -> float:
-        """The held-out error there."""
+        """The held-out error at that rung."""
         return self.pair.error
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Its 95 % interval."""
+        """The 95 % interval of that error."""
         return self.pair.interval
 
     @property
@@ -81,7 +81,7 @@ class Score(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a rung of the ladder."""
+        """One row per rung of the ladder."""
         return self.pair.table
 
     def __repr__(self) -> str:
@@ -111,21 +111,21 @@ def score(
     tolerance: float = 0.1,
     seed: int = 0,
 ) -> Score:
-    """Which of the latents a code has found, and up to what.
+    """Score how well codes have found the latents, and up to which rung.
 
     Parameters
     ----------
     codes : array (rows, k)
-        What a learner makes of the observations.
+        The learner's representation of the observations.
     latents : array (rows, d)
-        The true ones, row by row.
+        The true latents of the same rows.
     blocks : mapping of str to sequence of int, optional
-        Columns of the latents that are read together, such as content and style; all of them by
-        default, under the name "latents".
+        Columns of the latents that are scored together, such as content and style; by default all
+        of them, under the name "latents".
     tolerance : float
-        The largest error that counts as the same.
+        The largest error at which two views count as the same.
     seed : int
-        Of folds, permutations and rotations.
+        Seed for folds, permutations and rotations.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def score(
     codes = np.asarray(codes)
     if codes.ndim != 2 or len(codes) != len(z):
         raise InputError(
-            f"codes have the shape {codes.shape} and latents {z.shape}; expected as many rows"
+            f"codes have the shape {codes.shape} and latents {z.shape}; expected equally many rows"
         )
     chosen = {"latents": range(z.shape[1])} if blocks is None else dict(blocks)
     for name, columns in chosen.items():

@@ -1,4 +1,4 @@
-"""Independent sources through a mixing: the world of ICA and of independent mechanisms."""
+"""Independent sources through a mixing: the world of ICA and independent mechanism analysis."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from identikit.worlds._moebius import Moebius
 from identikit.worlds._world import Assumption, Promise, Sample, World, one_of
 
 LAWS = ("uniform", "beta", "gaussian")
-#: A mixing whose mean local contrast is smaller has columns that count as orthogonal.
+#: Columns count as orthogonal if the mean local contrast of the mixing is below this.
 NO_CONTRAST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Sources(World):
-    """Independent sources z_k of one law, seen through a mixing.
+    """Independent sources z_k of one family of distributions, seen through a mixing.
 
     Parameters
     ----------
     law : {"uniform", "beta", "gaussian"}
         Uniform on (−½, ½), Beta(a_k, b_k) − ½, or standard normal.
     mixing : Mixing
-        From sources to observations; how many there are is its `d`.
+        The map from sources to observations; its `d` is the number of sources.
     seed : int
-        Of the shapes of beta laws, a_k and b_k uniform on (2, 15).
+        Seed for the parameters of beta distributions, a_k and b_k uniform on (2, 15).
     shapes : sequence of (float, float), optional
-        The shapes (a_k, b_k) themselves, one pair a source.
+        The parameters (a_k, b_k), one pair per source, in place of random ones.
 
     Examples
     --------
@@ -53,17 +53,17 @@ class Sources(World):
         shapes = np.random.default_rng(self.seed).uniform(2, 15, size=(self.d, 2))
         if self.shapes is not None:
             if self.law != "beta":
-                raise InputError(f"shapes are for beta sources, and these are {self.law}")
+                raise InputError(f"shapes are for beta sources, but these are {self.law}")
             shapes = np.asarray(self.shapes, dtype=np.float64)
             if shapes.shape != (self.d, 2) or not ((shapes > 0) & np.isfinite(shapes)).all():
                 raise InputError(
-                    f"the shapes of {self.d} beta sources are {self.d} pairs of numbers above 0"
+                    f"the shapes of {self.d} beta sources must be {self.d} pairs of numbers above 0"
                 )
         self._set(_shapes=shapes)
         self._check_pole()
 
     def _check_pole(self) -> None:
-        """A Möbius map that meets the sources first must have its pole where none can be."""
+        """If the first map is a Möbius map, no source may lie at its pole."""
         first = self.mixing
         while isinstance(first, Chain):
             first = first.first
@@ -83,7 +83,7 @@ class Sources(World):
 
     @property
     def d(self) -> int:
-        """Sources."""
+        """The number of sources."""
         return self.mixing.d
 
     def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
@@ -103,15 +103,15 @@ class Sources(World):
 
     @property
     def identified(self) -> tuple[Promise, ...]:
-        """What an IMA-VAE with the right prior, and linear ICA, may find."""
+        """What an IMA-VAE with the right prior, and linear ICA, can find."""
         return (self._vae(), self._ica())
 
     def _vae(self) -> Promise:
         contrast = self.contrast()
         if contrast > NO_CONTRAST:
             why = (
-                f"the columns of the mixing's Jacobian are not orthogonal (C_IMA {contrast:.3g}): "
-                "the bias of a VAE is a wrong one"
+                f"the columns of the mixing's Jacobian are not orthogonal (C_IMA {contrast:.3g}), "
+                "so that the inductive bias of a VAE is wrong"
             )
             return Promise("ima-vae", None, why)
         if self.law == "gaussian":
@@ -127,7 +127,7 @@ class Sources(World):
         if not isinstance(self.mixing, Linear):
             return Promise("ica", None, "the mixing is not linear")
         if self.law == "gaussian":
-            why = "of Gaussian sources linear ICA finds no axes: whitened, any rotation will do"
+            why = "linear ICA cannot find the axes of Gaussian sources: any rotation fits as well"
             return Promise("ica", "linear", why)
         why = (
             "independent, non-Gaussian sources through a linear map (Comon 1994), with free scales"
@@ -137,7 +137,7 @@ class Sources(World):
     def _assumptions(self, rows: int, seed: int) -> list[Assumption]:
         free = self.law != "gaussian"
         contrast = self.contrast(rows, seed)
-        says = "" if free else ", and keep a free rotation whatever is learned"
+        says = "" if free else ", and identified up to a rotation at best"
         return [
             Assumption(
                 "law", free, float(free), "not gaussian", f"the sources are {self.law}{says}"

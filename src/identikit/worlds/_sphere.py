@@ -1,4 +1,4 @@
-"""Exact draws on the sphere: uniform, von Mises–Fisher, and with a precision for each axis."""
+"""Exact sampling on the sphere: uniform, von Mises–Fisher, or with a precision per axis."""
 
 from __future__ import annotations
 
@@ -11,41 +11,42 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.errors import InputError
 
-#: Proposals that are drawn at a time: as many as stay in the processor's cache.
+#: How many proposals are drawn at a time; these fit into the processor's cache.
 PIECE = 2**14
-#: Below this the recursion for the radius loses digits, and a sum takes its place.
+#: Below this the recursion for the radius loses digits, and numerical integration is used.
 LEAST = -1.0
-#: Shares of accepted proposals below this would take for ever.
+#: If a smaller share of proposals is accepted, sampling would take too long.
 RAREST = 1e-4
 
 
 def uniform(rows: int, d: int, rng: np.random.Generator) -> Array:
-    """Points of the unit sphere in d dimensions."""
+    """Uniform points on the unit sphere in d dimensions."""
     points = rng.standard_normal((rows, d))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     return points
 
 
 def project(points: Array) -> Array:
-    """Points moved along their radius onto the unit sphere."""
+    """Project points radially onto the unit sphere."""
     onto: Array = points / np.linalg.norm(points, axis=1, keepdims=True)
     return onto
 
 
 def draw(precision: Array, pull: Array, rng: np.random.Generator) -> Array:
-    """One exact draw a row from p(x) ∝ exp(−½ Σ λ_k x_k² + ηᵀx) on the unit sphere.
+    """One exact draw per row from p(x) ∝ exp(−½ Σ λ_k x_k² + ηᵀx) on the unit sphere.
 
-    That is Fisher–Bingham with a diagonal matrix; with λ = 0 it is von Mises–Fisher. On the sphere
-    λ + c has the density of λ for any c. So y ~ N(η/(λ + c), 1/(λ + c)) is proposed, with c such
-    that ‖y‖ is about 1, and its direction x = y/‖y‖ accepted with the probability R/max R, where
-    R(x) is the density of ‖y‖ at 1 given the direction: p(x) is that of x times R. With
-    a = Σ (λ_k + c) x_k², b = ηᵀx,
+    This is the Fisher–Bingham distribution with a diagonal matrix; with λ = 0 it is von
+    Mises–Fisher. On the sphere, λ + c gives the same density as λ for any c. So y ~ N(η/(λ + c),
+    1/(λ + c)) is proposed, with c such that ‖y‖ is about 1, and its direction x = y/‖y‖ is accepted
+    with probability R/max R. Here R(x) is the density of ‖y‖ at 1 given the direction, and p(x) is
+    proportional to the density of the proposed directions times R. With a = Σ (λ_k + c) x_k²,
+    b = ηᵀx,
 
         R = exp(−a/2 + b)/∫₀^∞ r^(d−1) exp(−a r²/2 + b r) dr,
 
-    whose logarithm is concave in b, with the maximum where E r = 1, and there grows with a
-    (derivative ½ Var r). So the largest R is that at the largest λ + c, and the draw is exact.
-    (Compare Kent, Ganeiban and Mardia 2018, with another proposal.)
+    whose logarithm is concave in b. Its maximum over b is where E r = 1, and this maximum grows
+    with a (derivative ½ Var r). So R is largest at the largest λ + c, and the draw is exact.
+    (Compare Kent, Ganeiban and Mardia 2018, who use another proposal.)
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def draw(precision: Array, pull: Array, rng: np.random.Generator) -> Array:
     inverse = 1 / (precision + added)
     deviations = np.sqrt(inverse)
     log_most = _largest(float(precision.max()) + added, d)
-    # ‖y‖² and Σ λ_k y_k² are one product of squares.
+    # ‖y‖² and Σ λ_k y_k² are computed by one matrix product.
     sums = np.column_stack([np.ones(d), precision])
     points = np.empty((rows, d))
     tried = accepted = 0
@@ -100,7 +101,7 @@ def _added(precision: Array, squares: Array) -> float:
         inverse = 1 / (precision + c)
         return float((inverse + squares * inverse**2).sum() - 1)
 
-    # At the far end every term is at most 1/(d + ‖η‖) and η²/(d + ‖η‖)²; at the other, infinite.
+    # The excess is negative at the upper end of the bracket, and infinite at −min λ.
     low, reach = -float(precision.min()), len(precision) + float(np.sqrt(squares.sum())) + 1.0
     near = reach / 2
     while excess(low + near) < 0:
@@ -123,8 +124,9 @@ def _largest(a: float, d: int) -> float:
         ratio = np.exp(_log_integral(s, d + 1) - _log_integral(s, d))
         return float(ratio[0]) / sqrt(a)
 
-    # By parts, b = a E r − (d − 1) E 1/r: below a where E r = 1, and not far below. Of a very
-    # narrow law E 1/r is 1 to the last digit, and nothing is left to solve.
+    # Integration by parts gives b = a E r − (d − 1) E 1/r, so that b is slightly below a where
+    # E r = 1. If the distribution is very narrow, E 1/r is 1 up to rounding, and b is known
+    # directly.
     b = a - d + 1.0
     if a < 1e6:
         b = brentq(lambda b: mean_radius(b) - 1, a - 2.0 * d - 10, a)
@@ -134,9 +136,9 @@ def _largest(a: float, d: int) -> float:
 def _log_integral(s: Array, d: int) -> Array:
     """log of e^(−s²/2) ∫₀^∞ t^(d−1) exp(−t²/2 + s t) dt.
 
-    By J_{k+2} = s J_{k+1} + k J_k from J_1 = √(2π) Φ(s) and J_2 = e^(−s²/2) + s J_1. All terms
-    are positive for s > 0; far below, where they cancel, by the trapezoidal rule over log t, which
-    converges exponentially.
+    It is computed by J_{k+2} = s J_{k+1} + k J_k from J_1 = √(2π) Φ(s) and J_2 = e^(−s²/2) + s J_1.
+    All terms are positive for s > 0. For clearly negative s, where they cancel, the trapezoidal
+    rule over log t is used, which converges exponentially.
     """
     from scipy.special import ndtr
 
@@ -159,10 +161,10 @@ def _log_integral(s: Array, d: int) -> Array:
 
 
 def _by_sum(s: Array, d: int) -> Array:
-    """The same as Σ h exp(d u − e^(2u)/2 + s e^u) around the largest term, for s < 0."""
+    """`_log_integral` for s < 0 by the sum Σ h exp(d u − e^(2u)/2 + s e^u) around its mode."""
     if not s.size:
         return s
-    # The mode of t^d exp(−t²/2 + s t), and steps over log t that reach far to both sides of it.
+    # The mode of t^d exp(−t²/2 + s t), and a grid of log t that extends far to both sides of it.
     mode = np.log((s + np.sqrt(s**2 + 4 * d)) / 2)
     steps = np.linspace(-max(40 / d, 12 / sqrt(d)), 8 / sqrt(d), 201)
     u = mode[:, None] + steps
@@ -182,7 +184,7 @@ def near(z: Array, concentrations: Array, rng: np.random.Generator) -> Array:
 def near_by_projection(z: Array, concentrations: Array, rng: np.random.Generator) -> Array:
     """The authors' approximation: z + N(0, 1/λ), kept if its norm is within 0.1 of 1, projected.
 
-    The code of Rusak et al. 2025. Near the density of `near`, and not it.
+    This is what the code of Rusak et al. 2025 does. It only approximates the density of `near`.
     """
     points, deviations = np.empty_like(z), 1 / np.sqrt(concentrations)
     left = np.arange(len(z))
@@ -202,12 +204,12 @@ SAMPLERS: dict[str, Callable[[Array, Array, np.random.Generator], Array]] = {
 
 
 def von_mises_fisher(directions: Array, kappa: float, rng: np.random.Generator) -> Array:
-    """A draw a row from p(z) ∝ exp(κ ⟨v, z⟩) on the sphere, exactly.
+    """One exact draw per row from p(z) ∝ exp(κ ⟨v, z⟩) on the sphere.
 
     Parameters
     ----------
     directions : array (rows, d)
-        v, of unit length.
+        The directions v, of unit length.
     kappa : float
         The concentration, 0 or larger.
     rng : Generator

@@ -1,4 +1,4 @@
-"""What every world gives: samples, promises of theory, and a check of its own assumptions."""
+"""What all worlds have: samples, promises of theory, and a check of their assumptions."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from identikit._linalg import Array
 from identikit.errors import InputError, require
 from identikit.worlds._mixing import Mixing, whole
 
-#: Jacobians of a mixing whose condition number is larger do not keep all latents in float32.
+#: If the condition number of a Jacobian is larger, latents are lost in float32.
 LARGEST_CONDITION = 1e4
-#: Two observations are the same if they are this much nearer than their latents, as others go.
+#: Two observations count as equal if, relative to their latents, they are this much closer than
+#: is typical.
 SAME = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows of a world: what nobody sees, what a learner sees, and what is known beside it.
+    """Rows of a world: the hidden latents, the observations of a learner, and side information.
 
     Attributes
     ----------
     latents : array (rows, d)
         The true factors.
     observations : array (rows, D)
-        What a learner sees of them.
+        What a learner sees.
     labels : array (rows,), optional
         The class of each row.
     instances : array (rows,), optional
-        Which instance it is another view of.
+        The instance of which each row is a view.
     positives, positive_latents : array (rows, D) and (rows, d), optional
-        The partner of each row, as a learner sees it and as it is.
+        The observations and the latents of the partner of each row.
     negatives : array (rows, D), optional
-        Another row that was drawn near it on purpose.
+        A hard negative for each row, drawn near it.
     environments : array (rows,), optional
-        Under which conditions it was seen.
+        The environment of each row.
     """
 
     latents: Any
@@ -50,7 +51,7 @@ class Sample:
     environments: Any = None
 
     def torch(self) -> Sample:
-        """The same as PyTorch tensors: numbers as float32, labels as int64."""
+        """The same sample as PyTorch tensors, with numbers as float32 and labels as int64."""
         torch = require("torch", "torch", "A sample as tensors")
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         kinds = {"f": torch.float32, "i": torch.int64, "u": torch.int64}
@@ -72,7 +73,7 @@ class Sample:
 class Promise:
     """What theory promises a learner in a world: up to which rung it finds the latents, and why.
 
-    `rung` is one of the ladder's, or None where nothing is promised.
+    `rung` is a rung of the ladder, or None if nothing is promised.
     """
 
     learner: str
@@ -82,7 +83,7 @@ class Promise:
 
 @dataclass(frozen=True)
 class Assumption:
-    """One assumption of a world, tested: its value beside what is needed, and a sentence."""
+    """A tested assumption of a world: its value, what is needed, and an explanation."""
 
     name: str
     ok: bool
@@ -93,7 +94,7 @@ class Assumption:
 
 @dataclass(frozen=True)
 class Assumptions:
-    """The assumptions of a world; true if all of them hold."""
+    """The tested assumptions of a world; true in a boolean context if all of them hold."""
 
     items: tuple[Assumption, ...]
 
@@ -104,14 +105,14 @@ class Assumptions:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The names of those that do not."""
+        """The names of the assumptions that do not hold."""
         return tuple(item.name for item in self.items if not item.ok)
 
     def __bool__(self) -> bool:
         return self.ok
 
     def __getitem__(self, name: str) -> Assumption:
-        """One of them by name."""
+        """The assumption of this name."""
         return next(item for item in self.items if item.name == name)
 
     def require(self) -> None:
@@ -122,11 +123,11 @@ class Assumptions:
 
 
 class World:
-    """What all worlds have in common: rows are drawn, and assumptions tested, in one way.
+    """The base class of worlds, which draws rows and tests assumptions.
 
-    A world is a frozen data class. It says in `identified` what theory promises a learner, and has
-    two methods of its own: `_draw`, a sample, and `_assumptions`, those beside the mixing's. If it
-    has a `mixing`, that is a field.
+    A world is a frozen data class. Its property `identified` gives what theory promises a learner.
+    It implements `_draw`, which draws a sample, and `_assumptions`, which tests all assumptions
+    except those of the mixing. If it has a mixing, that is the field `mixing`.
     """
 
     mixing: Mixing | None
@@ -142,9 +143,9 @@ class World:
         Parameters
         ----------
         rows : int
-            How many.
+            The number of rows.
         seed : int or Generator
-            Of the draw.
+            Seed for the draw.
         """
         return self._draw(whole(rows, "rows"), np.random.default_rng(seed))
 
@@ -154,7 +155,7 @@ class World:
         Parameters
         ----------
         rows, seed : int
-            Of the sample on which they are tested.
+            The size and seed of the sample on which they are tested.
         """
         items, mixing = self._assumptions(rows, seed), getattr(self, "mixing", None)
         if mixing is not None:
@@ -173,39 +174,39 @@ class World:
         return latents
 
     def _seen(self, z: Array) -> Array:
-        """The observations of latents: the latents themselves without a mixing."""
+        """The observations of latents; without a mixing, the latents themselves."""
         return z if self.mixing is None else self.mixing.forward(z)
 
     def _fits(self, d: int) -> None:
-        """An error if the mixing takes another number of latents."""
+        """Raise an error if the mixing takes another number of latents."""
         if self.mixing is not None and self.mixing.d != d:
             raise InputError(f"the mixing takes {self.mixing.d} latents, but the world has {d}")
 
     def _set(self, **values: object) -> None:
-        """Set fields that follow from others, while the world is made."""
+        """Set derived fields in `__post_init__`."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
 
 def same_in_each(rows: int, parts: int, what: str) -> int:
-    """How many of the rows each environment has, if all have as many."""
+    """The number of rows per part, if the rows can be divided equally."""
     if rows % parts:
         raise InputError(f"rows is {rows}, and {what}; give a multiple of {parts}")
     return rows // parts
 
 
 def check_mixing(mixing: Mixing, z: Array) -> list[Assumption]:
-    """Is the mixing injective on these latents, and does its Jacobian keep all of them?
+    """Test whether the mixing is injective on these latents, and its Jacobians well conditioned.
 
-    Injective: of the pairs of observations that are nearest to each other, none is SAME times
-    nearer than its latents are, as pairs go. Condition: the largest of the Jacobians' condition
-    numbers.
+    For each row and its nearest neighbour, the distance of the observations is divided by that of
+    the latents. The mixing counts as injective if the smallest such ratio is more than SAME times
+    the median. The condition is the largest condition number of the Jacobians.
     """
     from scipy.spatial import KDTree
 
     x = mixing.forward(z)
     apart, nearest = map(np.asarray, KDTree(x).query(x, k=2))
-    # A row's own distance is the first, but of two equal rows either may be named first.
+    # A row's first neighbour is the row itself, unless another row is equal to it.
     partner = np.where(nearest[:, 1] == np.arange(len(x)), nearest[:, 0], nearest[:, 1])
     between = np.linalg.norm(z - z[partner], axis=1)
     ratios = apart[:, 1] / np.where(between > 0, between, np.inf)
@@ -227,7 +228,7 @@ def check_mixing(mixing: Mixing, z: Array) -> list[Assumption]:
     means = (
         "every latent moves the observations"
         if kept
-        else f"at row {int(conditions.argmax())} the mixing all but loses a direction"
+        else f"at row {int(conditions.argmax())} the mixing almost loses a direction"
     )
     says_condition = f"{means} (condition number {condition:.3g})"
     return [
@@ -237,7 +238,7 @@ def check_mixing(mixing: Mixing, z: Array) -> list[Assumption]:
 
 
 def one_of(value: str, choices: Iterable[str], what: str) -> str:
-    """A choice, if it is one of those there are."""
+    """Check that a value is one of the choices."""
     choices = tuple(choices)
     if value not in choices:
         raise InputError(f"{what} is {value!r}; choose one of {', '.join(choices)}")
