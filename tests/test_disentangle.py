@@ -248,7 +248,7 @@ def test_bad_factors(tmp_path, known):
     refuses("factor 'factor 0' is infinite in 2 rows, the first is row 4", factors=infinite)
     refuses("values of type complex", factors=known + 1j)
     refuses(
-        "expected numbers, truth values or words",
+        "expected only numbers, only booleans or only words",
         factors={"a": pd.date_range("2020", periods=ROWS)},
     )
     refuses(
