@@ -89,7 +89,7 @@ def test_names_choose_columns_and_kinds_are_said():
         (("absent.npy", "factors.npy"), "there is no such file"),
         (("codes.npy", "absent.csv"), "there is no such file"),
         (("codes.npy", "factors.npy", "--factor-names", "a,b"), "expected 3 factor names"),
-        (("codes.npy", "factors.csv", "--discrete", "color"), "'color', which is no factor"),
+        (("codes.npy", "factors.csv", "--discrete", "color"), "'color', which is not a factor"),
         (
             ("codes.npy", "factors.csv", "--discrete", "a", "--continuous", "a"),
             "in both --discrete",
@@ -159,7 +159,7 @@ def test_what_cannot_be_scored_is_named_and_the_rest_is_scored(spoil, word):
         (lambda z: z + 1j, "complex"),
         (lambda z: z.astype(str), "<U"),
         (lambda z: z[:-1], "the codes have 199 rows and the factors have 200"),
-        (lambda z: np.ones_like(z), "every one of the 3 codes is constant"),
+        (lambda z: np.ones_like(z), "all 3 codes are constant"),
         (lambda z: z * [1, 1e200, 1], "another unit"),
     ],
 )

@@ -187,9 +187,9 @@ def test_fewer_rows_than_classes(known):
     words = [f"id {row}" for row in range(ROWS)]
     frame = pd.DataFrame({"a": known[:, 0], "id": words})
     (said,) = prepare(known, frame).excluded
-    assert said.reason == "300 classes in 300 rows, fewer than two rows a class"
+    assert said.reason == "300 classes in 300 rows, fewer than two rows per class"
     said = prepare(known, known, kinds=["continuous", "discrete", "continuous"]).excluded[0]
-    assert "if it is a quantity, call it continuous" in said.reason
+    assert "if it is a quantity, declare it continuous" in said.reason
 
 
 def test_constant_codes_are_left_out_by_name(known):
@@ -220,11 +220,21 @@ def test_bad_codes(known):
     bad = known.copy()
     bad[7, 1] = np.nan
     refuses("NaN or infinite in 1 of 300 rows", "row 7", codes=bad, factors=known)
-    refuses("every one of the 3 codes is constant", codes=np.ones((ROWS, 3)), factors=known)
+    refuses("all 3 codes are constant", codes=np.ones((ROWS, 3)), factors=known)
     refuses("1 row", codes=known[:1], factors=known[:1])
     # Codes are compared with each other, in one unit.
-    refuses("code 'code 0' reaches", "another unit", codes=known * [1.0, 1e200, 1.0], factors=known)
-    refuses("code 'code 1' reaches", "another unit", codes=known * [1, 1e-200, 1], factors=known)
+    refuses(
+        "code 'code 0' has values up to",
+        "another unit",
+        codes=known * [1.0, 1e200, 1.0],
+        factors=known,
+    )
+    refuses(
+        "code 'code 1' has values up to",
+        "another unit",
+        codes=known * [1, 1e-200, 1],
+        factors=known,
+    )
     with pytest.raises(InputError, match="no factors"):
         prepare(known)
 
@@ -238,11 +248,14 @@ def test_bad_factors(tmp_path, known):
     refuses("factor 'factor 0' is infinite in 2 rows, the first is row 4", factors=infinite)
     refuses("values of type complex", factors=known + 1j)
     refuses(
-        "expected numbers, truth values or words",
+        "expected only numbers, only booleans or only words",
         factors={"a": pd.date_range("2020", periods=ROWS)},
     )
-    refuses("one kind throughout", factors={"a": np.array(["x", 1.5] * (ROWS // 2), dtype=object)})
-    refuses("one vector a factor", factors={"a": known})
+    refuses(
+        "only numbers, only booleans",
+        factors={"a": np.array(["x", 1.5] * (ROWS // 2), dtype=object)},
+    )
+    refuses("one vector per factor", factors={"a": known})
     refuses("different numbers of rows", factors={"a": known[:, 0], "b": known[1:, 0]})
 
 
@@ -252,11 +265,9 @@ def test_bad_names_and_kinds(known):
     refuses("several factors are called 'a'", factors=known, names=["a", "a", "b"])
     refuses("no column 'sise'", "'size'", factors=mixed(), names=["sise"])
     refuses("expected 3 kinds", factors=known, kinds=["discrete"])
-    refuses("'x', which is no factor", factors=known, kinds={"x": "discrete"})
-    refuses("is said to be 'ordinal'", factors=mixed(), kinds={"size": "ordinal"})
-    refuses(
-        "'shape' is said to be continuous, but its", factors=mixed(), kinds={"shape": "continuous"}
-    )
+    refuses("'x', which is not a factor", factors=known, kinds={"x": "discrete"})
+    refuses("factor 'size' is 'ordinal'", factors=mixed(), kinds={"size": "ordinal"})
+    refuses("'shape' to be continuous, but its", factors=mixed(), kinds={"shape": "continuous"})
 
 
 def test_bad_files(tmp_path, known):
@@ -272,11 +283,11 @@ def test_bad_files(tmp_path, known):
     (tmp_path / "x.csv").write_text("")
     refuses("is empty", factors=tmp_path / "x.csv")
     np.savez(tmp_path / "y.npz", a=known, b=known)
-    refuses("choose one with path::name, of: 'a', 'b'", factors=tmp_path / "y.npz")
+    refuses("choose one of them with path::name: 'a', 'b'", factors=tmp_path / "y.npz")
     refuses("no array named 'c'", "'a', 'b'", factors=f"{tmp_path}/y.npz::c")
     known_csv = pd.DataFrame(known[1:])
     known_csv.to_csv(tmp_path / "z.csv", index=False)
-    refuses("has no arrays by name", factors=f"{tmp_path}/z.csv::a")
+    refuses("has no named arrays", factors=f"{tmp_path}/z.csv::a")
     refuses("the first line of a text file is its header", factors=tmp_path / "z.csv")
 
 

@@ -569,7 +569,7 @@ def test_scores_by_intervention_need_rows_that_share_a_value(rng):
     for function in (beta_vae, factor_vae):
         score = function(s, frame, kinds={"rare": "discrete"}, permutations=0)
         said = {each.name: each.reason for each in score.excluded}
-        assert "rows in every fold that share it" in said.get("rare", "") or "rare" in score.factors
+        assert "same value of it in every fold" in said.get("rare", "") or "rare" in score.factors
         with pytest.raises(InputError, match="needs at least two"):
             function(s, s[:, 0])
 

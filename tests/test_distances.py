@@ -245,7 +245,7 @@ def test_impossible_and_underflowing_labels():
         ({"lam": np.nan}, "lam is nan"),
         ({"candidates": 0}, "candidates is 0"),
         ({"M": 0}, "M is 0; expected 1 or more"),
-        ({"M": 7}, "M is 7; .* the 7 labels and 60 inputs of models 'left' and 'right'"),
+        ({"M": 7}, "M is 7; .* models 'left' and 'right' have 7 labels and 60 inputs"),
         ({"labels": [0, 1, 2]}, "labels names 3; expected a pivot and at least M = 3 more"),
         ({"labels": [0, 1, 2, 2]}, "labels must be different integers"),
         ({"labels": [0.0, 1.0, 2.0, 3.0]}, "labels must be different integers"),

@@ -156,7 +156,7 @@ def test_models_are_read_from_files(rng, tmp_path, suffix):
         ({"bias": np.array([0, 0, 0, 0, np.inf])}, "bias has NaN"),
         ({"candidates": np.ones((2, 3))}, "expected integers"),
         ({"candidates": np.array([[0, 9]] * 4)}, "labels from 0 to 4"),
-        ({"candidates": np.array([[1, 1]] * 4)}, "names a label twice"),
+        ({"candidates": np.array([[1, 1]] * 4)}, "contains a label twice"),
     ],
 )
 def test_models_that_make_no_sense_raise(change, words):

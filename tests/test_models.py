@@ -470,7 +470,7 @@ def bad_files() -> dict[str, dict[str, np.ndarray]]:
         (["a.npz", "fewer.npz"], "has 60 labels and model 'fewer' has 59"),
         (["a.npz", "flat.npz"], "model 'flat': its logits"),
         (["a.npz", "table.npz"], "row 0 of the table sums to a probability that is off"),
-        (["a.npz", "words.txt"], "words.txt is no model"),
+        (["a.npz", "words.txt"], "words.txt is not a model"),
         (["a.npz", "broken.npz"], "the model (broken.npz) is not a readable .npz archive"),
         (["a.npz", "nowhere.npz"], "there is no such file"),
         (["a.npz"], "give at least two"),

@@ -323,7 +323,7 @@ def test_kl_is_infinite_where_q_forbids_what_occurs() -> None:
         (lambda: prefix_kl({(): [1.0]}, {(): [1.0]}, [(0,), (0, 0)]), r"\(0, 0\) begins with"),
         (lambda: prefix_kl({(): [1.0]}, {}), r"q has no entry for the prefix \(\)"),
         (lambda: prefix_kl({(): [0.5, 0.4]}, {(): [0.5, 0.5]}), "p after the prefix .* expected"),
-        (lambda: BernoulliMixture((0.1, 1.0)), "rates are numbers between 0 and 1"),
+        (lambda: BernoulliMixture((0.1, 1.0)), "rates must be numbers between 0 and 1"),
         (lambda: BernoulliMixture((0.1, 0.6), (0.5, 0.6)), "a probability for each of the 2"),
     ],
 )

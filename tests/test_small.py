@@ -87,7 +87,7 @@ def test_a_layer_norm_is_named_and_no_inputs_are_asked_for():
     (reason,) = ik.diversity(normed(0)).reasons
     assert reason == (
         "f lies in a hyperplane (7 of 8 dimensions), as after a final LayerNorm, which is "
-        "harmless: what g has across it moves no logit and is left out"
+        "harmless: the part of g orthogonal to it changes no logit and is left out"
     )
     for seed in (0, 1):
         model = normed(seed)

@@ -1,7 +1,8 @@
-"""Codes against known factors: each metric with its chance level and its interval.
+"""Metrics that score codes against known factors, each with its chance level and interval.
 
-A file dropped into this folder with a function of a `Trial` under ``@metric`` is found by itself:
-it is then ``identikit.factors.<name>(codes, factors)`` and part of every `disentangle`.
+To add a metric, put a file into this folder with a function of a `Trial` decorated by ``@metric``.
+It is discovered on import, is available as ``identikit.factors.<name>(codes, factors)``, and is
+part of every call of `disentangle`.
 """
 
 from typing import Any

@@ -1,4 +1,7 @@
-"""Batches of rows that share the value of one factor, for the scores that intervene on factors."""
+"""Batches of rows that share the value of one factor, for scores that are based on interventions.
+
+The β-VAE and FactorVAE scores use them.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,16 @@ from identikit.moments import FOLDS
 
 T = TypeVar("T")
 
-#: Classes that a continuous factor is cut into.
+#: Number of classes that a continuous factor is cut into.
 CLASSES = 20
 BATCH = 64
-#: Rows gathered at once.
+#: Number of rows that are gathered at a time.
 ROOM = 50_000
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Rows sorted by class, of classes with at least two rows."""
+    """The rows of all classes with at least two rows, sorted by class."""
 
     rows: Rows
     start: Rows
@@ -35,7 +38,7 @@ class Pool:
 
     @classmethod
     def of(cls, rows: Rows, labels: Labels) -> Pool:
-        """From the classes of some rows."""
+        """Build a pool from rows and their class labels."""
         order = np.argsort(labels, kind="stable")
         count = np.unique(labels, return_counts=True)[1]
         large = count > 1
@@ -43,48 +46,50 @@ class Pool:
         return cls(rows[order][kept], np.cumsum(count[large]) - count[large], count[large])
 
     def draw(self, rng: np.random.Generator, size: tuple[int, ...]) -> tuple[Rows, Rows, Rows]:
-        """Random rows, as places in `rows`, with the start and the size of their classes."""
+        """Draw random positions in `rows`, with the start and the size of their classes."""
         place = rng.integers(len(self.rows), size=size)
         label = np.searchsorted(self.start, place, side="right") - 1
         return place, self.start[label], self.count[label]
 
     def pairs(self, rng: np.random.Generator, batches: int) -> tuple[Rows, Rows]:
-        """Pairs of different rows of one class (batches, 64)."""
+        """Draw pairs of different rows that are in the same class, (batches, 64) each."""
         place, start, count = self.draw(rng, (batches, BATCH))
         step = 1 + (rng.random(place.shape) * (count - 1)).astype(np.intp)
         other = start + (place - start + step) % count
         return self.rows[place], self.rows[other]
 
     def classmates(self, rng: np.random.Generator, batches: int) -> Rows:
-        """Rows of one class, with replacement (batches, 64)."""
+        """Draw batches (batches, 64) of rows from one class each, with replacement."""
         _, start, count = self.draw(rng, (batches,))
         inside = (rng.random((batches, BATCH)) * count[:, None]).astype(np.intp)
         return np.asarray(self.rows[start[:, None] + inside])
 
 
 def sharing(trial: Trial) -> Trial:
-    """The trial with the factors of which two rows of every fold share a value."""
+    """The trial with only those factors that have, in every fold, two rows with the same value."""
     kept, excluded = [], list(trial.excluded)
     for factor in trial.factors:
         labels = factor.cut(CLASSES)
         if all(len(Pool.of(np.arange(len(labels))[f], labels[f]).rows) for f in folds(len(labels))):
             kept.append(factor)
         else:
-            why = f"{trial.called} needs rows in every fold that share it"
+            why = f"{trial.called} needs two rows with the same value of it in every fold"
             excluded.append(Excluded("factor", factor.name, why))
     if len(kept) < 2:
         raise InputError(
-            f"{trial.called} tells which of several factors was fixed, and needs at least two with "
-            f"rows in every fold that share a value; there are {len(kept)}"
+            f"{trial.called} predicts which factor was fixed, so it needs at least two factors "
+            f"that have rows with the same value in every fold; there are {len(kept)}"
         )
     return replace(trial, factors=kept, excluded=tuple(excluded))
 
 
 @dataclass(frozen=True)
 class Told(Generic[T]):
-    """How often factors are told right: (1 + P, K), (F, K) without each fold, and of what `drawn`.
+    """How often the fixed factor is predicted correctly.
 
-    `batches` are those of all factors and folds; `drawn` is what was scored in the true order.
+    `right` (1 + P, K) is the accuracy per factor for every order of rows, and `without` (F, K) that
+    of the true order without each fold. `batches` counts the batches of all factors and folds, and
+    `drawn` is what was scored in the true order.
     """
 
     right: Array
@@ -99,21 +104,23 @@ def told(
     judge: Callable[[list[T], T], Array],
     batches: int,
 ) -> Told[T]:
-    """Tell which factor the rows of a batch share, by what was learned from other batches.
+    """Predict which factor the rows of a batch share, with what was learned from other batches.
 
-    Batches lie within one fold each, as many of every factor, and those of a fold are judged by the
-    others'. As published, there are 10,000 to learn from and 5,000 to judge, both from all rows.
+    Every batch lies within one fold, every factor has the same number of batches, and the batches
+    of a fold are judged by what was learned from the other folds. The published version learns
+    from 10,000 batches and judges 5,000, both from all rows.
 
     Parameters
     ----------
     trial : Trial
-        As `sharing` gives it.
+        The result of `sharing`.
     draw : callable
-        ``draw(pools, batches, rng)``: what is seen of so many batches a factor.
+        ``draw(pools, batches, rng)`` returns the features of the given number of batches per
+        factor.
     judge : callable
-        ``judge(learned, judged)``: the share of each factor's batches that are told right.
+        ``judge(learned, judged)`` returns the accuracy for each factor's batches.
     batches : int
-        In all, unless the trial is as published.
+        Total number of batches; the published version ignores it.
     """
     rng, K = np.random.default_rng(trial.data.seed), len(trial.factors)
     each = max(2, batches // (K * FOLDS))
@@ -140,9 +147,9 @@ def told(
 
 
 def _pools(trial: Trial) -> list[list[list[Pool]]]:
-    """Pools of every order of rows (the true one first), part and factor.
+    """Pools for every order of rows (the true one first), every part and every factor.
 
-    Parts are the folds; or, as published, all rows and then all without each fold.
+    The parts are the folds; in the published version, all rows and then all rows without each fold.
     """
     found: list[list[list[Pool]]] = [[] for _ in range(1 + trial.permutations)]
     for factor in trial.factors:
@@ -159,5 +166,5 @@ def _pools(trial: Trial) -> list[list[list[Pool]]]:
 
 
 def in_chunks(rows: Rows) -> list[Rows]:
-    """Batches (M, 64) in pieces that fit into the processor's cache, nearly."""
+    """Split batches (M, 64) into pieces that roughly fit into the processor's cache."""
     return np.array_split(rows, max(1, rows.size // ROOM))

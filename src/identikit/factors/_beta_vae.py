@@ -1,4 +1,4 @@
-"""The β-VAE score: which factor was kept, told from the differences of codes."""
+"""The β-VAE score: predict which factor was fixed from the differences between codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from identikit.factors._probe import logistic
 from identikit.factors._result import Score
 
 BATCHES = 4_000
-#: Mean |z − z'| of batches, and which factor each of them shares.
+#: Mean |z − z'| of every batch, and the factor that its rows share.
 Differences = tuple[Array, Labels]
 
 
@@ -28,22 +28,23 @@ Differences = tuple[Array, Labels]
     place=60,
 )
 def beta_vae(trial: Trial) -> Score:
-    """Accuracy of telling, from mean |z − z'| over 64 pairs of rows that share a factor, which one.
+    """Accuracy of predicting the factor that 64 pairs of rows share, from their mean |z − z'|.
 
-    Logistic regression from differences in units of their standard deviations. 4,000 batches, as
-    many of every factor, each within one of 5 folds; those of a fold are scored by what was fitted
-    on the others'. 1/K is chance. Continuous factors are shared if they fall into the same of 20
-    classes of equal frequency. preset="reference": 10,000 batches to fit and 5,000 to score, both
-    from all rows, differences as they are.
+    The predictor is a logistic regression on the differences, each in units of its standard
+    deviation. There are 4,000 batches, the same number for every factor, and each lies within one
+    of 5 folds; the batches of a fold are scored by a model fitted on the other folds. Chance is
+    1/K. Two rows share a continuous factor if its values fall into the same of 20 classes of equal
+    frequency. preset="reference" fits on 10,000 batches and scores 5,000, both from all rows, and
+    does not rescale the differences.
 
     Parameters
     ----------
     codes, factors, names, kinds, seed
-        As `prepare` takes them; at least two factors.
+        As in `prepare`; at least two factors are needed.
     preset : None or "reference"
-        As above, or as in disentanglement_lib.
+        As described above, or as in disentanglement_lib.
     permutations : int, optional
-        For the chance level; by default 20, and 10 for the reference.
+        Number of permutations for the chance level; 20 by default, 10 for the reference.
     """
     trial.needs_folds()
     trial = sharing(trial)

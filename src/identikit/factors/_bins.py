@@ -1,4 +1,4 @@
-"""Ranks and bins of one variable."""
+"""Ranks and bins of a variable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Labels = NDArray[np.int64]
 
 
 def ranks(values: Array) -> Array:
-    """Ranks from 1 along the first axis; values that are equal share their mean rank.
+    """Ranks along the first axis, starting at 1; tied values share their mean rank.
 
     >>> ranks(np.array([3.0, 1.0, 3.0, 9.0]))
     array([2.5, 1. , 2.5, 4. ])
@@ -27,9 +27,9 @@ def ranks(values: Array) -> Array:
 
 
 def to_bins(ranked: Array, bins: int) -> Labels:
-    """Bins of equal frequency, 0 … bins − 1; equal values share one, so a bin may be empty.
+    """Bins of equal frequency, 0 … bins − 1; tied values share a bin, so a bin may be empty.
 
-    They depend on ranks only, so that no increasing function of a variable changes them.
+    Bins depend on ranks only, so they do not change under an increasing function of the variable.
 
     >>> to_bins(np.array([2.0, 1.0, 3.0, 4.0]), 2)
     array([0, 0, 1, 1])

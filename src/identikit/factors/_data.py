@@ -1,4 +1,4 @@
-"""Codes and factors, checked: what can be scored, what cannot, and why."""
+"""Checked codes and factors: what can be scored, what cannot, and why."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Data:
-    """Codes that vary, factors with at least two values, rows in random order.
+    """Codes that vary and factors with at least two values, with the rows in random order.
 
-    `eps` is the machine epsilon of the type that the codes were stored in; `shared` keeps what
-    several metrics need.
+    `eps` is the machine epsilon of the type that the codes were stored in; `shared` caches
+    intermediate results that several metrics need.
     """
 
     codes: Array
@@ -50,18 +50,18 @@ class Data:
         return len(self.codes)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What several metrics need, made when the first of them asks for it."""
+        """The cached result of `make`, which is called only the first time a key is asked for."""
         if key not in self.shared:
             self.shared[key] = make()
         found: T = self.shared[key]
         return found
 
     def known_rows(self, factors: Sequence[Factor]) -> int:
-        """The most rows in which one of these factors is known."""
+        """The largest number of rows in which one of these factors is known."""
         return max(self.rows if each.known is None else len(each.known) for each in factors)
 
     def numeric(self, metric: str) -> tuple[list[Factor], tuple[Excluded, ...]]:
-        """The factors with numbers, and what is said of the others."""
+        """The numeric factors, and everything that is excluded, with the reasons."""
         some = [factor for factor in self.factors if factor.numbers is not None]
         words = tuple(
             Excluded("factor", factor.name, f"{metric} needs numbers, and its values are words")
@@ -75,14 +75,16 @@ class Data:
     def blocks(
         self, factors: Sequence[Factor], most: int | None = None
     ) -> Iterator[tuple[Array, slice, list[int]]]:
-        """Codes, rows and places of the factors that are known in the same rows.
+        """For each set of factors known in the same rows: codes, rows, and the factors' positions.
+
+        Usually all factors are known in all rows, and there is one block.
 
         Parameters
         ----------
         factors : sequence of Factor
-            Those to score; usually all are known everywhere, and there is one block.
+            The factors to score.
         most : int, optional
-            The most rows to use; rows are in random order, so the first ones will do.
+            The largest number of rows to use: the first ones, as rows are in random order.
         """
         groups: dict[bytes, list[int]] = {}
         for place, factor in enumerate(factors):
@@ -107,28 +109,28 @@ def prepare(
     Parameters
     ----------
     codes : array (n, L), data frame, path, or Data
-        As `open_source` takes it; Data that were prepared before are returned as they are.
+        Anything that `open_source` accepts; Data are returned unchanged.
     factors : array (n, K), data frame, mapping or path
-        Numbers, words or truth values; missing values are NaN or None.
+        Numbers, words or booleans; missing values are NaN or None.
     names : sequence of str, optional
-        Of the factors.
+        Names of the factors.
     kinds : mapping or sequence, optional
-        "discrete" or "continuous", by factor name or one a factor. Unless said otherwise, words,
-        truth values and whole numbers (10 rows a value or more) are discrete.
+        "discrete" or "continuous", by factor name or as one entry per factor. By default, words,
+        booleans and whole numbers with at least 10 rows per value are discrete.
     seed : int
-        Of the order of rows, and of all that is drawn.
+        Seed of the order of rows and of everything that is drawn at random.
     """
     if isinstance(codes, Data):
         return codes
     if factors is None:
-        raise InputError("there are no factors to score the codes against")
+        raise InputError("no factors were given; codes are scored against known factors")
     values, eps = _read_codes(codes)
     frame = read_factors(factors, names)
     if len(frame) != len(values):
         line = " (the first line of a text file is its header)" if _is_text(factors) else ""
         raise InputError(
             f"the codes have {len(values)} rows and the factors have {len(frame)}{line}; "
-            "they are paired by position: both need the same rows in the same order"
+            "they are paired by position, so both need the same rows in the same order"
         )
     order = np.random.default_rng(seed).permutation(len(values))
     wanted = kinds_by_name(kinds, list(frame.columns))
@@ -151,7 +153,7 @@ def prepare(
     for title, code in zip(titles, values.T):
         check_scale(code, f"code {title!r}")
     if not varies.any():
-        raise InputError(f"every one of the {len(titles)} codes is constant; there is no score")
+        raise InputError(f"all {len(titles)} codes are constant, so there is nothing to score")
     return Data(
         np.ascontiguousarray(values[order][:, varies]),
         tuple(title for title, moves in zip(titles, varies) if moves),
@@ -170,7 +172,7 @@ def _read_codes(codes: object) -> tuple[Array, float]:
     if bad.any():
         raise InputError(
             f"the codes are NaN or infinite in {int(bad.sum())} of {len(values)} rows, the first "
-            f"is row {int(bad.argmax())}; drop those rows from codes and factors"
+            f"is row {int(bad.argmax())}; drop those rows from both codes and factors"
         )
     if len(values) < 2:
         raise InputError(f"the codes have {len(values)} row; a score needs at least two")

@@ -1,4 +1,4 @@
-"""Disentanglement, completeness and informativeness by importances."""
+"""Disentanglement, completeness and informativeness (DCI) from the importances of codes."""
 
 from __future__ import annotations
 
@@ -48,25 +48,28 @@ PROBES = ("forest", "lasso", "boosted")
     place=30,
 )
 def dci(trial: Trial, *, probe: str = "forest") -> Score:
-    """D, C and I of a matrix R of importances, codes × factors.
+    """Disentanglement D, completeness C and informativeness I from importances R, codes × factors.
 
-    D = Σ_i ρ_i (1 − H_K(R_i·/ΣR_i·)), ρ_i = ΣR_i·/ΣR: entropies of base K, codes weighted by their
-    importance; C the same of columns, with base L. I is the accuracy of the probe on other rows, R²
-    for a continuous factor. R comes from all folds but one, I from that one.
+    D = Σ_i ρ_i (1 − H_K(R_i·/ΣR_i·)) with ρ_i = ΣR_i·/ΣR: the entropies have base K, and codes are
+    weighted by their importance. C is the same for the columns of R, with base L. I is the held-out
+    accuracy of the probe, or its R² for a continuous factor. R is estimated on all folds but one,
+    and I on the remaining one.
 
     Parameters
     ----------
     codes, factors, names, kinds, seed
-        As `prepare` takes them; at least two factors. The lasso leaves out factors of words.
+        As in `prepare`; at least two factors are needed. The lasso leaves out factors whose values
+        are words.
     preset : None or "reference"
-        Over folds, or as in disentanglement_lib (boosted), Tripod (forest) or the code of
+        Held out over folds, or as in disentanglement_lib (boosted), Tripod (forest) or the code of
         Carbonneau et al. (lasso; in sample).
     probe : "forest", "lasso" or "boosted"
-        Importances by impurity of a random forest, by gain of boosted trees (of binned codes, which
-        is eight times as fast, and of the codes themselves for the reference), or absolute
-        coefficients.
+        Importances are impurity decreases of a random forest, absolute coefficients of the lasso,
+        or gains of boosted trees (on binned codes, which is eight times as fast; on the codes
+        themselves for the reference).
     permutations : int, optional
-        For the chance level; fewer by default the slower the probe, and each is fitted once.
+        Number of permutations for the chance level. Slower probes have fewer by default, and each
+        permutation is fitted once.
 
     Examples
     --------
@@ -110,7 +113,7 @@ def _part(
     per_factor: tuple[str, ...] = (),
     **options: Any,
 ) -> Part:
-    """A part from the fits, those without each fold, and those of permuted rows."""
+    """A part of the score from the fits, the fits without each fold, and those of permuted rows."""
     values, each = function(found.fits, **options)
     null = function(found.null, **options)[0].mean(-1)
     return part_of(
@@ -124,7 +127,7 @@ def _part(
 
 
 def disentanglement(importance: Array) -> tuple[Array, Array]:
-    """D of matrices (…, L, K), and that of every code; codes without importance weigh nothing.
+    """D of matrices (…, L, K), and the D of every code; codes without importance have no weight.
 
     >>> disentanglement(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0]]))[0]
     array(1.)
@@ -134,14 +137,14 @@ def disentanglement(importance: Array) -> tuple[Array, Array]:
 
 
 def completeness(importance: Array, *, even: bool = False) -> tuple[Array, Array]:
-    """C of matrices (…, L, K), and that of every factor, which may all weigh the same."""
+    """C of matrices (…, L, K), and the C of every factor; `even` gives all factors equal weight."""
     each = concentration(importance.swapaxes(-1, -2))
     weights = np.ones_like(each) if even else importance.sum(-2)
     return _weighted(each, weights), each
 
 
 def concentration(importance: Array) -> Array:
-    """1 − entropy of every row, of base its length; 0 for a row of zeros, 1 for a single column."""
+    """1 − entropy of every row, with its length as base; 0 for zeros, 1 for a single column."""
     total = importance.sum(-1)
     if importance.shape[-1] == 1:
         return np.where(total > 0, 1.0, 0.0)

@@ -1,4 +1,4 @@
-"""Explicitness: can a factor's classes be read off by a linear classifier?"""
+"""Explicitness: can a linear classifier predict a factor's classes from the codes?"""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from identikit.factors._result import ONE_SPLIT, Score
 def explicitness(trial: Trial) -> Score:
     """Mean over factors and classes of the area under the ROC curve, one class against the rest.
 
-    Logistic regression with a small ridge on whitened codes, scored on other rows; 0.5 is chance.
-    Continuous factors are cut into 10 classes of equal frequency. At most 10,000 rows are used.
-    preset="reference" fits the codes as they are, on two thirds of at most 15,000 rows.
+    The classifier is a logistic regression with a small ridge on whitened codes, scored on held-out
+    rows; chance is 0.5. Continuous factors are cut into 10 classes of equal frequency. At most
+    10,000 rows are used. preset="reference" fits codes that are not whitened, on two thirds of at
+    most 15,000 rows.
 
     Parameters
     ----------
     codes, factors, names, kinds, seed
-        As `prepare` takes them.
+        As in `prepare`.
     preset : None or "reference"
-        Over folds, or one split as in disentanglement_lib.
+        Held out over folds, or one split as in disentanglement_lib.
     permutations : int, optional
-        For the chance level; by default 10, and 5 for the reference.
+        Number of permutations for the chance level; 10 by default, 5 for the reference.
     """
     trial.needs_folds()
     if trial.reference:

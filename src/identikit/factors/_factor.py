@@ -1,4 +1,4 @@
-"""A factor: a column of a table, checked, with its kind and its classes."""
+"""A factor: a checked column of a table, with its kind and its classes."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ if TYPE_CHECKING:
 Kinds = Mapping[str, str] | Sequence[str] | None
 
 DISCRETE, CONTINUOUS = "discrete", "continuous"
-#: Whole numbers with fewer rows a value than this are taken as a quantity, not as classes.
+#: Whole numbers with fewer rows per value than this are taken as a quantity, not as classes.
 ROWS_A_CLASS = 10
-#: A factor with missing values must be known in this many rows, two a fold.
+#: A factor with missing values must be known in at least this many rows, two per fold.
 LEAST_ROWS = 2 * FOLDS
-#: Largest number, and smallest range inverted, that squares and single precision can hold.
+#: The largest number, and the inverse of the smallest range, that can be squared in double
+#: precision and stored in single precision.
 LARGE = 1e30
-#: What pandas calls a column whose header is empty, as that of the row numbers it writes.
+#: pandas gives names with this prefix to columns without a header, such as row numbers it wrote.
 UNNAMED = "Unnamed: "
 
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor where it is known.
+    """A factor and its values in the rows where it is known.
 
-    `known` are those rows, or None for all. `numbers` are its values there (None for words), and
-    `labels` its classes 0 … `classes` − 1 (None if it is continuous).
+    `known` are those rows, or None if it is known in all. `numbers` are its values there (None for
+    words), and `labels` its classes 0 … `classes` − 1 (None if it is continuous).
     """
 
     name: str
@@ -47,7 +48,7 @@ class Factor:
     classes: int
 
     def cut(self, bins: int, *, even: bool = False) -> Labels:
-        """Its classes; of a continuous factor, bins of equal frequency or of `even` width."""
+        """Its classes; for a continuous factor, bins of equal frequency, or `even` width."""
         if self.labels is not None:
             return self.labels
         return equal_width(self.values, bins) if even else to_bins(ranks(self.values), bins)
@@ -59,34 +60,28 @@ class Factor:
 
     @property
     def values(self) -> Array:
-        """Its numbers, of a factor that has them."""
+        """Its numbers; only for a numeric factor."""
         assert self.numbers is not None
         return self.numbers
 
 
 def kinds_by_name(kinds: Kinds, names: list[str]) -> dict[str, str]:
-    """The kinds that were given, by name.
-
-    Parameters
-    ----------
-    kinds : mapping, sequence or None
-        By name, or one a factor.
-    names : list of str
-        Of the factors.
-    """
+    """The kinds that the user gave, by factor name."""
     if kinds is None:
         return {}
     if isinstance(kinds, str) or (not isinstance(kinds, Mapping) and len(kinds) != len(names)):
-        raise InputError(f"expected {len(names)} kinds, one a factor, got {kinds!r}")
+        raise InputError(f"expected {len(names)} kinds, one per factor, got {kinds!r}")
     given = dict(kinds if isinstance(kinds, Mapping) else zip(names, kinds))
     for name, kind in given.items():
         if name not in names:
             raise InputError(
-                f"kinds has {name!r}, which is no factor; they are {', '.join(map(repr, names))}"
+                f"kinds names {name!r}, which is not a factor; the factors are "
+                f"{', '.join(map(repr, names))}"
             )
         if kind not in (DISCRETE, CONTINUOUS):
             raise InputError(
-                f"factor {name!r} is said to be {kind!r}; expected {DISCRETE!r} or {CONTINUOUS!r}"
+                f"the kind given for factor {name!r} is {kind!r}; expected {DISCRETE!r} or "
+                f"{CONTINUOUS!r}"
             )
     return given
 
@@ -94,11 +89,11 @@ def kinds_by_name(kinds: Kinds, names: list[str]) -> dict[str, str]:
 def read_factor(
     column: pd.Series[Any], kind: str | None, order: NDArray[np.intp]
 ) -> tuple[Factor | None, Excluded | None]:
-    """A column as a factor, or why it is none, or how many of its rows are missing."""
+    """A column as a factor (None if it cannot be scored), and what of it is excluded, if any."""
     name = str(column.name)
     if name.startswith(UNNAMED):
         return None, Excluded(
-            "factor", name, "its column has no name, as the row numbers of pandas"
+            "factor", name, "its column has no name, like the row numbers that pandas writes"
         )
     missing = column.isna().to_numpy(dtype=bool)
     there = column[~missing]
@@ -116,13 +111,15 @@ def read_factor(
         )
         kind = DISCRETE if whole and not many else CONTINUOUS
     if kind == CONTINUOUS and numbers is None:
-        raise InputError(f"factor {name!r} is said to be continuous, but its values are words")
+        raise InputError(
+            f"kinds declares factor {name!r} to be continuous, but its values are words"
+        )
     if kind == DISCRETE and 2 * len(distinct) > len(there):
         return None, Excluded(
             "factor",
             name,
-            f"{len(distinct)} classes in {len(there)} rows, fewer than two rows a class"
-            + ("" if numbers is None else "; if it is a quantity, call it continuous"),
+            f"{len(distinct)} classes in {len(there)} rows, fewer than two rows per class"
+            + ("" if numbers is None else "; if it is a quantity, declare it continuous"),
         )
     gone = int(missing.sum())
     return (
@@ -143,13 +140,13 @@ def check_scale(values: Array, what: str) -> None:
     if _out_of_range(values):
         largest, wide = float(np.abs(values).max()), float(np.ptp(values))
         raise InputError(
-            f"{what} reaches {largest:.3g} and varies by {wide:.3g}; beyond {LARGE:g} or below "
-            f"{1 / LARGE:g} squares lose their digits: give it another unit"
+            f"{what} has values up to {largest:.3g} and a range of {wide:.3g}; squares of numbers "
+            f"above {LARGE:g} or below {1 / LARGE:g} lose their precision: use another unit"
         )
 
 
 def in_range(values: Array) -> Array:
-    """The same numbers, over a power of two if their squares would overflow or vanish."""
+    """The same numbers, divided by a power of two if their squares would overflow or vanish."""
     if not _out_of_range(values):
         return values
     _, exponent = np.frexp(np.abs(values).max())
@@ -168,7 +165,7 @@ def _out_of_range(values: Array) -> bool:
 def _values(
     there: pd.Series[Any], name: str, rows: NDArray[np.intp]
 ) -> tuple[Array | None, NDArray[Any]]:
-    """The numbers of a column, None for words, and what tells its classes apart."""
+    """The numbers of a column (None for words), and the values that define its classes."""
     import pandas as pd
 
     if isinstance(there.dtype, pd.CategoricalDtype):
@@ -182,13 +179,13 @@ def _values(
         if bad.any():
             raise InputError(
                 f"factor {name!r} is infinite in {int(bad.sum())} rows, the first is row "
-                f"{int(rows[bad].min())}; give it a number, or leave it missing (NaN)"
+                f"{int(rows[bad].min())}; use finite numbers there, or NaN for missing values"
             )
         check_scale(in_range(numbers), f"factor {name!r}")
         return numbers, numbers
     if not all(isinstance(value, str) for value in there):
         raise InputError(
             f"factor {name!r} has values of type {type(there.iloc[0]).__name__} "
-            f"({there.dtype}); expected numbers, truth values or words, one kind throughout"
+            f"({there.dtype}); expected only numbers, only booleans or only words"
         )
     return None, there.to_numpy(dtype=str)

@@ -1,4 +1,4 @@
-"""The FactorVAE score: which factor was fixed, told by the code that varies least."""
+"""The FactorVAE score: predict which factor was fixed from the code that varies least."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from identikit.factors._metric import Trial, metric
 from identikit.factors._result import Excluded, Score
 
 VOTES = 5_000
-#: The reference leaves out codes with a standard deviation below this.
+#: The reference leaves out codes whose standard deviation is below this.
 PRUNED = 0.05
 #: How often each code varies least when each factor is fixed (L, K).
 Votes = NDArray[np.int64]
@@ -30,22 +30,23 @@ Votes = NDArray[np.int64]
     place=61,
 )
 def factor_vae(trial: Trial) -> Score:
-    """Accuracy of telling which factor 64 rows share by the code that varies least among them.
+    """Accuracy of predicting the factor that 64 rows share from the code that varies least in them.
 
-    Variances are in units of the code's own, and a code stands for the factor that it votes for
-    most often. 5,000 votes, as many of every factor, each within one of 5 folds; those of a fold
-    are judged by the others'. Continuous factors are fixed within one of 20 classes of equal
-    frequency. preset="reference": 10,000 votes to learn and 5,000 to judge, both from all rows, and
-    codes with a standard deviation below 0.05 left out.
+    Variances are relative to the variance of the code over all rows, and every code predicts the
+    factor for which it has the most votes. There are 5,000 votes, the same number for every factor,
+    and each comes from rows of one of 5 folds; the votes of a fold are judged by the other folds.
+    A continuous factor counts as fixed within one of 20 classes of equal frequency.
+    preset="reference" learns from 10,000 votes and judges 5,000, both from all rows, and leaves out
+    codes with a standard deviation below 0.05.
 
     Parameters
     ----------
     codes, factors, names, kinds, seed
-        As `prepare` takes them; at least two factors.
+        As in `prepare`; at least two factors are needed.
     preset : None or "reference"
-        As above, or as in disentanglement_lib.
+        As described above, or as in disentanglement_lib.
     permutations : int
-        For the chance level; 20 by default.
+        Number of permutations for the chance level; 20 by default.
     """
     trial.needs_folds()
     trial = sharing(trial)
@@ -58,7 +59,9 @@ def factor_vae(trial: Trial) -> Score:
         if not there
     )
     if not kept.any():
-        raise InputError(f"every code has a standard deviation below {PRUNED}; there is no score")
+        raise InputError(
+            f"every code has a standard deviation below {PRUNED}, so there is nothing to score"
+        )
     z = data.codes[:, kept] / spread[kept]
 
     def draw(pools: Sequence[Pool], votes: int, rng: np.random.Generator) -> Votes:
@@ -70,7 +73,7 @@ def factor_vae(trial: Trial) -> Score:
         return found
 
     def judge(learned: list[Votes], judged: Votes) -> Array:
-        """The share of each factor's votes that go to a code that stands for it."""
+        """The share of each factor's votes that go to a code that predicts this factor."""
         stands_for = np.argmax(np.sum(learned, axis=0), axis=1)
         right = np.zeros(judged.shape[1])
         np.add.at(right, stands_for, judged[np.arange(len(judged)), stands_for])

@@ -1,4 +1,4 @@
-"""The importance of every code for every factor: how probes are run, and what they give."""
+"""The importance of every code for every factor: how the probes are run and what they return."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from identikit.moments import FOLDS
 class Settings:
     """How a probe is run.
 
-    Fits on `train` of the rows (None: all folds but one, for each), at most `most` of them; `even`
-    weighs all factors the same in completeness.
+    It uses at most `most` rows and is fitted on the share `train` of them (None: on all folds but
+    one, for each fold). `even` gives all factors the same weight in completeness.
     """
 
     words: str
@@ -31,7 +31,7 @@ class Settings:
 
 SETTINGS = {
     ("forest", False): Settings(
-        "Random forest, 10 trees of depth 10 of half the rows each, all codes at every split, at "
+        "Random forest, 10 trees of depth 10 on half the rows each, all codes at every split, at "
         "most 4,000 rows.",
         5, 4_000, model="small forest",
     ),
@@ -40,14 +40,14 @@ SETTINGS = {
         2, 15_000, 0.9, ONE_SPLIT, model="forest",
     ),
     ("boosted", False): Settings(
-        "Gradient boosting on binned codes, 100 trees of depth 3 a class, at most 5,000 rows.",
+        "Gradient boosting on binned codes, 100 trees of depth 3 per class, at most 5,000 rows.",
         5, 5_000, model="binned",
     ),
     ("boosted", True): Settings(
         "Gradient boosting, 100 trees of depth 3, two thirds of at most 15,000 rows.",
         2, 15_000, 2 / 3, ONE_SPLIT, model="boosted",
     ),
-    ("lasso", False): Settings("Lasso, penalty chosen on a fold of its own.", 50, 10**9),
+    ("lasso", False): Settings("Lasso, penalty chosen on a separate fold.", 50, 10**9),
     ("lasso", True): Settings(
         "Lasso of columns scaled to [0, 1], penalty by 10-fold cross-validation; informativeness "
         "max(1 − 12 MSE, 0).",
@@ -58,10 +58,10 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Importances:
-    """Importances (…, L, K) and the scores of the probes that they are from.
+    """Importances (…, L, K) and the scores of the probes that they come from.
 
-    `fits` (G, L, K) count, `without` (F, L, K) are without each fold, `null` (P, G', L, K) of
-    permuted rows. `scores` (1 + P, K) have the true order first.
+    `fits` (G, L, K) are those that are reported, `without` (F, L, K) those without each fold, and
+    `null` (P, G', L, K) those of permuted rows. `scores` (1 + P, K) have the true order first.
     """
 
     fits: Array
@@ -73,7 +73,7 @@ class Importances:
 
     @classmethod
     def of(cls, found: Refits) -> Importances:
-        """From fits that give the importances of all codes, and then the score of the probe."""
+        """From fits that return the importances of all codes followed by the probe's score."""
         true, null, without = (
             each[..., :-1].swapaxes(-1, -2) for each in (found.true, found.null, found.without)
         )

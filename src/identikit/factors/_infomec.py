@@ -1,4 +1,4 @@
-"""InfoMEC: modularity, explicitness and compactness by information."""
+"""InfoMEC: modularity, explicitness and compactness from mutual information."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from identikit.factors._result import Excluded, Part, Score
 
 QUESTION = "Does a code know of one factor, is a factor in one code, and can it be read off?"
 ROWS = 10_000
-#: Covariances of whitened codes differ from the identity by less.
+#: Codes count as whitened if no entry of their covariance differs from the identity by more.
 WHITE = 0.1
-#: Noise that should not matter, in standard deviations, and how much it may.
+#: Noise that should not matter, in standard deviations, and the change of InfoM that is tolerated.
 FINE, MATTERS = 0.05, 0.1
 
 
@@ -56,39 +56,42 @@ def infomec(
     discrete_codes: bool = False,
     rows: int | None = ROWS,
 ) -> Score:
-    """InfoM, InfoC and InfoE of NMI_ij = I(s_i; z_j)/H(s_i).
+    """InfoM, InfoC and InfoE from NMI_ij = I(s_i; z_j)/H(s_i).
 
-    InfoM: the largest share that a factor has in what a code knows, less 1/K, over 1 − 1/K. InfoC:
-    the same of codes in what is known of a factor. InfoE: the part of a factor's entropy that a
-    logistic regression from all codes takes away (R² for a continuous factor).
+    For InfoM, let p be the largest share of a single factor in a code's information about all
+    factors; InfoM is the mean over codes of (p − 1/K)/(1 − 1/K). InfoC is the same with the roles
+    of codes and factors exchanged. InfoE is the share of a factor's entropy that a logistic
+    regression on all codes removes (R² for a continuous factor).
 
-    As published (preset="reference"), the largest share is found where it is measured, every active
-    code weighs the same, and noise counts: pure noise has an InfoM near 0.5, and appending noise to
-    a perfect code lowers it to 0.75. By default, the largest share is found on other rows, codes
-    weigh what they know, and entries that are not above those of permuted rows count as 0. Codes
-    without noise of their own hide nothing, however small it is: z = s_1 + 0.001 s_2 on a lattice
-    tells both. `noise` sets the resolution of interest.
+    The published version (preset="reference") chooses the largest share on the rows on which it is
+    measured, gives every active code the same weight, and counts information that is only noise:
+    codes of pure noise have an InfoM near 0.5, and appending noise to a perfect code lowers it to
+    0.75. By default, the largest share is chosen on other rows, codes are weighted by their
+    information, and entries that are not above those of permuted rows count as 0. If codes are
+    deterministic, even a tiny dependence counts in full: on a lattice, z = s_1 + 0.001 s_2
+    determines both factors. `noise` sets the resolution of interest.
 
     Parameters
     ----------
     codes, factors, names, kinds, seed
-        As `prepare` takes them; at least two factors.
+        As in `prepare`; at least two factors are needed.
     preset : None or "reference"
-        As above, or as in latent_quantization, where all factors are classes: a continuous one is
-        cut into 20 of equal frequency.
+        As described above, or as in latent_quantization, where all factors are classes: a
+        continuous one is cut into 20 classes of equal frequency.
     weighted, gated : bool, optional
-        Whether codes weigh what they know, and whether entries at chance count as 0; by default
-        true, and false for the reference.
+        Whether codes are weighted by their information, and whether entries at chance level count
+        as 0. Both are true by default and false for the reference.
     noise : float
-        Standard deviation of noise added to codes of variance 1, for InfoM and InfoC.
+        Standard deviation of the noise added to codes of variance 1, for InfoM and InfoC.
     neighbours : int
-        Of the k-nearest-neighbour estimate of information.
+        Number of neighbours in the nearest-neighbour estimate of information.
     discrete_codes : bool
-        Take the values of every code as classes; information is then the plug-in estimate.
+        Treat the values of every code as classes and use the plug-in estimate of information.
     rows : int or None
-        The most rows used, or None for all.
+        The largest number of rows to use, or None for all.
     permutations : int, optional
-        For the gate and the chance level; by default 15, and 10 for the reference.
+        Number of permutations for the gate and the chance level; 15 by default, 10 for the
+        reference.
     """
     check_noise(noise)
     weighted = not trial.reference if weighted is None else weighted
@@ -99,9 +102,9 @@ def infomec(
     trial.needs_folds()
     if gated and trial.permutations < 1:
         raise InputError(
-            "InfoMEC with its gate leaves out what permuted rows share, so it needs at least one "
-            f"permutation; permutations is {trial.permutations}. preset='reference' leaves nothing "
-            "out"
+            "InfoMEC with gated=True drops entries that are not above those of permuted rows, so "
+            f"it needs at least one permutation; permutations is {trial.permutations}. Use "
+            "gated=False or preset='reference' to keep all entries"
         )
     data = trial.data
     nmi = normalised_information(trial, rows, neighbours, noise, discrete=discrete_codes)
@@ -142,7 +145,7 @@ def infomec(
 
 
 def _wide(codes: Array, *, threshold: bool) -> Mask:
-    """Which codes have more than a twentieth of the largest range, if that is asked for."""
+    """Which codes have more than a twentieth of the largest range (all without `threshold`)."""
     ranges = np.ptp(codes, axis=0)
     return np.asarray(ranges > (ranges.max() / 20 if threshold else -1.0))
 
@@ -157,23 +160,24 @@ def _inactive(data: Data, wide: Mask, active: Mask) -> tuple[Excluded, ...]:
 
 
 def _deterministic(sharp: Part, blurred: Part) -> tuple[str, ...]:
-    """What is said of codes that hold information finer than any use of it."""
+    """A warning if InfoM depends on details of the codes that are finer than a little noise."""
     if blurred.value - sharp.value <= MATTERS:
         return ()
     return (
-        f"InfoM is {sharp.value:.2f}, and {blurred.value:.2f} if noise of {FINE} standard "
-        "deviations is added: the codes are nearly deterministic, and what they hold counts in "
-        "full however little it moves them; noise=… sets the resolution of interest",
+        f"InfoM is {sharp.value:.2f}, but {blurred.value:.2f} if noise of {FINE} standard "
+        "deviations is added to the codes: they are nearly deterministic, so even a factor that "
+        "changes them very little counts in full; noise=… sets the resolution of interest",
     )
 
 
 def _whitened(data: Data) -> tuple[str, ...]:
-    """What is said of codes that all have one variance and no correlation."""
+    """A warning if the codes are uncorrelated and have equal variances."""
     cov = np.atleast_2d(np.cov(data.codes.T / data.codes.std()))
     scale = float(np.diagonal(cov).mean())
     if len(cov) < 2 or np.abs(cov / scale - np.eye(len(cov))).max() > WHITE:
         return ()
     return (
-        "the codes are whitened: codes of noise are as wide as any, and where all weigh the same "
-        "they pull InfoM towards what chance scores; weighted=True cures it",
+        "the codes are whitened, so codes that are only noise have as large a variance as the "
+        "others; with equal weights they pull InfoM towards its chance level; weighted=True "
+        "prevents this",
     )

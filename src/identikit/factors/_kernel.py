@@ -1,4 +1,4 @@
-"""Kernel ridge regression at landmarks: smooth functions, at the price of linear ones."""
+"""Kernel ridge regression with landmarks: smooth functions at about the cost of linear ones."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from identikit.factors._metric import Trial
 from identikit.moments import FOLDS
 
 LANDMARKS = 300
-#: Permutations are products with every landmark, for every ridge.
+#: The most permutations: each one costs a product with every landmark, for every ridge.
 PERMUTATIONS = 40
 ROWS = 20_000
 RIDGES = 10.0 ** np.arange(-6, 2)
 
 
 def held_out_kernel(trial: Trial) -> tuple[Array, Array, int]:
-    """Explained and total squared deviations of held-out rows (F, 1 + P, K), and rows.
+    """Explained and total squared deviations of held-out rows (F, 1 + P, K), and number of rows.
 
     Features are the whitened codes z and κ(z, landmarks) κ(landmarks, landmarks)^(−1/2) with
     κ = exp(−‖z − z'‖²/m), m the median squared distance. For fold f the ridge of each factor is the
-    one that does best on fold f + 1 when fitted on the other three; then all four are fitted.
+    one that does best on fold f + 1 when fitted on the other three; the final fit uses all four.
     """
     data, parts, most = trial.data, [], 0
     count = min(trial.permutations, PERMUTATIONS)

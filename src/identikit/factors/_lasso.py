@@ -1,4 +1,4 @@
-"""Importances by the lasso, for many columns at once from inner products alone."""
+"""Importances by the lasso, computed for many columns at once from inner products alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from identikit.factors._probe import fitted
 from identikit.factors._resample import Rows, in_sample, pooled
 from identikit.factors._result import IN_SAMPLE
 
-#: Those of Carbonneau et al. 2022, largest first, so that each starts from the last.
+#: The penalties of Carbonneau et al. 2022, largest first: each fit starts from the previous one.
 PENALTIES = (1.0, 0.8, 0.4, 0.2, 0.1, 0.01, 0.001, 0.0001)
 SWEEPS, CLOSE = 500, 1e-7
 
@@ -22,16 +22,8 @@ SWEEPS, CLOSE = 500, 1e-7
 def lasso(cov: Array, cross: Array, penalty: float, start: Array | None = None) -> Array:
     """argmin_b ½ bᵀ C b − bᵀ c + α ‖b‖₁ for every column c of `cross`, by coordinate descent.
 
-    Parameters
-    ----------
-    cov : array (L, L)
-        Covariance C of the codes.
-    cross : array (L, Q)
-        Covariances c of codes and columns.
-    penalty : float
-        α.
-    start : array (L, Q), optional
-        Where to start from.
+    `cov` (L, L) is the covariance C of the codes, `cross` (L, Q) their covariances with the Q
+    columns, and `penalty` is α.
     """
     found = np.zeros_like(cross) if start is None else start.copy()
     diagonal = np.diagonal(cov)
@@ -52,10 +44,10 @@ def lasso(cov: Array, cross: Array, penalty: float, start: Array | None = None) 
 
 
 def importances_of_lasso(trial: Trial, settings: Settings) -> Importances:
-    """Absolute coefficients of columns of variance 1, and R²; in sample as published.
+    """Absolute coefficients for columns of variance 1, and R²; the published version is in sample.
 
     For fold f the penalty of each factor is the one that does best on fold f + 1 when fitted on the
-    other three; then all four are fitted.
+    other three; the final fit uses all four.
     """
     if settings.where == IN_SAMPLE:
         return Importances.of(trial.refit(_published, in_sample, values=attrgetter("values")))
@@ -67,7 +59,7 @@ def importances_of_lasso(trial: Trial, settings: Settings) -> Importances:
 
 
 def _held_out(sums: Sums) -> tuple[Array, Array, Array]:
-    """|b| without each fold (F, L, Q), and explained and all squared deviations within (F, Q)."""
+    """|b| fitted without each fold (F, L, Q), and the fold's explained and total squares (F, Q)."""
     found = []
     for inner, check, train, test in sums.nested():
         best, scores = np.zeros_like(train.zs), np.full(train.zs.shape[2], -np.inf)

@@ -1,6 +1,6 @@
 """Linear scores from sums over folds, for the true order of rows and for permuted ones.
 
-Sums add up, so folds can be left out or joined.
+Sums are additive, so folds can be left out or merged without going back to the rows.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from identikit.moments import FOLDS
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over the rows of each of F folds, of L codes z and Q columns s.
+    """Sums over the rows of each of F folds, for L codes z and Q columns s.
 
-    Columns are standardised over all rows first, so that sums keep their digits.
+    Codes and columns are standardised over all rows first, so that the sums do not lose precision.
     """
 
     n: Array  # (F,)
@@ -32,26 +32,26 @@ class Sums:
     zs: Array  # (F, L, Q)
 
     def total(self) -> Sums:
-        """All folds as one."""
+        """All folds merged into one."""
         return self.some(range(len(self.n)))
 
     def without_each(self) -> Sums:
-        """All folds but one, for each of them; none if there is one only."""
+        """For each fold, the sums of all other folds; empty if there is only one fold."""
         sums = (getattr(self, each.name) for each in fields(self))
         several = len(self.n) if len(self.n) > 1 else 0
         return Sums(*((values.sum(0) - values)[:several] for values in sums))
 
     def some(self, chosen: Sequence[int]) -> Sums:
-        """The chosen folds as one."""
+        """The chosen folds merged into one."""
         return Sums(
             *(getattr(self, k.name)[list(chosen)].sum(0, keepdims=True) for k in fields(self))
         )
 
     def nested(self) -> Iterator[tuple[Sums, Sums, Sums, Sums]]:
-        """For each fold, rows to choose a penalty by, and then rows to fit on and to score.
+        """For each fold, the sums for choosing a penalty, and then those for the final fit.
 
-        Fitted on all folds but it and the next one, chosen by the next one; fitted on all folds but
-        it, and scored by it.
+        A penalty is chosen by fits on all folds but this one and the next, compared on the next
+        one. The final fit is on all folds but this one, and is scored on this one.
         """
         every = range(len(self.n))
         for fold in every:
@@ -61,19 +61,19 @@ class Sums:
             yield self.some(inner), self.some([between]), self.some(others), self.some([fold])
 
     def mapped(self, by: Array) -> Sums:
-        """The codes z @ by instead of z, for a matrix (L, M) or one a fold (F, L, M)."""
-        turned = np.swapaxes(by, -1, -2)
+        """The sums for codes z @ by, with one matrix (L, M) or one per fold (F, L, M)."""
+        transposed = np.swapaxes(by, -1, -2)
         return Sums(
             self.n,
-            (turned @ self.z[..., None])[..., 0],
-            turned @ self.zz @ by,
+            (transposed @ self.z[..., None])[..., 0],
+            transposed @ self.zz @ by,
             self.s,
             self.ss,
-            turned @ self.zs,
+            transposed @ self.zs,
         )
 
     def first(self, columns: int) -> Sums:
-        """The same codes against the first columns only, those of the true order of rows."""
+        """The same sums for the first columns only, which are in the true order of rows."""
         some = (values[..., :columns] for values in (self.s, self.ss, self.zs))
         return Sums(self.n, self.z, self.zz, *some)
 
@@ -95,7 +95,7 @@ class Sums:
 
     @property
     def var_s(self) -> Array:
-        """Variances of the columns (F, Q); rounding of a constant is 0."""
+        """Variances of the columns (F, Q), set to 0 where they are only rounding error."""
         return _beyond_rounding(self.ss / self.n[:, None] - self.mean_s**2)
 
     @property
@@ -105,12 +105,12 @@ class Sums:
 
 
 def _beyond_rounding(variances: Array) -> Array:
-    """Variances of standardised columns in some rows; 0 where they are rounding."""
+    """Variances of standardised columns, set to 0 where they are only rounding error."""
     return np.where(variances > GRAM_FLOOR, variances, 0.0)
 
 
 def whitened(z: Array, eps: float) -> Array:
-    """Uncorrelated codes of variance 1, as many as are independent."""
+    """Uncorrelated codes of variance 1, as many as there are linearly independent codes."""
     z = standardised(z)
     scatter, scale = z.T @ z, np.sqrt(np.einsum("ij,ij->j", z, z))
     tolerance = rank_tolerance(len(z), z.shape[1], eps)
@@ -119,7 +119,7 @@ def whitened(z: Array, eps: float) -> Array:
 
 
 def standardised(values: Array) -> Array:
-    """Columns of mean 0 and variance 1; those that do not vary are 0."""
+    """Columns with mean 0 and variance 1; constant columns become 0."""
     centred = values - values.mean(axis=0)
     scale = np.sqrt((centred**2).mean(axis=0))
     unit: Array = np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0)
@@ -127,7 +127,7 @@ def standardised(values: Array) -> Array:
 
 
 def fold_sums(codes: Array, columns: Array, count: int) -> Sums:
-    """Sums of every fold, of codes and columns that are standardised."""
+    """The sums of every fold, for codes and columns that are already standardised."""
     parts = []
     for fold in folds(len(codes), count):
         z, s = codes[fold], columns[fold]
@@ -137,10 +137,10 @@ def fold_sums(codes: Array, columns: Array, count: int) -> Sums:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Sums of every block of factors that are known in the same rows, and the most rows of one.
+    """Sums for every block of factors known in the same rows, and the rows of the largest block.
 
-    A block has the places of its k factors and sums of (1 + P)·k columns: its factors in the true
-    order of rows, then the same in every permutation.
+    A block has the positions of its k factors and the sums of (1 + P)·k columns: its factors in the
+    true order of rows, then the same factors in every permutation.
     """
 
     parts: list[tuple[list[int], Sums]]
@@ -148,11 +148,11 @@ class Blocks:
 
     @property
     def true(self) -> Blocks:
-        """The true order of rows alone."""
+        """The same blocks for the true order of rows only."""
         return Blocks([(places, sums.first(len(places))) for places, sums in self.parts], self.rows)
 
     def each(self, function: Callable[[Sums], tuple[Array, ...]]) -> list[Array]:
-        """Arrays (…, (1 + P)·k) of every block, put together as (…, 1 + P, K)."""
+        """Apply a function that returns arrays (…, (1 + P)·k), and join them as (…, 1 + P, K)."""
         places = [place for place, _ in self.parts]
         order = np.argsort(np.concatenate(places))
         found = []
@@ -166,14 +166,9 @@ class Blocks:
 
 
 def labelled_sums(trial: Trial, *, ranked: bool = False) -> Blocks:
-    """Sums for the true order of rows and for permuted ones, made once for all metrics.
+    """Sums for the true order of rows and for permuted ones, computed once for all metrics.
 
-    Parameters
-    ----------
-    trial : Trial
-        Its factors have numbers.
-    ranked : bool
-        Take ranks of codes and factors first.
+    The factors must be numeric; `ranked` replaces codes and factors by their ranks first.
     """
 
     def make() -> Blocks:
@@ -192,14 +187,14 @@ def labelled_sums(trial: Trial, *, ranked: bool = False) -> Blocks:
 
 
 def column_sums(z: Array, s: Array, count: int, permutations: int, seed: int) -> Sums:
-    """Sums of `count` folds for columns in the true order of rows and in permuted ones."""
+    """Sums over `count` folds for columns in the true order of rows and in permuted ones."""
     parts = [fold_sums(z, some, count) for some in permuted_columns(s, permutations, seed)]
     all_of = (np.concatenate([getattr(each, k) for each in parts], -1) for k in ("s", "ss", "zs"))
     return Sums(parts[0].n, parts[0].z, parts[0].zz, *all_of)
 
 
 def correlations(sums: Sums) -> Array:
-    """Pearson's correlations (F, L, Q); 0 with what does not vary."""
+    """Pearson correlations (F, L, Q), 0 where a code or a column is constant."""
     variance = _beyond_rounding(np.einsum("fll->fl", sums.cov_zz))
     scale = np.sqrt(variance[:, :, None] * sums.var_s[:, None, :])
     cov = sums.cov_zs
@@ -207,7 +202,7 @@ def correlations(sums: Sums) -> Array:
 
 
 def coefficients(train: Sums, eps: float) -> Array:
-    """Least squares with intercept (F, L, Q); of least norm where codes depend on each other."""
+    """Least-squares slopes (F, L, Q), with intercept; of minimum norm if codes are collinear."""
     found = np.empty_like(train.zs)
     for place, (n, scatter, cross) in enumerate(zip(train.n, train.cov_zz, train.cov_zs)):
         scale = np.sqrt(_beyond_rounding(np.diagonal(scatter)))
@@ -218,9 +213,9 @@ def coefficients(train: Sums, eps: float) -> Array:
 
 
 def explained(train: Sums, test: Sums, slopes: Array) -> tuple[Array, Array]:
-    """What a fitted line takes off the squared deviations of the test rows, and all of them.
+    """Explained and total sums of squares of the test rows, for slopes from the train rows.
 
-    Sums over rows (F, Q): SST − SSE and SST, with SST about the mean of the test rows.
+    These are SST − SSE and SST (F, Q), with SST about the mean of the test rows.
     """
     dz, ds = test.mean_z - train.mean_z, test.mean_s - train.mean_s
     inside = np.einsum("flq,flq->fq", slopes, test.cov_zs)
@@ -231,6 +226,6 @@ def explained(train: Sums, test: Sums, slopes: Array) -> tuple[Array, Array]:
 
 
 def held_out_fit(sums: Sums, eps: float) -> tuple[Array, Array]:
-    """`explained` by least squares on the other folds."""
+    """`explained` for every fold, by least squares on the other folds."""
     train = sums.without_each()
     return explained(train, sums, coefficients(train, eps))

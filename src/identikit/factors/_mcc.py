@@ -1,4 +1,4 @@
-"""Mean correlation coefficient of codes and factors, matched one to one."""
+"""Mean correlation coefficient (MCC) of codes and factors that are matched one to one."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ REFERENCE = "Hyvärinen and Morioka 2016"
     place=10,
 )
 def mcc(trial: Trial, *, correlation: str = "pearson", after: str | None = None) -> Score:
-    """Mean correlation of factors with codes, matched one to one so that it is largest.
+    """Mean correlation of factors with codes under the one-to-one matching that maximises it.
 
-    MCC = (1/k) Σ_j ± corr(s_j, z_π(j)), k = min(K, L); matching π and signs from the rows outside
-    a fold, correlations within it, so that it is 0 at chance. It is far from 0 for an arbitrary
-    rotation of the factors: read it beside `rotation_level`. preset="reference" is the usual
-    |corr| in sample, which is above 0 at chance: 1.4/√n at K = 5.
+    MCC = (1/k) Σ_j ± corr(s_j, z_π(j)), k = min(K, L). The matching π and the signs come from the
+    rows outside a fold and the correlations from the rows within it, so that chance is 0. An
+    arbitrary rotation of the factors scores far above 0: compare MCC with `rotation_level`.
+    preset="reference" is the usual |corr| in sample, which is above 0 at chance: 1.4/√n at K = 5.
 
     Parameters
     ----------
     codes, factors, names, kinds, seed
-        As `prepare` takes them; factors of words are left out.
+        As in `prepare`; factors whose values are words are left out.
     preset : None or "reference"
-        Held out, or in sample as in the field (icebeem, `mean_corr_coef`).
+        Held out, or in sample as in common implementations (icebeem, `mean_corr_coef`).
     correlation : "pearson", "spearman" or "rdc"
-        Spearman's ranks are those of all rows; ties get their mean rank. The randomised dependence
-        coefficient is for preset="reference" only: few rows make it 1 whatever the data.
+        Spearman's ranks are taken over all rows; ties share their mean rank. The randomised
+        dependence coefficient is for preset="reference" only: with few rows it is 1 for any data.
     after : None or "linear"
         "linear" correlates each factor with its least-squares fit from all codes ("weak" MCC).
     permutations : int
-        For the chance level; 200 by default.
+        Number of permutations for the chance level; 200 by default.
 
     Examples
     --------
@@ -78,9 +78,12 @@ def mcc(trial: Trial, *, correlation: str = "pearson", after: str | None = None)
             f"after is {after!r} with {correlation}; expected None, or 'linear' with pearson"
         )
     if correlation == "rdc" and not trial.reference:
-        raise InputError("correlation='rdc' has no sign to hold out; use preset='reference'")
+        raise InputError(
+            "correlation='rdc' is not available for held-out rows, as it has no sign; use "
+            "preset='reference'"
+        )
     trial = trial.numeric()
-    # In sample, a factor has a code of its own or none; a fitted line every factor has.
+    # After a linear map every factor has its own fit; otherwise at most one code per factor.
     matches = len(trial.factors) if after else min(len(trial.factors), trial.width)
     if correlation == "rdc":
         whole, rest, n = dependence(trial)
@@ -104,7 +107,7 @@ def mcc(trial: Trial, *, correlation: str = "pearson", after: str | None = None)
 
 
 def _matched(blocks: Blocks, trial: Trial) -> tuple[Array, Array]:
-    """Correlations of matched pairs (1 + P, K), and the true order's without each fold (F, K)."""
+    """Correlations of matched pairs (1 + P, K), and without each fold for the true order (F, K)."""
     if trial.reference:
         (whole,) = blocks.each(lambda sums: (correlations(sums.total()),))
         (rest,) = blocks.true.each(lambda sums: (correlations(sums.without_each()),))
@@ -116,17 +119,14 @@ def _matched(blocks: Blocks, trial: Trial) -> tuple[Array, Array]:
 
 
 def _weight(sums: Sums) -> Array:
-    """Rows of each fold, for the columns that vary in it."""
+    """Number of rows of each fold, and 0 for columns that are constant in it."""
     return sums.n[:, None] * (sums.var_s > 0)
 
 
 def signed(train: Array, test: Array) -> Array:
-    """Test correlations (F, P, K) of the pairs, and with the signs, that train correlations choose.
+    """Test correlations (F, P, K) of matched pairs; matching and signs come from `train`.
 
-    Parameters
-    ----------
-    train, test : array (F, L, P, K)
-        Correlations of L codes with K factors, for P orders of rows.
+    Both arrays (F, L, P, K) hold the correlations of L codes with K factors for P orders of rows.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -140,7 +140,7 @@ def signed(train: Array, test: Array) -> Array:
 
 
 def _after_line(blocks: Blocks, trial: Trial) -> tuple[Array, Array]:
-    """The same for the fit of every factor by least squares from all codes."""
+    """The same as `_matched`, with every factor's least-squares fit from all codes as its code."""
 
     def fit(train: Sums, test: Sums) -> Array:
         slopes = coefficients(train, trial.data.eps)

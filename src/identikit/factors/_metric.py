@@ -1,7 +1,8 @@
-"""What all metrics share: where they are found, what they are given, and how their score is made.
+"""What all metrics share: the registry, the `Trial` that they get, and how their score is built.
 
-A metric is one function under `@metric`. It is given a `Trial` (codes, factors, folds, permuted
-rows) and its own options, and returns `trial.score(...)`. What users call takes codes and factors.
+A metric is one function decorated by `@metric`. It takes a `Trial` (codes, factors, folds, permuted
+rows) and its own options, and returns `trial.score(...)`. The decorated function, which users call,
+takes codes and factors instead of a trial.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from identikit.factors._result import (
 from identikit.moments import FOLDS
 
 PRESETS = (None, "reference")
-#: Scores codes, given (codes, factors, *, names, kinds, seed, preset, permutations, **options).
+#: Called as (codes, factors, *, names, kinds, seed, preset, permutations, **options).
 Scorer = Callable[..., Score]
 
 
@@ -43,10 +44,10 @@ class Metric:
     """A metric under one of its names.
 
     `function` takes ``(codes, factors, *, names, kinds, seed, preset, permutations, **options)``
-    and returns a Score; `options` are what tells this name from the function's others. Tables call
-    it by its `title`, at its `place` (the same place is shared in the order of names); `question`
-    is what it asks, `invariant_to` what may act on the codes without changing it, and `reference`
-    where it comes from. If `by_name`, it is left out unless asked for.
+    and returns a Score; `options` are the arguments that this name passes to the function. Tables
+    show its `title`, sorted by `place` and then by name. `question` says what it asks,
+    `invariant_to` which maps of the codes leave it unchanged, and `reference` which paper it is
+    from. A metric with `by_name` is computed only if it is named explicitly.
     """
 
     name: str
@@ -68,12 +69,12 @@ METRICS: dict[str, Metric] = {}
 
 
 def listed() -> list[Metric]:
-    """All metrics, in the order of tables."""
+    """All metrics, in the order in which tables show them."""
     return sorted(METRICS.values(), key=lambda each: (each.place, each.name))
 
 
 def is_reference(preset: str | None) -> bool:
-    """Whether the field's own implementation is to be reproduced."""
+    """Whether the preset asks to reproduce the published implementation."""
     if preset not in PRESETS:
         raise InputError(f"preset is {preset!r}; expected None (held out) or 'reference'")
     return preset == "reference"
@@ -81,11 +82,11 @@ def is_reference(preset: str | None) -> bool:
 
 @dataclass(frozen=True)
 class Refits:
-    """What a fit gives, an array (…) each, for K factors.
+    """What repeated fits return, an array (…) for each fit of K factors.
 
-    `true` (S, K, …) of the S splits, `null` (P, S', K, …) of permuted rows, `without` (F, K, …) of
-    the true order without each fold (none if folds are held out), `n` (S, K) scored rows, and the
-    most `rows` of a factor.
+    `true` (S, K, …) is for the S splits, `null` (P, S', K, …) for permuted rows, and `without`
+    (F, K, …) for the true order without each fold (empty if folds are held out). `n` (S, K) counts
+    the scored rows, and `rows` is the largest number of rows used for a factor.
     """
 
     true: Array
@@ -100,7 +101,7 @@ class Refits:
         return np.concatenate([self.true[:, None], self.null.swapaxes(0, 1)], axis=1)
 
     def means(self) -> tuple[Array, Array]:
-        """Means over scored rows: of all orders (1 + P, K, …), and without each fold (F, K, …)."""
+        """Means over scored rows for all orders (1 + P, K, …), and without each fold (F, K, …)."""
         every = self.orders
         if len(self.without):
             return every[0], self.without
@@ -111,11 +112,12 @@ class Refits:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a metric is given: codes, the factors that it scores, and how.
+    """The input of a metric: codes, the factors to score, and the settings.
 
-    `reference` is whether to do as the field's own implementation, in sample mostly; else rows are
-    held out. `called` is what messages call the metric, and `excluded` what it does not score.
-    `permutations` are those that were `asked` for, or the metric's own number.
+    `reference` says whether to follow the published implementation, which is mostly in sample;
+    otherwise rows are held out. `called` is the metric's name in messages, and `excluded` lists
+    what is not scored. `permutations` is the number that the caller `asked` for, or the metric's
+    default.
     """
 
     name: str
@@ -138,21 +140,21 @@ class Trial:
         return int(self.data.codes.shape[1])
 
     def only(self, factors: Sequence[Factor]) -> Trial:
-        """The same with some of the factors."""
+        """The same trial with only these factors."""
         return replace(self, factors=factors)
 
     def numeric(self, what: str | None = None) -> Trial:
-        """The same with the factors of numbers; those of words are excluded."""
+        """The same trial with only the numeric factors; those with words are excluded."""
         some, excluded = self.data.numeric(what or self.called)
         return replace(self, factors=some, excluded=excluded)
 
     def needs_several(self) -> None:
-        """Refuse a single factor."""
+        """Raise an error if there is only one factor."""
         if len(self.factors) < 2:
-            raise InputError(f"{self.called} compares factors, and needs at least two of them")
+            raise InputError(f"{self.called} compares factors, so it needs at least two of them")
 
     def needs_folds(self) -> None:
-        """Refuse rows that are too few to leave any out, for the reference as well."""
+        """Raise an error if there are too few rows for folds, for the reference as well."""
         check_held_out(self.data.rows, self.called)
 
     def refit(
@@ -170,17 +172,18 @@ class Trial:
         Parameters
         ----------
         fit : callable
-            ``fit(codes, values, train, test)`` returns numbers, as many each time.
+            ``fit(codes, values, train, test)`` returns an array of the same shape each time.
         splits : callable
-            One of `held_out`, `in_sample` and `one_split`, given the number of rows.
+            One of `held_out`, `in_sample` and `one_split`; called with the number of rows.
         most : int, optional
-            The most rows used.
+            The largest number of rows to use.
         values : callable
-            Of a factor; by default its classes, and the numbers of a continuous one.
+            Returns the values of a factor to fit; by default its classes, or its numbers if it is
+            continuous.
         look : callable, optional
-            What is done to the codes first.
+            A function that is applied to the codes first.
         null_splits : int, optional
-            For permuted rows, only so many of the splits.
+            How many of the splits to use for permuted rows; all by default.
         """
         true, null, without, n, rows = [], [], [], [], 0
         for factor in self.factors:
@@ -215,11 +218,11 @@ class Trial:
         ----------
         name : str
         values : array (1 + P, K)
-            One a factor, in the true order of rows and in permuted ones.
+            One value per factor, for the true order of rows and for permuted ones.
         without : array (F, K)
-            In the true order, without each fold.
+            The values for the true order without each fold.
         least : float
-            The least value possible.
+            The smallest possible value.
         """
         titles = named(self.titles, values[0])
         return part_of(name, values.mean(-1), without.mean(-1), least, per_factor=titles)
@@ -242,19 +245,19 @@ class Trial:
         Parameters
         ----------
         parts : Part or tuple of Part
-            Its numbers, the first one before all.
+            Its numbers; the first one is the metric's value.
         words : str
-            How they were computed, in a sentence.
+            A sentence on how they were computed.
         where : str, optional
-            On which rows; held out, or in sample for the reference, unless said otherwise.
+            On which rows they were computed; by default held out, or in sample for the reference.
         rows : int, optional
-            How many; by default all in which a factor is known.
+            Number of rows used; by default all in which a factor is known.
         matrix, matrix_of
-            Codes × factors, and what it shows.
+            A matrix of codes × factors, and what it shows.
         codes : tuple of str, optional
-            Those that were scored, if not all.
+            The codes that were scored, if not all.
         excluded, warnings
-            What was left out beside the factors; why these data are a hard case.
+            What was left out besides factors, and why these data are a hard case for the metric.
         """
         parts = (parts,) if isinstance(parts, Part) else parts
         where = where or (IN_SAMPLE if self.reference else HELD_OUT)
@@ -273,16 +276,16 @@ class Trial:
 
 
 def check_held_out(rows: int, metric: str) -> None:
-    """Refuse to hold rows out where a fold would have fewer than two."""
+    """Raise an error if a fold would have fewer than two rows."""
     if rows < 2 * FOLDS:
         raise InputError(
-            f"{metric} holds out one of {FOLDS} folds of two rows or more, which needs "
+            f"{metric} holds out one of {FOLDS} folds of at least two rows each, so it needs "
             f"{2 * FOLDS} rows; there are {rows}"
         )
 
 
 def check_noise(noise: float) -> None:
-    """Refuse noise that has no standard deviation."""
+    """Raise an error unless the noise is a valid standard deviation."""
     if not 0 <= noise < np.inf:
         raise InputError(f"noise is {noise}; expected a standard deviation, 0 or larger")
 
@@ -297,17 +300,17 @@ def metric(
     called: str | None = None,
     place: int = 100,
 ) -> Callable[[Callable[..., Score]], Scorer]:
-    """Make a function of a `Trial` and options a metric of codes and factors.
+    """Turn a function of a `Trial` and options into a metric of codes and factors.
 
     Parameters
     ----------
     title, question, invariant_to, reference, place
-        As `Metric` has them.
+        As in `Metric`.
     permutations : int or (int, int)
-        Of the rows, for the chance level, unless the caller says otherwise: held out, and for the
-        reference.
+        Default number of permutations for the chance level; a pair gives the numbers for held-out
+        scores and for the reference.
     called : str, optional
-        What messages call it, if not its title.
+        The metric's name in messages; by default its title.
     """
     counts = (permutations, permutations) if isinstance(permutations, int) else permutations
 
@@ -342,11 +345,11 @@ def metric(
             )
             return function(trial, **options)
 
-        del scorer.__wrapped__  # its signature is another
+        del scorer.__wrapped__  # the wrapped function has another signature
         shared = [p for p in _parameters(scorer) if p.kind != p.VAR_KEYWORD]
         own = _parameters(function)[1:]
         scorer.__signature__ = inspect.Signature(shared + own)  # type: ignore[attr-defined]
-        # Doctest runs no examples of a function that was defined in another module.
+        # Doctest skips functions that were defined in another module, as `scorer` was.
         function.__globals__.setdefault("__test__", {})[name] = function
         METRICS[name] = Metric(name, scorer, title, question, invariant_to, reference, place=place)
         return scorer
@@ -357,14 +360,14 @@ def metric(
 def also(
     name: str, title: str, question: str, *, by_name: bool = False, **given: Any
 ) -> Callable[[Scorer], Scorer]:
-    """Give a metric another name, under which it has some options of its own.
+    """Register a metric under another name, with some options fixed.
 
     Parameters
     ----------
     name, title, question, by_name
-        As `Metric` has them.
+        As in `Metric`.
     given
-        `invariant_to`, `reference` and `place` if they differ; all others are options.
+        `invariant_to`, `reference` and `place` if they differ; all other arguments are options.
     """
     stated = {key: given.pop(key) for key in ("invariant_to", "reference", "place") if key in given}
 

@@ -1,4 +1,4 @@
-"""Mutual information gap."""
+"""Mutual information gap (MIG)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from identikit.factors._result import Score
 from identikit.factors._tables import information
 
 NO_INTERVAL = (
-    "MIG has no interval here: without some of the rows a factor has one value only; it takes more "
-    "rows of each value"
+    "MIG has no interval here: without some of the rows a factor has one value only; more rows of "
+    "each value are needed"
 )
 
 
@@ -25,27 +25,28 @@ NO_INTERVAL = (
     place=40,
 )
 def mig(trial: Trial, *, bins: int | None = None, noise: float = 0.0) -> Score:
-    """Mean over factors of (I(z_a; s) − I(z_b; s)) / H(s), a and b the two codes that know most.
+    """Mean over factors of (I(z_a; s) − I(z_b; s)) / H(s), for the two most informative codes.
 
-    The two codes are chosen on other rows, so that chance scores 0. Codes (and continuous factors)
-    are cut into bins of equal frequency. The bias of I and H, of order 1/n, is removed by the
-    jackknife over folds (Quenouille 1956), so that the value does not drift with the number of
-    rows, and few rows cost a perfect code nothing. preset="reference" has 20 bins of equal width,
-    no correction, in sample.
+    The two codes a and b are chosen on other rows, so that chance is 0. Codes (and continuous
+    factors) are cut into bins of equal frequency. The bias of I and H, of order 1/n, is removed by
+    the jackknife over folds (Quenouille 1956), so that the value does not depend on the number of
+    rows, and a perfect code scores 1 even with few rows. preset="reference" uses 20 bins of equal
+    width, without correction, in sample.
 
     Parameters
     ----------
     codes, factors, names, kinds, seed
-        As `prepare` takes them.
+        As in `prepare`.
     preset : None or "reference"
         Held out, or as in disentanglement_lib.
     bins : int, optional
-        Of every code; by default 20, held out no more than a fifth of a fold's rows.
+        Number of bins per code; by default 20, or for held-out scores a fifth of a fold's rows if
+        that is fewer.
     noise : float
-        Standard deviation of noise added to codes of variance 1: the resolution of interest.
-        Without it, codes on a lattice tell what they hold however little it moves them.
+        Standard deviation of the noise added to codes of variance 1: the resolution of interest.
+        Without noise, even a factor that changes a code on a lattice very little counts in full.
     permutations : int
-        For the chance level; 50 by default.
+        Number of permutations for the chance level; 50 by default.
 
     Examples
     --------
@@ -56,13 +57,13 @@ def mig(trial: Trial, *, bins: int | None = None, noise: float = 0.0) -> Score:
     found = information(trial, bins, noise)
     if trial.reference:
         values = _gap(found.whole, found.whole) / found.whole_entropy
-        # Without a fold a factor may have one value, and no value of its own then.
+        # Without a fold a factor may be constant; its MIG is then NaN.
         with np.errstate(invalid="ignore"):
             without = (_gap(found.train, found.train) / found.train_entropy)[:, 0]
     else:
         weight, gap = found.n[:, None], _gap(found.train, found.held_out)
         several = pooled(weight * gap, weight * found.held_out_entropy)
-        # The correction for very few rows is rough, and may be too much.
+        # With very few rows the bias correction is rough and may exceed the maximum of 1.
         values, without = (np.minimum(each, 1.0) for each in several)
     part = trial.mean_part("MIG", values, without)
     return trial.score(
@@ -76,11 +77,11 @@ def mig(trial: Trial, *, bins: int | None = None, noise: float = 0.0) -> Score:
 
 
 def _gap(train: Array, test: Array) -> Array:
-    """What the code that knows most has over the second; which they are is decided by `train`.
+    """Information of the best code minus that of the second best; `train` decides which they are.
 
     Codes are the last axis but one.
     """
     order = np.argsort(-train, axis=-2, kind="stable")
     top = np.take_along_axis(test, order, axis=-2)
-    # A single code has no rival.
+    # With a single code there is nothing to subtract.
     return np.asarray(top[..., 0, :] - (top[..., 1, :] if top.shape[-2] > 1 else 0.0))

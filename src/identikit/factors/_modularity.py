@@ -1,4 +1,4 @@
-"""Modularity: does a code know of one factor only?"""
+"""Modularity: is each code informative about one factor only?"""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ from identikit.factors._tables import information
 def modularity(trial: Trial, *, bins: int | None = None, noise: float = 0.0) -> Score:
     """Mean over codes of 1 − Σ_{j≠j*} m_j² / ((K − 1) m_{j*}²), with m_j = I(z; s_j).
 
-    The factor j* that a code knows most of is found on other rows than the m; a code without
-    information has 0, and so has one that knows more of the other factors together. Information is
-    that of `mig`. preset="reference" has 20 bins of equal width, no correction, in sample.
+    The factor j* about which a code is most informative is chosen on other rows than those that
+    give m. A code without information scores 0, and negative values are set to 0. Information is
+    estimated as in `mig`. preset="reference" uses 20 bins of equal width, without correction, in
+    sample.
 
     Parameters
     ----------
     codes, factors, names, kinds, seed
-        As `prepare` takes them; at least two factors.
+        As in `prepare`; at least two factors are needed.
     preset : None or "reference"
         Held out, or as in disentanglement_lib.
     bins, noise
         As in `mig`.
     permutations : int
-        For the chance level; 50 by default.
+        Number of permutations for the chance level; 50 by default.
     """
     trial.needs_several()
     found = information(trial, bins, noise)
@@ -57,7 +58,7 @@ def modularity(trial: Trial, *, bins: int | None = None, noise: float = 0.0) -> 
 
 
 def _modularity(train: Array, test: Array) -> Array:
-    """Of every code, from information (…, L, K)."""
+    """The modularity of every code, from information (…, L, K)."""
     most = np.argmax(train, axis=-1)[..., None]
     squares = test**2
     largest = np.take_along_axis(squares, most, axis=-1)[..., 0]

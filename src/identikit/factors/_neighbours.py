@@ -1,6 +1,7 @@
 """Mutual information of scalar codes and classes by nearest neighbours.
 
-A code is a number, so its neighbours are those beside it when it is sorted: exact, in O(n log n).
+A code is a single number, so its nearest neighbours are adjacent after sorting. The neighbours are
+exact and cost O(n log n).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Places = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class SortedCodes:
-    """Every code in increasing order (L, n), and its rows: sorted once for many factors."""
+    """Every code in increasing order (L, n) with its row numbers, sorted once for many factors."""
 
     values: Array
     rows: Places
@@ -30,27 +31,19 @@ class SortedCodes:
         return cls(np.take_along_axis(codes.T, rows, axis=1), rows)
 
     def some(self, kept: NDArray[np.bool_]) -> SortedCodes:
-        """Of some rows only; they keep their numbers."""
+        """The same for some rows only, which keep their row numbers."""
         chosen, width = kept[self.rows], len(self.rows)
         values, rows = self.values[chosen], self.rows[chosen]
         return SortedCodes(values.reshape(width, -1), rows.reshape(width, -1))
 
 
 def neighbour_information(codes: SortedCodes, labels: Labels, neighbours: int = 10) -> Array:
-    """Ross's estimate of I(z; s) in nats, never below 0, of every code (Ross 2014).
+    """The estimate of I(z; s) by Ross (2014) for every code, in nats and at least 0.
 
-    I = ψ(n) + ⟨ψ(k) − ψ(N_s) − ψ(m)⟩: m rows lie nearer to a row than the k-th neighbour of its
-    own class, itself among them, and N_s rows are of its class. Classes of one row are left out; k
-    is at most N_s − 1.
-
-    Parameters
-    ----------
-    codes : SortedCodes
-        Without ties, or the estimate is too low: see `jittered`.
-    labels : array (n,)
-        Classes of the rows.
-    neighbours : int
-        k.
+    I = ψ(n) + ⟨ψ(k) − ψ(N_s) − ψ(m)⟩, where k is the number of neighbours, N_s rows are in the
+    class of a row, and m rows (including itself) are nearer to it than the k-th neighbour in its
+    own class. Classes with one row are left out, and k is at most N_s − 1. Ties between codes make
+    the estimate too low; `jittered` breaks them.
     """
     from scipy.special import digamma
 
@@ -62,7 +55,7 @@ def neighbour_information(codes: SortedCodes, labels: Labels, neighbours: int = 
     if len(counts) < 2:
         return np.zeros(len(codes.rows))
     rows = int(counts.sum())
-    # Small integers are sorted by counting them.
+    # NumPy sorts small integers faster, by radix sort.
     short = labels.astype(np.int16 if len(counts) < 2**15 else np.int64)
     places = np.argsort(short[codes.rows], axis=1, kind="stable")
     grouped = np.take_along_axis(codes.values, places, axis=1)
@@ -78,14 +71,14 @@ def neighbour_information(codes: SortedCodes, labels: Labels, neighbours: int = 
     end = np.take_along_axis(places, end, axis=1)
     inside = [_nearer(*each) for each in zip(codes.values, places, radius, end, below)]
     fixed = digamma(np.minimum(neighbours, counts - 1)) - digamma(counts)
-    # Few distinct numbers of rows: one table serves all.
+    # The counts are whole numbers up to `rows`, so digamma is tabulated once.
     psi = digamma(np.arange(1, rows + 1))
     found: Array = digamma(rows) + counts / rows @ fixed - [psi[m - 1].mean() for m in inside]
     return np.maximum(found, 0.0)
 
 
 def _kth(ordered: Array, k: int) -> tuple[Array, Places, NDArray[np.bool_]]:
-    """Of sorted rows of numbers (L, m): distance to the k-th neighbour, k < m, which, if below."""
+    """In sorted rows (L, m): distance to the k-th neighbour (k < m), its place, if it is below."""
     width = ordered.shape[1]
     radius, lower = np.full_like(ordered, np.inf), np.zeros(ordered.shape, dtype=np.int16)
     for left in range(k + 1):
@@ -104,9 +97,9 @@ def _kth(ordered: Array, k: int) -> tuple[Array, Places, NDArray[np.bool_]]:
 def _nearer(
     x: Array, place: Places, radius: Array, end: Places, below: NDArray[np.bool_]
 ) -> Places:
-    """How many of sorted numbers differ from those at `place` by less than the radius.
+    """How many of the sorted numbers x differ from each x[place] by less than the radius.
 
-    One end of that interval is known, at `end`; the other is looked for.
+    One end of the interval is known to be at `end`; the other is searched for.
     """
     here, bound = x[place], len(x)
     first, past = _ties(x)
@@ -115,14 +108,14 @@ def _nearer(
     up, down = np.flatnonzero(below & apart), np.flatnonzero(~below & apart)
     high[up] = _first_beyond(x, here[up], radius[up])
     low[down] = bound - _first_beyond(-x[::-1], -here[down], radius[down])
-    # Where the k-th neighbour is equal, so are all that are nearer.
+    # If the k-th neighbour is tied with the row, the interval is the run of tied values.
     same = place[~apart]
     low[~apart], high[~apart] = first[same], past[same]
     return np.asarray(high - low)
 
 
 def _ties(x: Array) -> tuple[Places, Places]:
-    """Where the run of equal numbers that each belongs to starts, and where it is over."""
+    """Start and end (exclusive) of the run of equal numbers that each number belongs to."""
     places = np.arange(len(x))
     new = x[1:] != x[:-1]
     if new.all():
@@ -133,9 +126,9 @@ def _ties(x: Array) -> tuple[Places, Places]:
 
 
 def _first_beyond(x: Array, here: Array, radius: Array) -> Places:
-    """The first of sorted numbers that is above `here` by the radius or more."""
+    """Position of the first sorted number that exceeds `here` by at least the radius."""
     found, last = np.searchsorted(x, here + radius), len(x) - 1
-    # here + r is rounded; what counts is the difference itself.
+    # here + radius is rounded, so correct the result by the exact differences.
     while (wrong := (found <= last) & (x[np.minimum(found, last)] - here < radius)).any():
         found += wrong
     while (wrong := x[found - 1] - here >= radius).any():
@@ -144,7 +137,7 @@ def _first_beyond(x: Array, here: Array, radius: Array) -> Places:
 
 
 def jittered(codes: Array, noise: float, seed: int) -> Array:
-    """Codes of variance 1 plus noise; never less than 1e-10, which breaks ties."""
+    """Codes scaled to variance 1 plus noise, of at least 1e-10 in order to break ties."""
     centred = codes - codes.mean(axis=0)
     scale = np.sqrt((centred**2).mean(axis=0))
     scaled = np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0)

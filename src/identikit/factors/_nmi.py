@@ -1,4 +1,4 @@
-"""Normalised information of every code and factor, and the shares of it that InfoMEC reads."""
+"""Normalised mutual information of every code and factor, and the shares that InfoMEC uses."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from identikit.moments import FOLDS
 
 Mask = NDArray[np.bool_]
 
-#: Classes that a continuous factor is cut into.
+#: Number of classes that a continuous factor is cut into.
 CLASSES = 20
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class NMI:
-    """I(s; z)/H(s), factors × codes, of 1 + P orders of rows, the true one first.
+    """I(s; z)/H(s), factors × codes, for 1 + P orders of rows, the true one first.
 
-    Held out, `test` (F, 1 + P, K, L) is that of every fold and `train` the mean of the others'. In
-    sample both are (1, 1 + P, K, L), of all rows, and `rest` (F, K, L) is without each fold.
+    For held-out scores, `test` (F, 1 + P, K, L) is estimated in every fold, and `train` is the mean
+    over the other folds. In sample both are (1, 1 + P, K, L), estimated on all rows, and `rest`
+    (F, K, L) is estimated without each fold.
     """
 
     train: Array
@@ -40,29 +41,22 @@ class NMI:
 
     @property
     def first(self) -> NMI:
-        """Of the true order alone."""
+        """The same for the true order of rows only."""
         return NMI(self.train[:, :1], self.test[:, :1], self.rest, self.rows)
 
     @property
     def mean(self) -> Array:
-        """Over folds (1 + P, K, L)."""
+        """The mean over folds (1 + P, K, L)."""
         return np.asarray(self.test.mean(0))
 
 
 def normalised_information(
     trial: Trial, most: int | None, neighbours: int, noise: float, *, discrete: bool
 ) -> NMI:
-    """Estimate all of it, fold by fold or, for the reference, in sample; made once for all.
+    """Estimate the NMI on at most `most` rows, by fold or, for the reference, in sample.
 
-    Parameters
-    ----------
-    trial : Trial
-    most : int or None
-        The most rows used.
-    neighbours, noise
-        Of the estimate by neighbours.
-    discrete : bool
-        Plug-in instead, with the values of codes as classes.
+    The estimate uses nearest neighbours and added noise or, if `discrete`, the plug-in formula with
+    the values of codes as classes. It is computed once for all metrics.
     """
     key = ("nmi", trial.permutations, most, neighbours, noise, discrete, trial.reference)
     return trial.data.once(key, lambda: _estimated(trial, most, neighbours, noise, discrete))
@@ -85,7 +79,7 @@ def _estimated(
             if discrete
             else neighbour_information(codes, labels, neighbours)
         )
-        # Sums of logarithms that should cancel leave some rounding.
+        # Sums of logarithms that should cancel leave rounding errors.
         return np.where(found > ROUNDING, found / entropy(np.bincount(labels)), 0.0)
 
     for z, used, places in data.blocks(trial.factors, most):
@@ -108,10 +102,10 @@ def _estimated(
 
 
 def gate(mean: Array) -> Mask:
-    """Which entries (1 + P, K, L) are above all those of the other permutations.
+    """Which entries (1 + P, K, L) are above all entries of the other permutations.
 
-    Each in units of what its factor has at chance, so that one threshold holds for the matrix: at
-    chance some entry passes in 1 of P + 1 matrices.
+    Entries are in units of their factor's chance level, so that one threshold serves the whole
+    matrix: at chance, some entry passes in 1 of P + 1 matrices.
     """
     null = mean[1:]
     unit = np.sqrt((null**2).mean((0, 2), keepdims=True))[0]
@@ -140,7 +134,7 @@ def _plug_in(z: NDArray[Any], labels: Labels) -> Array:
 def modularity_of(
     nmi: NMI, kept: Mask, active: Mask, names: Sequence[str], *, weighted: bool
 ) -> Part:
-    """How much of what each code knows is of one factor."""
+    """InfoM: how much of each code's information is about a single factor."""
     every, rest = _shares(nmi, kept, axis=-2)
     weights = every[1] if weighted else active.astype(float)
     ways = np.full(len(active), kept.shape[1])
@@ -153,16 +147,16 @@ def modularity_of(
 
 
 def compactness_of(nmi: NMI, kept: Mask, active: Mask) -> tuple[Array, Array]:
-    """How much of what is known of each factor is in one code, (1 + P, K) and without folds."""
+    """How much of the information about a factor is in one code (1 + P, K), and without folds."""
     every, rest = _shares(nmi, kept, axis=-1)
     ways = active.sum(-1)
     return _rescaled(*every, ways), _rescaled(*rest, ways[:1])
 
 
 def _shares(nmi: NMI, kept: Mask, axis: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Largest entry and sum along an axis: of every order, and of the true one without each fold.
+    """Largest entry and sum along an axis, for every order and for the true one without each fold.
 
-    Which entry is largest is decided by `train`.
+    `train` decides which entry is the largest.
     """
     largest, total = _largest(nmi.train * kept, nmi.test * kept, axis)
     every = largest.sum(0), total.sum(0)
@@ -177,7 +171,7 @@ def _largest(train: Array, test: Array, axis: int) -> tuple[Array, Array]:
 
 
 def _rescaled(largest: Array, total: Array, ways: NDArray[np.intp]) -> Array:
-    """(share − 1/ways)/(1 − 1/ways); 0 where nothing is shared, and 1 if there is one way only."""
+    """(share − 1/ways)/(1 − 1/ways) of share = largest/total; 0 if total is 0, 1 if ways is 1."""
     even = 1.0 / np.maximum(ways, 1)[:, None]
     share = np.divide(largest, total, out=np.zeros_like(largest) + even, where=total > 0)
     scaled = (share - even) / np.where(even < 1, 1 - even, 1.0)

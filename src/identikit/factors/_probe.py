@@ -1,4 +1,4 @@
-"""Logistic regression of a factor's classes from all codes, on rows that had no part in the fit."""
+"""Logistic regression of a factor's classes on all codes, scored on held-out rows."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from identikit.factors._linear import held_out_fit, labelled_sums, standardised,
 from identikit.factors._metric import Refits, Trial
 from identikit.factors._resample import Rows, held_out, in_sample, pooled
 
-#: Rows used, and classes that a continuous factor is cut into.
+#: The most rows used, and the number of classes that a continuous factor is cut into.
 ROWS = 10_000
 CLASSES = 10
-#: Permutations, each of which is fitted anew.
+#: Number of permutations; each of them needs new fits.
 PROBED = 10
 
 
 def ten_classes(factor: Factor) -> Labels:
-    """The classes of a factor, ten of a continuous one."""
+    """The classes of a factor; a continuous one is cut into ten."""
     return factor.cut(CLASSES)
 
 
 def probed(trial: Trial) -> Refits:
-    """What held-out rows say of a probe of all factors: AUC, loss and prior loss, made once.
+    """Held-out AUC, loss and prior loss of a probe for every factor, computed once.
 
     The AUC is the mean over classes of the one-against-rest area under the ROC curve, the loss the
     mean negative log-likelihood, and the prior loss that of the train rows' class frequencies.
-    Codes are whitened, so that the ridge is the same for every invertible affine map of them;
-    scikit-learn's C is the number of rows a code: few rows need a ridge, and many shall not pay it.
+    Codes are whitened, so that the ridge has the same effect for every invertible affine map of
+    them. scikit-learn's C is the number of rows per code, so that the ridge matters with few rows
+    and becomes negligible with many.
     """
 
     def make() -> Refits:
@@ -54,10 +55,10 @@ def logistic(z: Array, labels: Labels, **options: Any) -> Any:
 
 
 def fitted(model: Any, z: Array, values: NDArray[Any]) -> Any:
-    """A model after its fit: where it stops is where it stops, and classes may be many."""
+    """Fit a model without warnings about convergence or about the number of classes."""
     from sklearn.exceptions import ConvergenceWarning
 
-    # Its steps are small products, for which a second BLAS thread is in the way.
+    # The solver's steps are small products, which a second BLAS thread slows down.
     with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", "The number of unique classes|Using the fractional")
@@ -65,7 +66,7 @@ def fitted(model: Any, z: Array, values: NDArray[Any]) -> Any:
 
 
 def _held_out(z: Array, labels: Labels, train: Rows, test: Rows) -> tuple[float, float, float]:
-    """AUC, loss and prior loss on the test rows; those of a class not fitted are not scored."""
+    """AUC, loss and prior loss on the test rows whose class occurs in the train rows."""
     classes, counts = np.unique(labels[train], return_counts=True)
     known = np.isin(labels[test], classes)
     if len(classes) < 2 or not known.any():
@@ -80,10 +81,11 @@ def _held_out(z: Array, labels: Labels, train: Rows, test: Rows) -> tuple[float,
 
 
 def area(shares: Array, truth: Labels) -> float:
-    """Mean over the classes that are there of the area under the ROC curve, one against the rest.
+    """Area under the ROC curve, one class against the rest, averaged over the classes that occur.
 
-    It is the probability that a row of the class has a larger share than a row of another; ties
-    count half. 0.5 if all rows are of one class.
+    The area is the probability that a row of the class is given a larger share (predicted
+    probability of that class) than a row of another class; ties count half. It is 0.5 if all rows
+    are in one class.
     """
     is_class = truth[:, None] == np.arange(shares.shape[1])
     inside = is_class.sum(0)
@@ -96,11 +98,12 @@ def area(shares: Array, truth: Labels) -> float:
 
 
 def held_out_explicitness(trial: Trial) -> tuple[Array, Array]:
-    """1 − loss/entropy of the probe that `explicitness` uses, or R² of least squares.
+    """1 − loss/entropy of the probe that `explicitness` uses, or R² for continuous factors.
 
-    (1 + P, K) for every order of rows, and (F, K) without each fold for the true one.
+    The arrays are (1 + P, K) for every order of rows, and (F, K) for the true one without each
+    fold.
     """
-    # As many permutations as `explicitness` has, so that the probe is fitted once.
+    # The number of permutations is that of `explicitness`, so that its fits are reused.
     trial = replace(trial, permutations=min(trial.permutations, PROBED))
     found = probed(trial)
     _, loss, prior = np.moveaxis(found.orders, -1, 0)
@@ -117,9 +120,10 @@ def held_out_explicitness(trial: Trial) -> tuple[Array, Array]:
 def in_sample_explicitness(
     trial: Trial, most: int | None, classes: int, *, discrete: bool
 ) -> tuple[Array, Array]:
-    """The same as latent_quantization has it: no penalty, classes balanced, in sample.
+    """The same as in latent_quantization: without penalty, with balanced classes, in sample.
 
-    Balanced classes leave a probe without codes nothing but 1/C, so that its loss is log C.
+    With balanced classes, a probe without codes predicts 1/C for each of C classes, so that its
+    loss is log C.
     """
     look = _indicators if discrete else standardised
     return trial.refit(
@@ -139,5 +143,5 @@ def _in_sample(features: Array, labels: Labels, train: Rows, _: Rows) -> float:
 
 
 def _indicators(z: Array) -> Array:
-    """One column a value of a code."""
+    """One indicator column for every value of every code."""
     return np.column_stack([(code[:, None] == np.unique(code)).astype(float) for code in z.T])

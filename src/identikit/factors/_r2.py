@@ -1,4 +1,4 @@
-"""How much of each factor a function of the codes explains."""
+"""R²: how much of each factor's variance a function of the codes explains."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ MODELS = ("linear", "kernel")
 def r2(trial: Trial, *, model: str = "linear") -> Score:
     """Mean over factors of R² = 1 − Σ (s − ŝ)² / Σ (s − s̄)², with ŝ fitted on other rows.
 
-    The linear model has an intercept; without one, a constant added to the codes would cost score.
-    The nonlinear one is kernel ridge regression (RBF on whitened codes beside the codes themselves,
-    at random landmarks, Nyström), with the ridge chosen on a fold between those of fit and score.
-    Much nonlinear and little linear R²: present, but not explicit.
+    The linear model has an intercept; without one, adding a constant to the codes would lower the
+    score. The nonlinear model is kernel ridge regression with an RBF kernel on whitened codes at
+    random landmarks (Nyström), and with the codes themselves as further features. Its ridge is
+    chosen on a separate fold. A high nonlinear and a low linear R² mean that a factor is present in
+    the codes but not explicit.
 
     Parameters
     ----------
     codes, factors, names, kinds, seed
-        As `prepare` takes them; factors of words are left out.
+        As in `prepare`; factors whose values are words are left out.
     preset : None or "reference"
         Held out, or least squares in sample (cl-ica, `linear_disentanglement`; linear only).
     model : "linear" or "kernel"
     permutations : int
-        For the chance level; 200 by default.
+        Number of permutations for the chance level; 200 by default.
 
     Examples
     --------

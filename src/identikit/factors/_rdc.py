@@ -12,20 +12,20 @@ from identikit.factors._metric import Trial
 from identikit.factors._resample import folds, orders
 from identikit.moments import FOLDS
 
-#: icebeem's: projections a variable, and their scale.
+#: Number of projections per variable, and their scale, as in icebeem.
 PROJECTIONS, SCALE = 20, 0.5
-#: Directions with smaller singular values, as a share of the largest, do not count. This is a part
-#: of the method and no rank rule: such sines are exact, and yet fit any noise.
+#: Directions with smaller singular values, relative to the largest, are dropped. This is part of
+#: the method and not a rank rule: such directions are computed accurately, but they fit any noise.
 FLAT = 1e-10
 
 
 def dependence(trial: Trial) -> tuple[Array, Array, int]:
     """The largest canonical correlation of sin(projections of ranks) (Lopez-Paz et al. 2013).
 
-    (1, L, 1 + P, K) for all orders of rows, (F, L, 1, K) without each fold, and the most rows. With
-    few rows every pair has one of 1: the sines fill the space of rows. Directions in which the
-    sines hardly differ do not count, so that independent data score less than in icebeem, where
-    they do.
+    Returns (1, L, 1 + P, K) for all orders of rows, (F, L, 1, K) without each fold, and the largest
+    number of rows. With few rows every pair has a coefficient of 1, because the sines span the
+    space of rows. Directions in which the sines hardly vary are dropped; icebeem keeps them, so
+    independent data score higher there.
     """
     data, shape = trial.data, (trial.width, len(trial.factors))
     whole = np.empty((1, shape[0], 1 + trial.permutations, shape[1]))
@@ -44,7 +44,7 @@ def dependence(trial: Trial) -> tuple[Array, Array, int]:
 
 
 def _features(values: Array, seed: int) -> list[Array]:
-    """Orthonormal columns that span the centred sines of every variable."""
+    """For every variable, orthonormal columns that span its centred sines."""
     rng = np.random.default_rng(seed)
     found = []
     for column in (ranks(values) / len(values)).T:
@@ -56,7 +56,7 @@ def _features(values: Array, seed: int) -> list[Array]:
 
 
 def _largest(left: Sequence[Array], right: Sequence[Array]) -> Array:
-    """Largest singular value between every pair of bases (K, L)."""
+    """Largest canonical correlation between every pair of bases (K, L)."""
     both = np.concatenate(left, axis=1).T @ np.concatenate(right, axis=1)
     rows = np.cumsum([0, *(each.shape[1] for each in left)])
     columns = np.cumsum([0, *(each.shape[1] for each in right)])

@@ -1,4 +1,4 @@
-"""Factors in: arrays, tables and files become one named column a factor."""
+"""Reading factors: arrays, tables and files become a data frame with one column per factor."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 def read_factors(factors: object, names: Sequence[str] | None) -> pd.DataFrame:
-    """One column a factor, by name.
+    """A data frame with one named column per factor.
 
     Parameters
     ----------
     factors : array, data frame, mapping or path
-        n × K; or the values of each factor by its name; or a file: .npy, .npz (`path::name`, or
-        one vector a factor), or any table, such as .csv, .parquet or .jsonl.
+        An array n × K, the values of each factor by its name, or a file: .npy, .npz (`path::name`,
+        or one vector per factor), or any table, such as .csv, .parquet or .jsonl.
     names : sequence of str, optional
-        The names of a matrix's columns; of a table's columns, those to use, in this order.
+        For a matrix, the names of its columns; for a table, the columns to use, in this order.
     """
     import pandas as pd
 
@@ -48,7 +48,7 @@ def read_factors(factors: object, names: Sequence[str] | None) -> pd.DataFrame:
         raise InputError(f"the factors have shape {values.shape}; expected rows × factors")
     if names is not None and len(names) != values.shape[1]:
         raise InputError(
-            f"expected {values.shape[1]} factor names, one a column, got {len(names)}: "
+            f"expected {values.shape[1]} factor names, one per column, got {len(names)}: "
             f"{', '.join(map(repr, names))}"
         )
     titles = [f"factor {place}" for place in range(values.shape[1])] if names is None else names
@@ -62,7 +62,7 @@ def read_factors(factors: object, names: Sequence[str] | None) -> pd.DataFrame:
 def _from_path(path: str | os.PathLike[str]) -> object:
     file, member = split_member(path)
     label, suffix, tables = f"the factors ({file})", kind_of(file), frame_readers()
-    open_binary(file, label).close()  # says what is wrong with a path
+    open_binary(file, label).close()  # raises a clear error if the path is wrong
     if suffix not in (".npy", ".npz", *tables):
         known = ", ".join([".npy", ".npz", *tables])
         raise InputError(f"{label} has the suffix {file.suffix!r}; expected one of {known}")
@@ -71,7 +71,7 @@ def _from_path(path: str | os.PathLike[str]) -> object:
     if suffix == ".npz":
         return _from_npz(file, member, label)
     if member is not None:
-        raise InputError(f"{label}: a {suffix} file has no arrays by name; leave out '::{member}'")
+        raise InputError(f"{label}: a {suffix} file has no named arrays; leave out '::{member}'")
     try:
         return tables[suffix](file, label)
     except InputError:
@@ -87,8 +87,8 @@ def _from_npz(file: Path, member: str | None, label: str) -> object:
     vectors = {name: read_array(file, name, label) for name in inside}
     if any(vector.ndim != 1 for vector in vectors.values()):
         raise InputError(
-            f"{label} holds {len(inside)} arrays that are not all vectors; choose one with "
-            f"path::name, of: {', '.join(map(repr, inside))}"
+            f"{label} holds {len(inside)} arrays that are not all vectors; choose one of them with "
+            f"path::name: {', '.join(map(repr, inside))}"
         )
     return vectors
 
@@ -101,14 +101,14 @@ def _from_mapping(values: Mapping[Any, Any]) -> pd.DataFrame:
     }
     shapes = {name: column.shape for name, column in columns.items()}
     if not columns or any(len(shape) != 1 for shape in shapes.values()):
-        raise InputError(f"expected one vector a factor, got shapes {shapes}")
+        raise InputError(f"expected one vector per factor, got shapes {shapes}")
     if len(set(shapes.values())) > 1:
         raise InputError(f"factors have different numbers of rows: {shapes}")
     return pd.DataFrame({name: pd.Series(column) for name, column in columns.items()})
 
 
 def _chosen(frame: pd.DataFrame, names: Sequence[str] | None) -> pd.DataFrame:
-    """The columns that were asked for, or all that have a name."""
+    """The columns that were asked for, or all columns."""
     import pandas as pd
 
     frame = frame.reset_index(drop=True)
@@ -137,5 +137,5 @@ def _distinct(names: Sequence[str]) -> list[str]:
     names = [str(name) for name in names]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"several factors are called {twice[0]!r}; give each a name of its own")
+        raise InputError(f"several factors are called {twice[0]!r}; give each a different name")
     return names

@@ -1,4 +1,4 @@
-"""Folds and splits of rows that are in random order already, and permutations of them."""
+"""Folds, splits and permutations of rows that are already in random order."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from identikit._linalg import Array
 from identikit.moments import FOLDS
 
 Rows = NDArray[np.intp]
-#: Rows to fit on and rows to score, again and again.
+#: Pairs of rows to fit on and rows to score.
 Splits = list[tuple[Rows, Rows]]
 
-#: The most rows that disentanglement_lib fits on, and scores.
+#: The largest numbers of rows that disentanglement_lib fits on and scores.
 TRAIN, TEST = 10_000, 5_000
-#: Numbers in the largest array that permuted factors are gathered into.
+#: Size of the largest array that permuted factors are gathered into.
 ROOM = 4_000_000
 
 
@@ -32,26 +32,27 @@ def folds(rows: int, count: int = FOLDS) -> list[slice]:
 
 
 def held_out(rows: int) -> tuple[Splits, Splits]:
-    """All folds but one to fit on, that one to score; nothing else is needed for an interval."""
+    """Fit on all folds but one and score that one; an interval needs no further splits."""
     every = np.arange(rows)
     return [(np.delete(every, fold), every[fold]) for fold in folds(rows)], []
 
 
 def in_sample(rows: int) -> tuple[Splits, Splits]:
-    """Fitted and scored on all rows, and, for an interval, on all rows without each fold."""
+    """Fit and score on all rows and, for an interval, on all rows without each fold."""
     every = np.arange(rows)
     rest = [np.delete(every, fold) for fold in folds(rows)]
     return [(every, every)], [(some, some) for some in rest]
 
 
 def one_split(rows: int, share: float | None = None) -> tuple[Splits, Splits]:
-    """Fitted on the first rows and scored on the next; the same without a fifth of both each time.
+    """Fit on the first rows and score the next and, for an interval, omit each fifth of both.
 
     Parameters
     ----------
     rows : int
     share : float, optional
-        Of the rows to fit on; by default two thirds, at most 10,000 rows, and 5,000 to score.
+        The share of rows to fit on. By default two thirds, with at most 10,000 rows to fit on and
+        5,000 to score.
 
     >>> [(len(train), len(test)) for train, test in one_split(300)[0] + one_split(10**5)[0]]
     [(200, 100), (10000, 5000)]
@@ -61,13 +62,13 @@ def one_split(rows: int, share: float | None = None) -> tuple[Splits, Splits]:
     train, test = np.arange(fitted), np.arange(fitted, last)
     without = []
     for fold in range(FOLDS):
-        left = test[test % FOLDS != fold]  # of very few test rows, none
+        left = test[test % FOLDS != fold]  # may be empty if there are very few test rows
         without.append((train[train % FOLDS != fold], left if len(left) else test))
     return [(train, test)], without
 
 
 def orders(rows: int, count: int, seed: int) -> Iterator[Rows]:
-    """The true order of rows, then random ones, always the same for a seed."""
+    """The true order of rows, then `count` random ones, which depend only on the seed."""
     rng = np.random.default_rng([seed, rows])
     yield np.arange(rows)
     for _ in range(count):
@@ -75,7 +76,7 @@ def orders(rows: int, count: int, seed: int) -> Iterator[Rows]:
 
 
 def permuted_columns(values: Array, count: int, seed: int) -> Iterator[Array]:
-    """Columns in all `orders` of rows side by side, (n, K·several), as many as memory allows."""
+    """Columns in all `orders` of rows, several orders side by side in arrays (n, K·several)."""
     rows, width = values.shape
     every = orders(rows, count, seed)
     at_once = max(1, ROOM // values.size)
@@ -86,16 +87,17 @@ def permuted_columns(values: Array, count: int, seed: int) -> Iterator[Array]:
 
 
 def pooled(numerator: Array, denominator: Array) -> tuple[Array, Array]:
-    """Ratio of sums over folds (F, 1 + P, …), and that of the true order without each fold (F, …).
+    """Ratio of sums over folds (1 + P, …), and that of the true order without each fold (F, …).
 
-    0 where the denominator is 0: nothing varies there, so nothing is explained.
+    Both arguments are (F, 1 + P, …). The ratio is 0 where the denominator is 0: nothing varies
+    there, so nothing is explained.
     """
     over, under = numerator.sum(0), denominator.sum(0)
     return ratio(over, under), ratio((over - numerator)[:, 0], (under - denominator)[:, 0])
 
 
 def ratio(over: Array, under: Array) -> Array:
-    """over / under, and 0 where `under` is 0 or its rounding."""
+    """over / under, and 0 where `under` is 0 up to rounding."""
     over, under = np.broadcast_arrays(over, under)
     found: Array = np.divide(over, under, out=np.zeros(over.shape), where=under > 1e-12)
     return found

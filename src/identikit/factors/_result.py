@@ -1,4 +1,4 @@
-"""What a metric returns: its value beside its interval and its chance level, in plain records."""
+"""What a metric returns: plain records of its value, its interval and its chance level."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from identikit.moments import FOLDS
 
 Interval = tuple[float, float]
 
-#: With fewer permutations than this, their range is from the smallest to the largest.
+#: With fewer permutations than this, the range of chance is from the smallest to the largest value.
 FEW = 40
-#: Where a score is from.
+#: On which rows a score was computed.
 HELD_OUT, IN_SAMPLE = f"Held out over {FOLDS} folds", "In sample"
 ONE_SPLIT = "Fitted on some rows and scored on the others"
 
 
 @dataclass(frozen=True)
 class Chance:
-    """What codes that know nothing would score: the rows of the factors were permuted.
+    """What uninformative codes would score, computed by permuting the rows of the factors.
 
-    `interval` holds 95 % of the `permutations` values, or all if they are fewer than 40.
+    `interval` contains 95 % of the values over permutations, or all if there are fewer than 40.
     """
 
     mean: float
@@ -34,7 +34,7 @@ class Chance:
 
 @dataclass(frozen=True)
 class Excluded:
-    """What had no part in a score, and why: a "factor", a "code", or "rows" of a factor."""
+    """What was left out of a score, and why: a "factor", a "code", or "rows" of a factor."""
 
     what: str
     name: str
@@ -45,9 +45,9 @@ class Excluded:
 class Part:
     """One number of a metric.
 
-    `interval` (95 %) is None where the rows were too few to leave any out, `chance` is None if no
-    permutation was asked for. `per_factor` and `per_code` are empty where the number is no mean
-    over factors or over codes.
+    `interval` (95 %) is None if there were too few rows to leave any out, and `chance` is None if
+    no permutations were asked for. `per_factor` and `per_code` are empty unless the number is a
+    mean over factors or over codes.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Part:
 
     @property
     def adjusted(self) -> float | None:
-        """(value − chance)/(1 − chance): 0 at chance, 1 at best; None if chance scores 1."""
+        """(value − chance)/(1 − chance): 0 at chance, 1 at best; None if chance is 1."""
         if self.chance is None or self.chance.mean >= 1.0 - 1e-9:
             return None
         return (self.value - self.chance.mean) / (1.0 - self.chance.mean)
@@ -82,12 +82,12 @@ class Part:
 
 @dataclass(frozen=True, repr=False)
 class Score:
-    """A metric of codes against factors.
+    """The score of codes against factors by one metric.
 
     `parts` are its numbers, and `value`, `interval`, `chance` and `per_factor` are those of the
-    first. `matrix` (codes × factors, named by `codes` and `factors`) shows `matrix_of`. `n` rows
-    were scored; `excluded` names what was not. `method` says how all this came to be, and
-    `warnings` why these data are a hard case for the metric.
+    first part. `matrix` (codes × factors, named by `codes` and `factors`) shows the quantity
+    `matrix_of`. `n` rows were scored, and `excluded` lists what was left out. `method` says how the
+    score was computed, and `warnings` say why these data are a hard case for the metric.
     """
 
     metric: str
@@ -133,7 +133,7 @@ class Score:
 
     @property
     def per_factor(self) -> Mapping[str, float]:
-        """The first part's values, one a factor."""
+        """The first part's values, one per factor."""
         return self.parts[0].per_factor
 
     def to_dict(self) -> dict[str, Any]:
@@ -163,17 +163,8 @@ def part_of(
 ) -> Part:
     """A number with its interval and its chance level.
 
-    Parameters
-    ----------
-    name : str
-    values : array (1 + P,)
-        In the true order of rows, and in permuted ones.
-    without : array (F,)
-        In the true order, without each fold.
-    least : float
-        The least value possible.
-    per_factor, per_code : mapping, optional
-        What it is the mean of.
+    `values` (1 + P,) are for the true order of rows and for permuted ones, `without` (F,) for the
+    true order without each fold, and `least` is the smallest possible value.
     """
     value = float(values[0])
     interval, chance = interval_of(value, without, least), chance_of(values[1:])
@@ -181,12 +172,12 @@ def part_of(
 
 
 def interval_of(value: float, without: Array, least: float = -np.inf) -> Interval | None:
-    """95 % jackknife interval from the values without each fold; None with fewer than two.
+    """95 % jackknife interval from the values without each fold.
 
-    None, too, if there is no value without some fold, which is NaN then. Of √(1 − v), and mapped
-    back: a value near 1, the best there is, can fall far and rise little, and an interval as long
-    on both sides would too often lie above the truth. Cut off at the least value possible, and at
-    1.
+    It is None with fewer than two folds, or if the value without some fold is not defined (NaN).
+    The interval is computed for √(1 − v) and mapped back: a value near its maximum of 1 can fall
+    far but rise little, and a symmetric interval would too often lie above the truth. It is cut off
+    at the smallest possible value and at 1.
     """
     from identikit.inference import jackknife_interval
 
@@ -198,7 +189,7 @@ def interval_of(value: float, without: Array, least: float = -np.inf) -> Interva
 
 
 def chance_of(null: Array) -> Chance | None:
-    """The mean and the range of a value over permutations of the rows; None of none."""
+    """The mean and the range of a value over permutations of the rows; None without any."""
     if not len(null):
         return None
     few = len(null) < FEW
@@ -212,7 +203,7 @@ def named(names: Sequence[str], values: Array) -> dict[str, float]:
 
 
 def made_by(what: str, parts: Sequence[Part], where: str) -> str:
-    """How a score, its interval and its chance level came to be, in words."""
+    """A sentence on how a score, its interval and its chance level were computed."""
     counts: dict[int, list[str]] = {}
     for part in parts:
         if part.chance is not None:

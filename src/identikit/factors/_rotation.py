@@ -1,4 +1,4 @@
-"""What an arbitrary rotation scores: the level that MCC has to be read against."""
+"""The MCC of an arbitrary rotation: the level that an MCC has to be compared with."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Level:
 class RotationLevel:
     """MCC of codes whose axes are arbitrary.
 
-    `of_factors`: the K factors themselves (variance 1) after a rotation, which hold all and
-    disentangle nothing; None for a single factor. `of_codes`: what these codes hold, the K fits of
-    the factors by least squares from all codes, whitened and rotated (of a single factor, the codes
-    themselves). If MCC is not above the second, the axes of the codes mean no more than others
-    would.
+    `of_factors` is the MCC of the K factors themselves (with variance 1) after a random rotation,
+    which keeps all information and disentangles nothing; None for a single factor. `of_codes` is
+    the MCC of the K least-squares fits of the factors from all codes, whitened and rotated at
+    random (for a single factor, of the codes themselves). If the MCC of the codes is not above
+    `of_codes`, their axes mean no more than any other axes would.
     """
 
     of_factors: Level | None
@@ -65,16 +65,16 @@ def rotation_level(
     preset: str | None = None,
     rotations: int = ROTATIONS,
 ) -> RotationLevel:
-    """Pearson MCC of random rotations (Haar), scored as `mcc` does, in rows where all is known.
+    """Pearson MCC of random (Haar) rotations, scored as in `mcc` on rows where all is known.
 
     Parameters
     ----------
     codes, factors, names, kinds, seed
-        As `prepare` takes them.
+        As in `prepare`.
     preset : None or "reference"
         Held out or in sample, as in `mcc`.
     rotations : int
-        How many.
+        Number of random rotations.
 
     Examples
     --------
@@ -104,19 +104,19 @@ def rotation_level(
 
 
 def _parts(sums: Sums, *, whole: bool) -> tuple[Sums, Sums]:
-    """Rows to match on and rows to score."""
+    """Sums of the rows for the matching and of the rows to score."""
     return (sums.total(), sums.total()) if whole else (sums.without_each(), sums)
 
 
 def _fits(train: Sums, test: Sums, eps: float) -> tuple[Sums, Sums]:
-    """The fits of all factors in place of the codes, whitened, both by the train rows."""
+    """Replace the codes by the whitened fits of all factors, both estimated on the train rows."""
     whole = test.total()
     values, vectors = np.linalg.eigh(whole.mapped(linear.coefficients(whole, eps)[0]).cov_zz[0])
-    # Fewer codes than factors have fewer fits that are independent.
+    # With fewer codes than factors, fewer fits are linearly independent.
     by = linear.coefficients(train, eps) @ vectors[:, values > GRAM_EXACT * values[-1]]
     values, vectors = np.linalg.eigh(train.mapped(by).cov_zz)
     scale = inverse_or_zero(np.sqrt(np.maximum(values, GRAM_FLOOR * values[:, -1:])))
-    # Back to the axes before: so one rotation is the same in every fold.
+    # Rotate back to the original axes, so that a rotation means the same in every fold.
     by = by @ (vectors * scale[:, None]) @ vectors.swapaxes(1, 2)
     return train.mapped(by), test.mapped(by)
 
@@ -124,8 +124,8 @@ def _fits(train: Sums, test: Sums, eps: float) -> tuple[Sums, Sums]:
 def _level(train: Sums, test: Sums, rotations: int, rng: np.random.Generator) -> Level:
     width, values = train.z.shape[1], []
     for _ in range(rotations):
-        turn = random_rotation(width, rng)
-        pairs = [linear.correlations(each.mapped(turn))[:, :, None] for each in (train, test)]
+        rotation = random_rotation(width, rng)
+        pairs = [linear.correlations(each.mapped(rotation))[:, :, None] for each in (train, test)]
         values.append(signed(*pairs).sum(-1).mean() / min(train.s.shape[1], width))
     low, high = np.quantile(values, (0.025, 0.975))
     return Level(float(np.mean(values)), (float(low), float(high)))

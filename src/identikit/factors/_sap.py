@@ -1,4 +1,4 @@
-"""Separated attribute predictability."""
+"""Separated attribute predictability (SAP)."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ from identikit.factors._tables import Counts, default_bins, tables
     place=41,
 )
 def sap(trial: Trial, *, bins: int | None = None, noise: float = 0.0) -> Score:
-    """Mean over factors of the best code's score less the second's, each code on its own.
+    """Mean over factors of the best single code's score minus that of the second best.
 
-    A code's score of a continuous factor is R² of a line, of a discrete factor the class-balanced
-    accuracy of saying, in each of its bins of equal frequency, the class that is most frequent
-    there. Lines, classes and the two codes come from other rows than the scores.
-    preset="reference": accuracy of LinearSVC(C=0.01, class_weight="balanced"), fitted on two thirds
-    of the rows and scored on the rest (at most 10,000 and 5,000), squared correlation on the former
-    for continuous factors, the two codes chosen where they are scored.
+    For a continuous factor, the score of a code is the R² of a linear regression on it. For a
+    discrete factor it is the class-balanced accuracy of predicting, in each of the code's bins of
+    equal frequency, the most frequent class. Regressions, predicted classes and the choice of the
+    two codes come from other rows than the scores. preset="reference" takes the accuracy of
+    LinearSVC(C=0.01, class_weight="balanced"), fitted on two thirds of the rows and scored on the
+    rest (at most 10,000 and 5,000 rows), and for continuous factors the squared correlation on the
+    rows of the fit; it chooses the two codes by the scores themselves.
 
     Parameters
     ----------
     codes, factors, names, kinds, seed
-        As `prepare` takes them.
+        As in `prepare`.
     preset : None or "reference"
         Held out, or as in disentanglement_lib.
     bins, noise
-        As in `mig`; the reference has none.
+        As in `mig`; the reference does not use them.
     permutations : int, optional
-        For the chance level; by default 50, and 5 for the reference.
+        Number of permutations for the chance level; 50 by default, 5 for the reference.
 
     Examples
     --------
@@ -75,13 +76,13 @@ def sap(trial: Trial, *, bins: int | None = None, noise: float = 0.0) -> Score:
 
 
 def gaps(scores: Array) -> Array:
-    """Best less second best code of every factor; codes are the last axis but one."""
+    """Best minus second best score for every factor; codes are the last axis but one."""
     ordered = np.sort(scores, axis=-2)
     return ordered[..., -1, :] - (ordered[..., -2, :] if scores.shape[-2] > 1 else 0.0)
 
 
 def _held_out(trial: Trial, bins: int, noise: float) -> tuple[Array, Array, Array]:
-    """Gaps (1 + P, K), those of the true order without each fold (F, K), and scores (L, K)."""
+    """Gaps (1 + P, K), gaps for the true order without each fold (F, K), and scores (L, K)."""
     discrete = [factor for factor in trial.factors if factor.kind == DISCRETE]
     others = [factor for factor in trial.factors if factor.kind != DISCRETE]
     parts = []
@@ -93,7 +94,7 @@ def _held_out(trial: Trial, bins: int, noise: float) -> tuple[Array, Array, Arra
     for train, over, under in parts:
         best = np.argsort(-train, axis=-2, kind="stable")
         top = np.take_along_axis(over, best, axis=-2)
-        # A line that does worse than the mean does as well as none.
+        # A negative R² of the second code counts as 0.
         gap = top[..., 0, :] - (np.maximum(top[..., 1, :], 0.0) if top.shape[-2] > 1 else 0.0)
         found.append((*pooled(gap, under), ratio(over[:, 0].sum(0), under[:, 0].sum(0))))
     order = np.argsort([trial.factors.index(factor) for factor in discrete + others])
@@ -102,7 +103,7 @@ def _held_out(trial: Trial, bins: int, noise: float) -> tuple[Array, Array, Arra
 
 
 def _by_bins(trial: Trial, bins: int, noise: float) -> tuple[Array, Array, Array]:
-    """Accuracy on train rows, accuracy × rows on test rows (F, 1 + P, L, K), and those rows."""
+    """Train accuracy, test accuracy × rows (F, 1 + P, L, K), and the number of test rows."""
     train, test, rows = [], [], []
     for every in tables(trial, bins, noise):
         scores = [_accuracies(counts) for counts in every]
@@ -115,20 +116,20 @@ def _by_bins(trial: Trial, bins: int, noise: float) -> tuple[Array, Array, Array
 
 
 def _accuracies(counts: Counts) -> list[Array]:
-    """Class-balanced accuracy (F, L) of the majority of each bin, on train and on test rows."""
+    """Class-balanced accuracy (F, L) of each bin's majority class, on train and on test rows."""
     balanced = [_balanced(each) for each in (counts.sum(0) - counts, counts)]
-    said = np.argmax(balanced[0], axis=-1)[..., None]
-    return [np.take_along_axis(each, said, -1).sum((-2, -1)) for each in balanced]
+    predicted = np.argmax(balanced[0], axis=-1)[..., None]
+    return [np.take_along_axis(each, predicted, -1).sum((-2, -1)) for each in balanced]
 
 
 def _balanced(counts: Counts) -> Array:
-    """Counts with every class that is there weighing the same, 1 in all."""
+    """Counts reweighted so that all classes that occur have the same weight and the sum is 1."""
     weights = inverse_or_zero(counts.sum(-2, dtype=np.float64))
     return np.asarray(counts * (weights / (weights > 0).sum(-1, keepdims=True))[..., None, :])
 
 
 def _by_lines(trial: Trial) -> tuple[Array, Array, Array]:
-    """R² of lines on train rows, explained squared deviations of test rows, and all of them."""
+    """R² of linear fits on train rows, and explained and total squared deviations of test rows."""
 
     def lines(test: Sums) -> tuple[Array, Array, Array]:
         train = test.without_each()
@@ -141,12 +142,12 @@ def _by_lines(trial: Trial) -> tuple[Array, Array, Array]:
         return correlations(train) ** 2, n[..., None] * won, n * test.var_s
 
     fits, over, under = labelled_sums(trial).each(lines)
-    # Codes come before permutations in the sums, after them here.
+    # In the sums the axis of codes is before that of permutations; here it is after it.
     return fits.swapaxes(1, 2), over.swapaxes(1, 2), under
 
 
 def _published(seed: int) -> Any:
-    """The score of every code for one factor, whose classes are whole numbers."""
+    """A function that scores every code for one factor; integer values are classes."""
     from sklearn.svm import LinearSVC
 
     def scores(z: Array, values: NDArray[Any], train: Rows, test: Rows) -> Array:
@@ -154,7 +155,7 @@ def _published(seed: int) -> Any:
             centred = z[train] - z[train].mean(0)
             target = values[train] - values[train].mean()
             return ratio((target @ centred) ** 2, (centred**2).sum(0) * (target @ target))
-        if len(np.unique(values[train])) < 2:  # rows of one class only: nothing to learn
+        if len(np.unique(values[train])) < 2:  # a single class: nothing to learn
             return np.full(z.shape[1], float(np.mean(values[test] == values[train[0]])))
         found = []
         for code in z.T:

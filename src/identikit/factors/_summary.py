@@ -1,4 +1,4 @@
-"""Every metric at once."""
+"""`disentangle`: all metrics at once, and their result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FactorReport:
-    """A factor that was scored: its kind, its classes (0 if it is continuous), and known rows."""
+    """A scored factor: kind, number of classes (0 if continuous) and number of known rows."""
 
     name: str
     kind: str
@@ -35,8 +35,9 @@ class FactorReport:
 class Disentanglement(Result):
     """The result of `disentangle`.
 
-    `scores` are the metrics by name, `absent` those that these data do not allow, with the reason.
-    `rotation` is what arbitrary axes would score in MCC; None without a factor of numbers.
+    `scores` has the score of each metric by name; `absent` has the metrics that cannot be computed
+    for these data, with the reason. `rotation` is the MCC of arbitrary axes; None without numeric
+    factors.
     """
 
     version: str
@@ -58,7 +59,7 @@ class Disentanglement(Result):
         )
 
     def __bool__(self) -> bool:
-        """Whether every metric is above what codes that know nothing score."""
+        """Whether every metric is above its chance level."""
         chances = [(score.value, score.chance) for score in self.scores.values()]
         return all(chance is None or value > chance.interval[1] for value, chance in chances)
 
@@ -68,9 +69,9 @@ class Disentanglement(Result):
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row a number: value, 95 % interval, chance level with its range, adjusted value.
+        """One row per number: value, 95 % interval, chance level with its range, adjusted value.
 
-        What was not computed is None.
+        Entries that were not computed are None.
         """
         import pandas as pd
 
@@ -93,7 +94,7 @@ class Disentanglement(Result):
                         "rows": score.n,
                     }
                 )
-        # As objects, so that None stays None; columns without one become numbers again.
+        # The type is object so that None stays None; columns without None become numeric again.
         return pd.DataFrame(rows, dtype=object).infer_objects()
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,22 +129,22 @@ def disentangle(
     Parameters
     ----------
     codes : array (n, L), data frame or path
-        As `open_source` takes it.
+        Anything that `open_source` accepts.
     factors : array (n, K), data frame, mapping or path
-        Continuous and discrete, mixed; missing values are NaN or None. Files: .npy, .npz
-        (`path::name`), .csv, .tsv, .parquet.
+        Continuous and discrete factors may be mixed; missing values are NaN or None. Files: .npy,
+        .npz (`path::name`), .csv, .tsv, .parquet.
     names : sequence of str, optional
-        Of the columns of a matrix of factors; of a table, the columns to use.
+        For a matrix of factors, the names of its columns; for a table, the columns to use.
     kinds : mapping or sequence, optional
-        "discrete" or "continuous", by factor name or one a factor.
+        "discrete" or "continuous", by factor name or as one entry per factor.
     metrics : sequence of str, optional
-        Names in `METRICS`; by default all but those that are computed by name only.
+        Names in `METRICS`; by default all except those that have to be named explicitly.
     seed : int
-        Of the folds, permutations and draws.
+        Seed of the folds, permutations and random draws.
     preset : None or "reference"
-        Held out, or as the field's own implementations do it.
+        Held out, or as in the published implementations.
     progress : callable, optional
-        Called with (what is being done, done, of how many).
+        Called with (current step, steps done, number of steps).
 
     Examples
     --------
@@ -166,7 +167,7 @@ def disentangle(
             absent[name] = str(error)
     if not scores:
         raise InputError(
-            f"no metric could be computed; the first says: {next(iter(absent.values()))}"
+            f"no metric could be computed; the first error is: {next(iter(absent.values()))}"
         )
     every = {each: None for score in scores.values() for each in score.excluded}
     return Disentanglement(

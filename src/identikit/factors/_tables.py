@@ -1,4 +1,7 @@
-"""Counts of binned codes against classes, fold by fold: they add up, so folds can be left out."""
+"""Counts of binned codes against classes, by fold.
+
+Counts are additive, so folds can be left out without counting again.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from identikit.moments import FOLDS
 
 Counts = NDArray[np.int64]
 
-#: Of every code, unless there are too few rows.
+#: Number of bins per code, unless there are too few rows.
 BINS = 20
 
 
@@ -26,16 +29,9 @@ def tables(
 ) -> Iterator[list[Counts]]:
     """Counts (F, L, bins, classes) of every factor: for the true order, then for permuted rows.
 
-    Parameters
-    ----------
-    trial : Trial
-        Its continuous factors are cut into as many classes as the codes have bins.
-    bins : int
-        Of every code.
-    noise : float
-        Standard deviation of noise added to codes of variance 1.
-    even : bool
-        Bins of equal width, rather than of equal frequency.
+    Continuous factors are cut into as many classes as the codes have bins, which are of equal
+    frequency, or of equal width if `even`. `noise` is the standard deviation of the noise that is
+    added to codes of variance 1.
     """
     data, scored = trial.data, trial.factors
     blocks = []
@@ -57,7 +53,7 @@ def tables(
 
 
 def _count(binned: Labels, label: Labels, classes: int, bins: int) -> Counts:
-    """One histogram a code; the number of the fold is in the number of the bin."""
+    """One histogram per code; `binned` encodes the fold as fold · bins + bin."""
     cells = FOLDS * bins * classes
     counts = [np.bincount(row * classes + label, minlength=cells) for row in binned]
     return np.array(counts).reshape(len(binned), FOLDS, bins, classes).swapaxes(0, 1)
@@ -87,9 +83,9 @@ def _x_log_x(largest: int) -> Array:
 class Information:
     """Plug-in information of codes and factors in nats, and the factors' entropies.
 
-    `train` (without a fold) is (F, 1 + P, L, K), `whole` is (1 + P, L, K); the first of 1 + P is
-    the true order of rows. Entropies are the same without L; `n` (F, K) are the rows of each fold,
-    and `words` say how codes were binned.
+    `train`, from all folds but one, is (F, 1 + P, L, K), and `whole` is (1 + P, L, K); the first of
+    1 + P is the true order of rows. Entropies have the same axes without L. `n` (F, K) counts the
+    rows of each fold, and `words` says how codes were binned.
     """
 
     train: Array
@@ -101,24 +97,24 @@ class Information:
 
     @property
     def rows(self) -> int:
-        """The most rows in which a factor is known."""
+        """The largest number of rows in which a factor is known."""
         return int(self.n.sum(0).max())
 
     @property
     def held_out(self) -> Array:
-        """What each fold adds (F, 1 + P, L, K): (N I − (N − n) I_train)/n, a pseudo-value.
+        """The jackknife pseudo-value of each fold (F, 1 + P, L, K): (N I − (N − n) I_train)/n.
 
-        Plug-in information is too large by b/N + O(1/N²). The mean of pseudo-values, the jackknife
-        of Quenouille (1956) by folds, is without b whatever it is, as b/N times N is the same with
-        and without a fold; and each of them is a mean over the fold's own rows, but for terms of
-        order 1/N. Information within a fold would be biased by 5b/N, and what permuted rows have
-        is not the b of codes that know something.
+        Plug-in information is too large by b/N + O(1/N²). The mean of the pseudo-values, which is
+        the jackknife over folds of Quenouille (1956), removes b without estimating it, because
+        N · b/N is the same with and without a fold. Up to terms of order 1/N, each pseudo-value is
+        a mean over the fold's own rows. Information estimated within a fold would have a bias of
+        5b/N, and the bias of permuted rows differs from that of informative codes.
         """
         return self._added(self.whole, self.train, self.n[:, None, None])
 
     @property
     def held_out_entropy(self) -> Array:
-        """The same of entropies (F, 1 + P, K)."""
+        """The same for entropies (F, 1 + P, K)."""
         return self._added(self.whole_entropy, self.train_entropy, self.n[:, None])
 
     def _added(self, whole: Array, train: Array, n: Array) -> Array:
@@ -127,20 +123,14 @@ class Information:
 
 
 def default_bins(rows: int) -> int:
-    """20, or fewer where a bin would have fewer than five rows of a fold."""
+    """20, or fewer if a bin would have fewer than five rows of a fold."""
     return max(2, min(BINS, rows // (5 * FOLDS)))
 
 
 def information(trial: Trial, bins: int | None = None, noise: float = 0.0) -> Information:
-    """Information of all factors, made once for all metrics that ask for the same.
+    """Information about all factors, computed once for all metrics that ask for the same.
 
-    Parameters
-    ----------
-    trial : Trial
-    bins : int, optional
-        Of equal width for the reference, 20 by default, and else of equal frequency.
-    noise : float
-        Standard deviation of noise added to codes of variance 1.
+    Bins are of equal width for the reference, and of equal frequency otherwise.
     """
     check_noise(noise)
     bins = bins or (BINS if trial.reference else default_bins(trial.data.rows))

@@ -1,4 +1,4 @@
-"""Importances by random forests and boosted trees."""
+"""Importances from random forests and boosted trees."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from identikit.factors._metric import Trial
 from identikit.factors._probe import fitted
 from identikit.factors._resample import Rows, held_out, one_split, ratio
 
-#: Numbers in codes that are worth several threads.
+#: Size of the codes above which several threads are worth their cost.
 ROOM = 50_000
 
 
 def importances_of_trees(trial: Trial, settings: Settings) -> Importances:
     """Impurity importances, and accuracy or R² on other rows.
 
-    Permuted rows are fitted once each, without the first fold or on the one split.
+    Each permutation is fitted only once: without the first fold, or on the single split.
     """
     splits = held_out if settings.train is None else partial(one_split, share=settings.train)
     fit = partial(_fit, settings.model, trial.data.seed)
@@ -29,22 +29,22 @@ def importances_of_trees(trial: Trial, settings: Settings) -> Importances:
 
 
 def _fit(model: str, seed: int, z: Array, values: NDArray[Any], train: Rows, test: Rows) -> Array:
-    """Importances of the codes, and accuracy (of classes, which are whole numbers) or R²."""
+    """Importances of the codes, then accuracy (for classes, which are integers) or R²."""
     discrete = values.dtype.kind == "i"
     if len(np.unique(values[train])) < 2:  # nothing to learn
         agree = np.mean(values[test] == values[train][0]) if discrete else 0.0
         return np.append(np.zeros(z.shape[1]), agree)
     machine = _machine(model, discrete=discrete, seed=seed)
     if hasattr(machine, "n_jobs") and z.size > ROOM:
-        machine.n_jobs = -1  # for less, threads cost more than they save
+        machine.n_jobs = -1
     fitted(machine, z[train], values[train])
     if hasattr(machine, "n_jobs"):
-        machine.n_jobs = 1  # threads add up predictions in any order, and so to other digits
-    said = machine.predict(z[test])
+        machine.n_jobs = 1  # threads sum predictions in any order, so rounding would vary
+    predicted = machine.predict(z[test])
     if discrete:
-        return np.append(_gains(machine, z.shape[1]), np.mean(said == values[test]))
+        return np.append(_gains(machine, z.shape[1]), np.mean(predicted == values[test]))
     total = ((values[test] - values[test].mean()) ** 2).sum()
-    missed = ((values[test] - said) ** 2).sum()
+    missed = ((values[test] - predicted) ** 2).sum()
     return np.append(_gains(machine, z.shape[1]), 1.0 - missed / total if total > 0 else 0.0)
 
 
@@ -56,13 +56,13 @@ def _machine(model: str, *, discrete: bool, seed: int) -> Any:
         exact = (ensemble.GradientBoostingRegressor, ensemble.GradientBoostingClassifier)
         return exact[discrete](**options)
     if model == "binned":
-        # Leaves of 5 rows: with scikit-learn's 20, a hundred rows are hardly split at all.
+        # Leaves of at least 5 rows: with scikit-learn's 20, a hundred rows are hardly split.
         options |= {"max_depth": 3, "min_samples_leaf": 5, "early_stopping": False}
         fast = (ensemble.HistGradientBoostingRegressor, ensemble.HistGradientBoostingClassifier)
         return fast[discrete](**options)
     options |= {"max_depth": 10}
     if model == "small forest":
-        # All codes at every split: where the right one is not on offer, the others gain importance.
+        # All codes at every split: if the right one were not offered, others would gain importance.
         options |= {"n_estimators": 10, "max_samples": 0.5, "max_features": 1.0}
     elif discrete:
         options["criterion"] = "entropy"
@@ -71,9 +71,9 @@ def _machine(model: str, *, discrete: bool, seed: int) -> Any:
 
 
 def _gains(machine: Any, width: int) -> Array:
-    """Share of every code in what splits gain.
+    """The share of every code in the total gain of the splits.
 
-    scikit-learn has no importances of trees on binned codes; the gains are in their nodes.
+    scikit-learn has no importances for trees on binned codes, so they are summed from the nodes.
     """
     if hasattr(machine, "feature_importances_"):
         found: Array = machine.feature_importances_

@@ -1,4 +1,4 @@
-"""The softmax family: models as pairs (f, g), and what two of them share."""
+"""The softmax family: models as pairs of embeddings (f, g), and comparisons between two models."""
 
 from identikit.family._blocks import Blocks, concentration_blocks
 from identikit.family._conditions import (

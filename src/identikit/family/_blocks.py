@@ -1,4 +1,4 @@
-"""Which latents equal concentrations leave rotatable: the blocks of Λ."""
+"""Blocks of latents with equal concentration, which can be rotated among themselves."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from numpy.typing import ArrayLike
 
 from identikit.errors import InputError
 
-#: Two values differ, with 95 % confidence, if so many standard errors lie between them.
+#: Two values differ with 95 % confidence if they are more than this many standard errors apart.
 Z = 1.959964
 
-#: Rotations that a level is the mean of.
+#: Number of random rotations that the MCC level is averaged over.
 ROTATIONS = 1000
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Latents by equal concentration, and what is left open between two solutions.
+    """Blocks of latents with equal concentration, and what two solutions may differ by.
 
     Attributes
     ----------
     blocks : tuple of tuples of int
-        Places of the concentrations that count as one, from the smallest concentration on.
+        Positions of the concentrations that count as equal, in increasing order of concentration.
     rung : str
-        Of the ladder: "permutation" if every latent has a block of its own, otherwise "rigid".
+        The rung of the ladder: "permutation" if every block has one latent, otherwise "rigid".
     """
 
     blocks: tuple[tuple[int, ...], ...]
@@ -33,7 +33,7 @@ class Blocks:
 
     @property
     def sentence(self) -> str:
-        """What is identified, in words."""
+        """A sentence that says what is identified."""
         sizes = [len(block) for block in self.blocks]
         if self.rung == "permutation":
             return (
@@ -43,27 +43,27 @@ class Blocks:
         if len(sizes) == 1:
             return (
                 "No two concentrations differ by more than their errors: latents are identified "
-                "up to one rotation of all (rung rigid)."
+                "up to a rotation of all of them (rung rigid)."
             )
         return (
             f"The concentrations form {len(sizes)} blocks, of {', '.join(map(str, sizes))} latents "
-            "from the smallest on: latents are identified up to a rotation inside each block (rung "
+            "in increasing order: latents are identified up to a rotation inside each block (rung "
             "rigid), so R² may be 1 where MCC is not."
         )
 
     def mcc_level(self, rotations: int = ROTATIONS, seed: int = 0) -> float:
-        """The mean MCC of solutions that are turned at random inside the blocks.
+        """The mean MCC of solutions that are rotated at random inside the blocks.
 
-        For latents that are uncorrelated and of one variance, as on the sphere, the correlation
-        of latent i with row j of a rotation O is O_ji: MCC is the mean of |O_ji| after the best
-        matching.
+        For uncorrelated latents of equal variance, as on the sphere, the correlation of latent i
+        with the j-th latent after a rotation O is O_ji, and MCC is the mean of |O_ji| after the
+        best matching.
 
         Parameters
         ----------
         rotations : int
-            How many are drawn.
+            Number of random rotations.
         seed : int
-            Of these.
+            Seed of the rotations.
         """
         from scipy.optimize import linear_sum_assignment
         from scipy.stats import ortho_group
@@ -82,16 +82,16 @@ class Blocks:
 def concentration_blocks(values: ArrayLike, errors: ArrayLike = 0.0) -> Blocks:
     """The blocks of equal concentration that AnInfoNCE leaves rotatable.
 
-    A solution is f = Oz with O orthogonal and OΛOᵀ = Λ̂ (Rusak et al. 2025): O maps latents of one
-    concentration to latents of the same one. In order of size, neighbours whose gap is within
-    1.96 √(e_i² + e_j²) are in one block; so two that differ clearly can be joined by those between.
+    A solution is f = Oz with O orthogonal and OΛOᵀ = Λ̂ (Rusak et al. 2025), so O mixes only latents
+    with the same concentration. After sorting, neighbours whose gap is at most 1.96 √(e_i² + e_j²)
+    are in one block; two values that differ clearly may therefore be linked by values between them.
 
     Parameters
     ----------
     values : array (M,)
         The diagonal of Λ, or an estimate of it.
     errors : float or array (M,)
-        Their standard errors, over seeds for instance; 0 where the values are known.
+        Standard errors of the values, over seeds for instance; 0 where the values are known.
 
     Examples
     --------

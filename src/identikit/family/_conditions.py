@@ -1,4 +1,4 @@
-"""When cross-entropy on clusters of a sphere identifies the latents: two ranks of the vectors.
+"""Two rank conditions under which cross-entropy on clusters of a sphere identifies the latents.
 
 Classes c have unit vectors v_c, and p(z|c) ∝ exp(κ v_cᵀz) on the sphere. A classifier with the
 right distribution has β (w_i − w_k)ᵀ h(z) = κ (v_i − v_k)ᵀ z, so that the linear map h exists and
@@ -19,9 +19,9 @@ from identikit._linalg import Array, span, triangle
 from identikit.errors import InputError
 from identikit.family._reading import matrix
 
-#: What theory promises of latents and of weights where f and w are normalised (C1), only f (C2),
-#: only w (C3), neither (C4), and of classes instead of instances. Of the weights of a supervised
-#: head the theorem does not speak.
+#: The rungs that theory guarantees for latents and for weights if f and w are normalised (C1), only
+#: f (C2), only w (C3) or neither (C4), and for classes instead of instances. The theorem says
+#: nothing about the weights of a supervised head.
 CASES: dict[str, tuple[str, str | None]] = {
     "C1": ("rigid", "rigid"),
     "C2": ("rigid", "similarity"),
@@ -29,13 +29,13 @@ CASES: dict[str, tuple[str, str | None]] = {
     "C4": ("linear", "affine"),
     "supervised": ("linear", None),
 }
-#: How far a norm may be from 1 in what is called a unit vector: far above float32's rounding.
+#: How far the norm of a unit vector may be from 1: far above the rounding errors of float32.
 UNIT = 1e-4
 
 
 @dataclass(frozen=True)
 class Rank:
-    """A rank beside the one that is needed, and a sentence of what that means."""
+    """A rank, the rank that is needed, and a sentence that says what this means."""
 
     rank: int
     needed: int
@@ -43,21 +43,21 @@ class Rank:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is missing."""
+        """Whether the rank is as large as needed."""
         return self.rank == self.needed
 
     @property
     def missing(self) -> int:
-        """How much of the rank is missing."""
+        """By how much the rank is too small."""
         return self.needed - self.rank
 
 
 @dataclass(frozen=True)
 class Rungs:
-    """Up to what latents and weights are identified; None of what is not, or is not spoken of.
+    """The rungs up to which latents and weights are identified; None if there is no guarantee.
 
-    `ok` is whether the promise of the case itself holds, and `why` says what it rests on or what it
-    lacks.
+    `ok` is whether the guarantee of the case itself holds, and `why` says which condition is met or
+    missing.
     """
 
     latents: str | None
@@ -70,9 +70,9 @@ class Rungs:
 class SphereConditions:
     """The conditions on the class vectors of a sphere: see `sphere_conditions`.
 
-    `affine` is the one of all cases. `quadric` is the one that case C3 has besides, and `paper`
-    the weaker one that is printed for it (assumption 5), which a rotation of the v_c may undo: it
-    is shown, and decides nothing.
+    All cases need `affine`, and case C3 needs `quadric` as well. `paper` is the weaker condition
+    that is printed for C3 (assumption 5). It may hold or fail depending on a rotation of the v_c,
+    so it is reported but not used.
     """
 
     affine: Rank
@@ -80,7 +80,7 @@ class SphereConditions:
     paper: Rank
 
     def identified(self, case: str) -> Rungs:
-        """What a learner identifies at its optimum, or why it does not.
+        """What a learner identifies at its optimum, and why.
 
         Parameters
         ----------
@@ -92,19 +92,19 @@ class SphereConditions:
         if not self.affine.ok:
             return Rungs(None, None, False, self.affine.sentence)
         if case == "C3" and not self.quadric.ok:
-            # Nothing stands in the way of case C4, of which C3 is a part.
+            # C3 is a special case of C4, whose guarantee still holds.
             return Rungs(*CASES["C4"], False, self.quadric.sentence)
         why = self.quadric.sentence if case == "C3" else self.affine.sentence
         return Rungs(*CASES[case], True, why)
 
 
 def sphere_conditions(vectors: ArrayLike) -> SphereConditions:
-    """Which ranks the class vectors have, of those that identification on the sphere needs.
+    """Check the rank conditions on the class vectors for identification on the sphere.
 
     Parameters
     ----------
     vectors : array (C, d)
-        The unit vectors v_c, one a row.
+        The unit vectors v_c, one per row.
 
     Examples
     --------
@@ -121,8 +121,8 @@ def sphere_conditions(vectors: ArrayLike) -> SphereConditions:
     worst = int(np.abs(norms - 1).argmax())
     if abs(norms[worst] - 1) > UNIT:
         raise InputError(
-            f"row {worst} of the vectors has norm {norms[worst]:.6g}; the class vectors of a "
-            "sphere have norm 1: divide each by its own"
+            f"row {worst} of the vectors has norm {norms[worst]:.6g}; class vectors on a sphere "
+            "must have norm 1: divide each row by its norm"
         )
     paper = np.column_stack([v * v, v])
     rank, needed = _rank(paper, eps), paper.shape[1]
@@ -131,12 +131,12 @@ def sphere_conditions(vectors: ArrayLike) -> SphereConditions:
 
 
 def affine_rank(vectors: ArrayLike) -> Rank:
-    """Rank of the differences v_c − v_a, of d: are the v_c an affine generator system?
+    """Rank of the differences v_c − v_a, out of d: are the v_c an affine generator system?
 
     Parameters
     ----------
     vectors : array (C, d)
-        One a row.
+        The class vectors, one per row.
     """
     v, eps = _vectors(vectors)
     classes, d = v.shape
@@ -146,19 +146,21 @@ def affine_rank(vectors: ArrayLike) -> Rank:
     else:
         says = (
             f"the differences of the {classes} class vectors span {rank} of {d} dimensions, so "
-            f"{d - rank} of the latents' are free; it takes {d + 1} classes or more whose vectors "
-            "lie in no common hyperplane"
+            f"{d - rank} dimensions of the latents are not identified; at least {d + 1} classes "
+            "are needed, with vectors that do not lie in a common hyperplane"
         )
     return Rank(rank, d, says)
 
 
 def quadric_rank(vectors: ArrayLike) -> Rank:
-    """Rank of the rows [v_i v_j for i ≤ j, v_i], of d(d+3)/2: is the sphere their only quadric?
+    """Rank of the rows [v_i v_j for i ≤ j, v_i], out of d(d+3)/2: is only the sphere a quadric?
+
+    The rank is full if and only if the sphere is the only quadric through the class vectors.
 
     Parameters
     ----------
     vectors : array (C, d)
-        Unit vectors, one a row.
+        Unit vectors, one per row.
     """
     v, eps = _vectors(vectors)
     rows = _quadric_rows(v)
@@ -169,7 +171,7 @@ def quadric_rank(vectors: ArrayLike) -> Rank:
         says = (
             f"{needed - rank} independent quadrics besides the sphere pass through the {len(v)} "
             f"class vectors (rank {rank} of {needed}), so unit weights do not make the map "
-            f"orthogonal; it takes {needed} classes or more in general position"
+            f"orthogonal; at least {needed} classes in general position are needed"
         )
     return Rank(rank, needed, says)
 
@@ -177,16 +179,16 @@ def quadric_rank(vectors: ArrayLike) -> Rank:
 def other_solution(vectors: ArrayLike, size: float = 0.5) -> tuple[Array, Array] | None:
     """M and b with |M v_c + b| = 1 for all c and M not orthogonal; None if there are none.
 
-    From a quadric vᵀSv + sᵀv = 0 through the v_c: MᵀM = λ (I + εS) and 2Mᵀb = λεs, with
-    λ = 1/(1 + ε²q/4) and q = sᵀ(I + εS)⁻¹s. With κM⁻ᵀz for latents, the weights M v_c + b have
-    the probabilities of the truth: another optimum of case C3.
+    They come from a quadric vᵀSv + sᵀv = 0 through the v_c: MᵀM = λ (I + εS) and 2Mᵀb = λεs, with
+    λ = 1/(1 + ε²q/4) and q = sᵀ(I + εS)⁻¹s. With κM⁻ᵀz as latents, the weights M v_c + b give the
+    true probabilities, so they are another optimum of case C3.
 
     Parameters
     ----------
     vectors : array (C, d)
-        Unit vectors, one a row.
+        Unit vectors, one per row.
     size : float
-        The larger of ε|S| and ε|s|, below 1: how far M is from a rotation.
+        The larger of ε|S| and ε|s|, between 0 and 1: how far M is from a rotation.
     """
     if not 0 < size < 1:
         raise InputError(f"size is {size}; expected a number between 0 and 1")
@@ -199,13 +201,13 @@ def other_solution(vectors: ArrayLike, size: float = 0.5) -> tuple[Array, Array]
     S = np.zeros((d, d))
     S[first, second] = last[: len(first)]
     S = (S + S.T) / 2
-    # A plane through all v_c has S = 0, and is a quadric as well: b alone is then free.
+    # A plane through all v_c is a quadric too, with S = 0; only b is then free.
     scale = size / float(max(np.linalg.norm(S, 2), np.linalg.norm(last[len(first) :])))
     S, s = scale * S, scale * last[len(first) :]
-    values, turn = np.linalg.eigh(np.eye(d) + S)
-    share = 1 / (1 + float(((turn.T @ s) ** 2 / values).sum()) / 4)
-    M: Array = (share * values) ** 0.5 * turn @ turn.T
-    b: Array = np.linalg.solve(M.T, share * s / 2)
+    values, axes = np.linalg.eigh(np.eye(d) + S)
+    lam = 1 / (1 + float(((axes.T @ s) ** 2 / values).sum()) / 4)
+    M: Array = (lam * values) ** 0.5 * axes @ axes.T
+    b: Array = np.linalg.solve(M.T, lam * s / 2)
     return M, b
 
 
@@ -219,7 +221,7 @@ def _rank(rows: Array, eps: float) -> int:
 
 
 def _vectors(given: ArrayLike) -> tuple[Array, float]:
-    """The vectors in float64, and the machine epsilon of the type they came in."""
+    """The vectors in float64, and the machine epsilon of their original type."""
     array, eps = matrix(given, "the table of vectors", "classes × dimensions")
     if len(array) < 2:
         raise InputError("there is one class vector; a classification needs at least two classes")

@@ -1,4 +1,4 @@
-"""How far apart two softmax models are: as distributions, and as representations."""
+"""Distances between two softmax models, as distributions and as representations."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from identikit.family._llv import ALL_PIVOTS, Side, input_side, label_side
 from identikit.family._model import SoftmaxModel
 from identikit.family._pair import Ints, Pair, same_candidates
 
-#: Sets of M labels that d_fg is taken over at most; beyond that, a sample of as many.
+#: The most sets of M labels for d_fg; if there are more sets, a sample of this size is drawn.
 SUBSETS = 5000
 
-#: And at most so many M³: the work of their singular values.
+#: Upper limit for the number of sets times M³, the cost of their singular values.
 SUBSET_WORK = 2e8
 
-#: Labels that a sample of sets is drawn from.
+#: Number of labels that a sample of sets is drawn from.
 POOL = 256
 
 
 @dataclass(frozen=True)
 class Divergences:
-    """What two distributions over the same labels say, with or without candidates.
+    """Divergences between two models over the same labels, with or without candidates.
 
-    `kl` is E_x KL(a‖b), `kl_reverse` that of b to a, `js` the Jensen–Shannon divergence, all in
-    nats; `tv` is the mean total variation. `kinds` says of every number whether it is "exact",
-    "sampled" (it depends on the seed) or a "bound"; `notes` what else a reader must know.
+    `kl` is E_x KL(a‖b), `kl_reverse` is E_x KL(b‖a), and `js` is the Jensen–Shannon divergence, all
+    in nats; `tv` is the mean total variation. `kinds` says for every number whether it is "exact",
+    "sampled" (it depends on the seed) or a "bound"; `notes` says what else a reader needs to know.
     """
 
     kl: float
@@ -45,8 +45,8 @@ class Divergences:
     def __getattr__(self, name: str) -> NoReturn:
         if name in {field.name for field in fields(Distances)}:
             raise InputError(
-                f"{name!r} is not defined for models with candidates: it compares the same labels "
-                "over all inputs; build the models without candidates to compare all labels"
+                f"{name!r} is not defined for models with candidates, because it needs the same "
+                "labels for all inputs; build the models without candidates to compare all labels"
             )
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
@@ -55,11 +55,12 @@ class Divergences:
 class Distances(Divergences):
     """Distances between two models of the softmax family.
 
-    `logit` is sqrt(E‖u − u'‖²) of label-centred logits; `llv` the largest of t1, t2, λ t3
-    and λ t4 (`terms`, without λ), over `labels` and `inputs` (pivot first; not over `left_out`).
-    `representation` (d_fg) is the larger of `svd_f` and `svd_g`. Three numbers are at least
-    as large: `bound` = 2Mε and `sharper_bound` = 2ε² with ε = `llv`, and `certificate`, the larger
-    of `certificate_f`, mean of the M largest 1 − corr of log-odds, and `certificate_g`.
+    `logit` is sqrt(E‖u − u'‖²) of label-centred logits u. `llv` is d_LLV, the largest of t1, t2,
+    λ t3 and λ t4 (`terms`, without λ), over `labels` and `inputs` (the pivot is first) without the
+    labels in `left_out`. `representation` (d_fg) is the larger of `svd_f` and `svd_g`. Three
+    numbers bound it from above: `bound` = 2Mε and `sharper_bound` = 2ε² with ε = `llv`, and
+    `certificate`, the larger of `certificate_g` and `certificate_f`, the mean of the M largest
+    1 − corr of log-odds.
     """
 
     M: int
@@ -93,21 +94,22 @@ def distances(
     """Distances between two models over the same inputs and labels.
 
     Nielsen, Marconato, Dittadi, Gresele, *When Does Closeness in Distribution Imply
-    Representational Similarity?*, NeurIPS 2025: a small KL divergence leaves representations free,
-    and d_LLV ≤ ε implies d_fg ≤ 2Mε. All numbers are functions of the log-probabilities alone.
+    Representational Similarity?*, NeurIPS 2025: a small KL divergence does not make representations
+    similar, but d_LLV ≤ ε implies d_fg ≤ 2Mε. All numbers depend on the log-probabilities only.
 
     Parameters
     ----------
     a, b : SoftmaxModel
         The models. With candidates (the same in both), only the divergences are defined.
     lam : float
-        Weight λ of the terms that compare spreads; above 0, d_LLV = 0 means equal distributions.
+        Weight λ of the terms that compare spreads; if λ > 0, d_LLV = 0 means equal distributions.
     candidates : int
-        Random sets of M + 1 inputs to choose from.
+        Number of random sets of M + 1 inputs to choose from.
     seed : int
-        Seed of these sets, and of the sample of label sets where there are too many of them.
+        Seed of these sets, and of the sample of label sets if there are too many.
     labels, inputs : sequences of int, optional
-        Fix the sets (pivot first); d_LLV is then a metric. Chosen anew for each pair, it is not.
+        Fix the sets (pivot first); d_LLV is then a metric. It is not if they are chosen for each
+        pair.
     M : int, optional
         Dimension of the representations; by default the smaller rank of the models' log-odds.
 
@@ -137,7 +139,7 @@ def pair_distances(
     inputs: Sequence[int] | None = None,
     M: int | None = None,
 ) -> Distances | Divergences:
-    """`distances` of a pair whose factors are shared with what else is asked of it."""
+    """`distances` for a Pair, whose cached decompositions other computations can reuse."""
     a, b = pair.models
     if not same_candidates(a, b):
         raise InputError(
@@ -157,7 +159,7 @@ def pair_distances(
     llv = max(y.term, x.term, lam * y.spread, lam * x.spread)
     certificates = float(np.sort(y.loss)[-M:].mean()), float(x.loss.mean())
     svd_f, enumerated = _largest_svd(pair, y, M, seed)
-    # One minus a mean stops at 1e-16 where a sum of squared differences, its bound, goes on.
+    # One minus a mean has rounding errors near 1e-16; its bound, a sum of squares, can be smaller.
     svd_f, svd_g = min(svd_f, certificates[0]), min(float(_d_svd(cross)), certificates[1])
     one_pivot = fixed_labels is None and pair.K > ALL_PIVOTS
     return Distances(
@@ -189,7 +191,7 @@ def _divergences(pair: Pair) -> tuple[float, float, float, float]:
     def sums(ours: Array, theirs: Array) -> tuple[Array, tuple[Array, Array]]:
         p, q = np.exp(ours), np.exp(theirs)
         both = p + q
-        half = both / 2  # which may be 0 where p + q is not
+        half = both / 2  # underflow may make this 0 where p + q is not
         middle = np.log(half, out=np.zeros_like(half), where=half > 0)
         values = (
             _sum_p_log(p, ours, theirs, finite),
@@ -207,7 +209,7 @@ def _divergences(pair: Pair) -> tuple[float, float, float, float]:
 
 
 def _sum_p_log(p: Array, log_p: Array, log_q: Array, finite: bool) -> float:
-    """Σ p log(p/q): nothing where p is impossible, infinite where only q is."""
+    """Σ p log(p/q): terms with p = 0 are 0, and it is infinite if q = 0 where p > 0."""
     if finite:
         return float(np.vdot(p, log_p - log_q))
     gap = np.subtract(log_p, log_q, out=np.zeros_like(p), where=p > 0)
@@ -215,7 +217,7 @@ def _sum_p_log(p: Array, log_p: Array, log_q: Array, finite: bool) -> float:
 
 
 def _d_svd(cross: Array) -> Array:
-    """1 − mean singular value of E[z̃ w̃ᵀ], of one matrix or a stack; rounding is clipped."""
+    """1 − mean singular value of E[z̃ w̃ᵀ], for one matrix or a stack, clipped to [0, 1]."""
     values = np.linalg.svd(cross, compute_uv=False)
     return np.asarray(np.clip(1.0 - values.mean(axis=-1), 0.0, 1.0), dtype=np.float64)
 
@@ -225,7 +227,7 @@ def _largest_svd(pair: Pair, side: Side, M: int, seed: int) -> tuple[float, bool
     pivot, others = int(side.items[0]), side.items[1:]
     limit = int(max(1, min(SUBSETS, SUBSET_WORK // M**3)))
     enumerated = comb(len(others), M) <= limit
-    # Labels with the least correlated log-odds first: their set is where the bound is largest.
+    # Labels with the least correlated log-odds come first: their set has the largest bound.
     others = others[np.argsort(-side.loss, kind="stable")]
     rng = np.random.default_rng([seed, 1])
     if enumerated:
@@ -259,8 +261,8 @@ def _dimension(pair: Pair, M: int | None) -> int:
     names = f"models {a.name!r} and {b.name!r}"
     if pair.K < 2:
         raise InputError(
-            f"{names}: fewer than two labels are possible (above −inf) for every input in both, so "
-            "there are no log-odds to compare"
+            f"{names}: fewer than two labels are possible (above −inf) for every input in both "
+            "models, so there are no log-odds to compare"
         )
     if min(pair.ranks) == 0:
         raise InputError(
@@ -270,14 +272,14 @@ def _dimension(pair: Pair, M: int | None) -> int:
     M = min(pair.ranks) if M is None else M
     if not 1 <= M <= min(pair.K, pair.n) - 1:
         raise InputError(
-            f"M is {M}; expected 1 or more, and M + 1 of the {pair.K} labels and {pair.n} inputs "
-            f"of {names}"
+            f"M is {M}; expected 1 or more, and at least M + 1 labels and inputs, but {names} have "
+            f"{pair.K} labels and {pair.n} inputs"
         )
     return M
 
 
 def _fixed_labels(labels: Sequence[int], pair: Pair, M: int) -> Ints:
-    """Fixed labels as positions among those that are possible everywhere."""
+    """The fixed labels as positions among the labels that are possible for every input."""
     chosen = _fixed(labels, "labels", pair.models[0].K)
     if len(chosen) < M + 1:
         raise InputError(f"labels names {len(chosen)}; expected a pivot and at least M = {M} more")
@@ -326,7 +328,7 @@ def _notes(
     if pair.K < a.K:
         yield (
             f"{a.K - pair.K} labels are impossible (−inf) for some input; only kl, kl_reverse, js "
-            "and tv count them"
+            "and tv include them"
         )
     if by_rank and max(a.M, b.M) > M:
         yield f"M is {M}, the smaller rank of the log-odds; f has {a.M} and {b.M} columns"

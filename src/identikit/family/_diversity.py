@@ -1,4 +1,4 @@
-"""Is the diversity condition met, and how well?"""
+"""The diversity condition: whether a model satisfies it, and how well conditioned it is."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from identikit.family._model import SoftmaxModel, log_softmax
 from identikit.family._variability import variability
 from identikit.moments import accumulate
 
-#: Shares of the largest singular value of the logits at which their rank is counted.
+#: Tolerances for the rank of the logits, relative to their largest singular value.
 TOLERANCES = (1e-2, 1e-4, 1e-6, 1e-8)
 RANDOM_TUPLES = 100
-#: Labels that compete for a place in the tuple, per dimension: those of largest whitened norm.
+#: Number of labels per dimension that may enter the tuple: those of largest whitened norm.
 COMPETITORS = 8
 
 
@@ -23,13 +23,14 @@ COMPETITORS = 8
 class Diversity:
     """The diversity condition of a model (Roeder et al. 2021, Section 3 and Appendix C).
 
-    `ok` if M label differences of g are independent; `rank` of the centred g beside the `needed` M.
-    `pivots` are M + 1 labels, the first the one that is subtracted, whose differences are the
-    columns of L; `condition` is cond(L), `condition_whitened` in the metric in which g is white,
-    and `condition_random` the median over random tuples there. `inputs_rank` of [−log Z(x), f(x)]
-    beside M + 1 is the condition for g. `complexity` counts the singular values of the centred
-    logits above each tolerance. `components` are the sets of labels that ever share a candidate
-    set; each has a map of its own. `reasons` say in words what is wrong, or that nothing is.
+    `ok` is whether M label differences of g are linearly independent: whether the `rank` of the
+    centred g is the `needed` M. `pivots` are M + 1 labels whose differences from the first are the
+    columns of L; `condition` is cond(L), `condition_whitened` the same for whitened g, and
+    `condition_random` its median over random tuples. `inputs_rank`, the rank of [−log Z(x), f(x)],
+    should be M + 1 for g to be identified (`inputs_ok`). `complexity` counts the singular values of
+    the centred logits above each tolerance. `components` is the number of sets of labels that never
+    share a candidate set; each of them has its own linear map. `reasons` say in words what is
+    wrong, or that nothing is.
     """
 
     ok: bool
@@ -50,14 +51,14 @@ class Diversity:
 def diversity(model: SoftmaxModel, *, seed: int = 0) -> Diversity:
     """Whether labels and inputs are diverse enough for the embeddings to be identified.
 
-    Pivots are chosen by column-pivoted QR on whitened g: deterministic, rank revealing, and far
-    better conditioned than tuples drawn at random.
+    Pivots are chosen by column-pivoted QR on whitened g, which is deterministic, rank revealing,
+    and far better conditioned than random tuples.
 
     Parameters
     ----------
     model : SoftmaxModel
     seed : int
-        Of the random tuples that the chosen one is compared with.
+        Seed of the random tuples that the chosen one is compared with.
     """
     moments = accumulate([model.g], folds=1, sample=0)
     varied = variability(moments)
@@ -95,10 +96,10 @@ def diversity(model: SoftmaxModel, *, seed: int = 0) -> Diversity:
 
 
 def choose_tuple(whitened: Array) -> NDArray[np.intp]:
-    """M + 1 labels with well-conditioned differences, the first the one nearest the mean.
+    """M + 1 labels with well-conditioned differences; the first is the one nearest to the mean.
 
-    Column-pivoted QR of the differences; in a large vocabulary only the labels of largest norm
-    compete, which are those it would choose among.
+    They are chosen by column-pivoted QR of the differences. In a large vocabulary only the labels
+    of largest norm are considered, because QR would choose among those anyway.
     """
     from scipy.linalg import qr
 
@@ -119,14 +120,14 @@ def _condition(points: Array) -> float:
 
 def _random_condition(whitened: Array, width: int, seed: int) -> float:
     rng = np.random.default_rng(seed)
-    # Large tuples are costly, and vary little.
+    # Large tuples are costly, and their condition numbers vary little.
     draws = RANDOM_TUPLES if width <= 64 else 5
     tuples = [rng.choice(len(whitened), width + 1, replace=False) for _ in range(draws)]
     return float(np.median([_condition(whitened[chosen]) for chosen in tuples]))
 
 
 def _inputs_ranks(model: SoftmaxModel) -> tuple[int, int]:
-    """Ranks of [−log Z(x), f(x)] and of f(x) alone: twice as many inputs as needed say it."""
+    """Ranks of [−log Z(x), f(x)] and of f(x) alone, from about twice as many inputs as needed."""
     step = max(1, model.n // (2 * (model.M + 1)))
     rows = []
     for start in range(0, model.n, 64 * step):
@@ -144,7 +145,7 @@ def _inputs_ranks(model: SoftmaxModel) -> tuple[int, int]:
 
 
 def _components(model: SoftmaxModel) -> int:
-    """How many sets of labels never share a candidate set, of those that are ever candidates."""
+    """The number of connected components of labels that are linked by shared candidate sets."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -165,7 +166,7 @@ def _reasons(
     if model.K < model.M + 1:
         reasons.append(
             f"K = {model.K} labels leave {model.M - rank} of {model.M} dimensions of f free: M "
-            f"independent differences need at least {model.M + 1} labels"
+            f"linearly independent differences need at least {model.M + 1} labels"
         )
     elif rank < model.M:
         reasons.append(
@@ -175,7 +176,8 @@ def _reasons(
     if inputs_rank == own_rank + 1 == model.M <= model.n / 2:
         reasons.append(
             f"f lies in a hyperplane ({own_rank} of {model.M} dimensions), as after a final "
-            "LayerNorm, which is harmless: what g has across it moves no logit and is left out"
+            "LayerNorm, which is harmless: the part of g orthogonal to it changes no logit and is "
+            "left out"
         )
     elif inputs_rank < model.M + 1:
         reasons.append(
@@ -184,11 +186,11 @@ def _reasons(
         )
     if components > 1:
         reasons.append(
-            f"the candidate sets fall into {components} blocks of labels that never meet: each "
-            "block has a linear map of its own, and no single one need exist"
+            f"the candidate sets fall into {components} blocks of labels that never occur "
+            "together: each block has its own linear map, and there need not be a common one"
         )
     if model.candidates is not None:
         unseen = model.K - len(np.unique(model.candidates))
         if unseen:
-            reasons.append(f"{unseen} labels are never candidates: nothing is known of them")
-    return reasons or ["M label differences and the inputs are diverse: f and g are identified"]
+            reasons.append(f"{unseen} labels are never candidates: nothing is known about them")
+    return reasons or ["the labels and the inputs are diverse enough: f and g are identified"]

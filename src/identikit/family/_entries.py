@@ -1,4 +1,4 @@
-"""What the catalogue says of a model, inside the family or outside of it."""
+"""Entries of the catalogue: models inside the family, and models outside of it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from identikit.family._heads import Parts
 
-#: What two models with the same distribution still may differ by. A is any invertible matrix, Q an
-#: orthogonal one. (The ladder of groups has no rung for `orthogonal`; the next one is `rigid`. One
-#: for `block-orthogonal` neither: it is `permutation` if all blocks have one entry, else `rigid`.)
+#: How two models with the same distribution may still differ. A is any invertible matrix, Q an
+#: orthogonal one. (The ladder has no rung for `orthogonal`; the next one is `rigid`. It has none
+#: for `block-orthogonal` either: use `permutation` if all blocks have one entry, else `rigid`.)
 GAUGES = {
     "linear": "f' = A f and g' = A⁻ᵀ g + c",
     "affine": "f' = A f + a and g' = A⁻ᵀ g + c; the bias becomes b − aᵀA⁻ᵀg + const",
@@ -27,21 +27,21 @@ class Member:
     Parameters
     ----------
     name, title : str
-        The key, and the name in words.
+        The key, and a descriptive name.
     f, g, candidates : str
         The two vectors of the dot product, and the candidate set S.
     layer : str
         Which layer is identified.
     group : str
-        Up to what: a key of `GAUGES`.
+        The transformations up to which it is identified: a key of `GAUGES`.
     diversity : str
-        What it takes for that to hold.
+        The condition under which this holds.
     remarks, reference : str
         What is easily overlooked, and the papers.
     aliases : tuple of str
-        Other names, of models that are of this kind.
+        Other names, and names of models of this kind.
     head : callable
-        From arrays that a network puts out to (f, g, bias or None).
+        Maps the arrays that a network returns to (f, g, bias or None).
     """
 
     name: str
@@ -60,16 +60,16 @@ class Member:
 
 @dataclass(frozen=True)
 class NonMember:
-    """A model outside the family, why it is, and what can be said of it all the same.
+    """A model outside the family, why it is outside, and what is nevertheless known about it.
 
     Parameters
     ----------
     name, title : str
-        The key, and the name in words.
+        The key, and a descriptive name.
     reason : str
         What it lacks.
     what_holds_instead : str
-        The nearest statement that is true.
+        The closest statement that is true.
     reference : str
         The papers.
     aliases : tuple of str

@@ -1,4 +1,4 @@
-"""What a small KL divergence leaves free: answers to prompts that are rare, or never occur."""
+"""What a small KL divergence does not determine: answers to prompts that rarely or never occur."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 
 Prefix = tuple[int, ...]
-#: p(next token | prefix) by the prefix's tokens; a prefix without an entry is a whole sequence.
+#: p(next token | prefix) for each prefix; a prefix without an entry is a complete sequence.
 SequenceTable = Mapping[Prefix, ArrayLike]
 
 
 @dataclass(frozen=True)
 class PrefixKL:
-    """KL(p‖q) of whole sequences, and what comes of a prefix-free set S of prefixes.
+    """KL(p‖q) of complete sequences, and the part of it after a prefix-free set S of prefixes.
 
-    `kl` is of the whole; `terms` are p(s) KL(p(·|s)‖q(·|s)) of every s in S, over all that follows
-    s. Where p and q differ only after S, `kl` is the sum of the terms, and at most `bound` =
-    `mass` P(S) times `largest`, the largest KL(p(·|s)‖q(·|s)) of an s that p reaches.
+    `kl` is the total; `terms` are p(s) KL(p(·|s)‖q(·|s)) for every s in S, over all continuations
+    of s. If p and q differ only after prefixes in S, `kl` is the sum of the terms, and is at most
+    `bound`: the product of `mass`, which is P(S), and `largest`, the largest KL(p(·|s)‖q(·|s)) over
+    all s with p(s) > 0.
     """
 
     kl: float
@@ -33,24 +34,24 @@ class PrefixKL:
 
     @property
     def bound(self) -> float:
-        """P(S) · max_s KL(p(·|s)‖q(·|s)): answers after rare prompts cost at most this."""
+        """P(S) · max_s KL(p(·|s)‖q(·|s)): the most that other answers after S add to the KL."""
         return self.mass * self.largest if self.mass else 0.0
 
 
 def prefix_kl(p: SequenceTable, q: SequenceTable, prefixes: Iterable[Prefix] = ()) -> PrefixKL:
-    """KL(p‖q) of two tabular sequence models, and how much of it lies after some prefixes.
+    """KL(p‖q) of two tabular sequence models, and how much of it comes after some prefixes.
 
-    By the chain rule KL(p‖q) = Σ_x p(x) KL(p(·|x)‖q(·|x)) over the prefixes x that p reaches: where
-    p(x) = 0, q may be anything. If q is p but after a prefix-free set S,
+    By the chain rule, KL(p‖q) = Σ_x p(x) KL(p(·|x)‖q(·|x)) over the prefixes x with p(x) > 0; where
+    p(x) = 0, q may be anything. If q equals p except after a prefix-free set S, then
     KL(p‖q) = Σ_{s∈S} p(s) KL(p(·|s)‖q(·|s)) ≤ P(S) max_s KL(p(·|s)‖q(·|s)) (Reizinger et al. 2024,
     arXiv 2405.01964: a rare prompt can be answered in any way at cost ε).
 
     Parameters
     ----------
     p, q : mapping from a prefix, a tuple of tokens, to probabilities of the next token
-        From () on. A prefix that is not in p is a whole sequence.
+        The first prefix is (). A prefix that is not in p is a complete sequence.
     prefixes : iterable of tuple of int
-        S; none of them the beginning of another.
+        The set S; no prefix may be the beginning of another.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def prefix_kl(p: SequenceTable, q: SequenceTable, prefixes: Iterable[Prefix] = (
     _check_prefix_free(chosen)
     total, mass = 0.0, dict.fromkeys(chosen, 0.0)
     terms = dict(mass)
-    # A prefix, its probability, and the one of S that it begins with.
+    # A prefix, its probability, and the element of S that it begins with.
     waiting: list[tuple[Prefix, float, Prefix | None]] = [((), 1.0, None)]
     while waiting:
         prefix, reached, owner = waiting.pop()
@@ -84,7 +85,7 @@ def prefix_kl(p: SequenceTable, q: SequenceTable, prefixes: Iterable[Prefix] = (
 
 
 def kl_divergence(p: ArrayLike, q: ArrayLike) -> float:
-    """Σ p log(p/q): nothing where p is 0, infinite where only q is."""
+    """Σ p log(p/q): terms with p = 0 are 0, and it is infinite if q = 0 where p > 0."""
     p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
     some = p > 0
     with np.errstate(divide="ignore"):
@@ -93,12 +94,12 @@ def kl_divergence(p: ArrayLike, q: ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class BernoulliMixture:
-    """Sequences of 0 and 1, independent at a rate that is drawn once a sequence.
+    """Sequences of independent zeros and ones, with a rate of ones that is drawn per sequence.
 
     Parameters
     ----------
     rates, weights : sequence of float
-        The rates that may be drawn, and their probabilities; equal ones by default.
+        The possible rates, and their probabilities; by default all are equally likely.
 
     Examples
     --------
@@ -113,10 +114,10 @@ class BernoulliMixture:
     def __post_init__(self) -> None:
         rates, weights = np.asarray(self.rates, float), self._weights
         if not (rates.ndim == 1 and len(rates) and ((rates > 0) & (rates < 1)).all()):
-            raise InputError(f"rates are numbers between 0 and 1, not {self.rates!r}")
+            raise InputError(f"rates must be numbers between 0 and 1, not {self.rates!r}")
         if weights.shape != rates.shape or weights.min() < 0 or abs(weights.sum() - 1) > 1e-9:
             raise InputError(
-                f"weights are a probability for each of the {len(rates)} rates, not "
+                f"weights must be a probability for each of the {len(rates)} rates, not "
                 f"{self.weights!r}"
             )
 
@@ -126,7 +127,7 @@ class BernoulliMixture:
         return np.full(len(self.rates), 1 / len(self.rates)) if given is None else np.array(given)
 
     def mass(self, ones: int, tokens: int) -> float:
-        """p of one sequence of so many tokens with so many ones, whatever their order."""
+        """Probability of one sequence with this number of ones and tokens, in any fixed order."""
         return float(self._joint(ones, tokens).sum())
 
     def predict(self, ones: int, tokens: int) -> float:
@@ -135,20 +136,21 @@ class BernoulliMixture:
         return float(joint @ np.asarray(self.rates) / joint.sum())
 
     def answered(self, ones: int, tokens: int, rate: float, more: int) -> float:
-        """KL(p‖q) if q goes on at `rate` for `more` tokens after one prefix, and is p elsewhere.
+        """KL(p‖q) if q continues one prefix at `rate` for `more` tokens and equals p elsewhere.
 
-        Exactly: mass of the prefix times the KL of what follows, summed over its number of ones.
+        The value is exact: the mass of the prefix times the KL of the continuation, as a sum over
+        its number of ones.
 
         Parameters
         ----------
         ones, tokens : int
-            Of the prefix.
+            Number of ones and of tokens of the prefix.
         rate : float
-            Of the other answer.
+            Rate of ones in the other answer.
         more : int
-            Tokens of the answer.
+            Number of tokens of the answer.
         """
-        from scipy.special import comb  # of many numbers at once
+        from scipy.special import comb  # vectorised
 
         k = np.arange(more + 1)
         prefix = self._joint(ones, tokens)
@@ -166,8 +168,8 @@ class BernoulliMixture:
 def _row(table: SequenceTable, prefix: Prefix, name: str) -> Array:
     if prefix not in table:
         raise InputError(
-            f"{name} has no entry for the prefix {prefix}, which p reaches; give its probabilities "
-            "of the next token"
+            f"{name} has no entry for the prefix {prefix}, which has positive probability under p; "
+            "give its probabilities of the next token"
         )
     row = np.asarray(table[prefix], dtype=np.float64)
     if row.ndim != 1 or not (row >= 0).all() or abs(row.sum() - 1) > 1e-9:
@@ -180,6 +182,6 @@ def _check_prefix_free(chosen: Sequence[Prefix]) -> None:
     for first, second in pairwise(ordered):
         if second[: len(first)] == first:
             raise InputError(
-                f"the prefix {second} begins with {first}, so what follows it would count twice; "
-                "give prefixes of which none begins another"
+                f"the prefix {second} begins with {first}, so its continuations would count twice; "
+                "no prefix may be the beginning of another"
             )

@@ -1,7 +1,7 @@
-"""The lowest loss that any model can have, so that "not optimised" and "not identified" differ.
+"""The lowest possible loss, in order to distinguish "not optimised" from "not identified".
 
-A training that has not come down to its floor says nothing of identifiability; one that has, and
-still gives the factors badly, says that they are not identified.
+A training run whose loss is above the floor says nothing about identifiability. A run that reaches
+the floor without recovering the factors shows that they are not identified.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from identikit.family._model import log_softmax
 
 @dataclass(frozen=True)
 class Floor:
-    """A loss in nats that none can be below in expectation, and the standard error of it.
+    """The smallest possible expected loss in nats, and the standard error of its estimate.
 
     >>> Floor(2.27, 0.01).reached(2.30, slack=0.05), Floor(2.27, 0.01).reached(2.5, slack=0.05)
     (True, False)
@@ -29,14 +29,14 @@ class Floor:
     error: float = 0.0
 
     def reached(self, loss: float, slack: float) -> bool:
-        """Whether a loss is within `slack` of the floor, as far as its 95 % interval tells.
+        """Whether a loss is within `slack` of the floor, allowing for the floor's 95 % interval.
 
         Parameters
         ----------
         loss : float
-            In nats, on data of the same law.
+            Loss in nats, on data from the same distribution.
         slack : float
-            What counts as reached.
+            The largest difference from the floor that counts as reached.
         """
         return bool(loss <= self.value + slack + 1.96 * self.error)
 
@@ -60,10 +60,10 @@ def supervised_floor(
     latents : array (n, d)
         Points z of the mixture of all classes.
     labels : integer array (n,), optional
-        The class of each. Without it the expectation over the class is exact, which leaves the
-        same value a smaller error.
+        The class of each point. Without labels the expectation over the class is computed exactly,
+        which gives the same expected value with a smaller error.
     noise : float
-        The share of labels that were replaced by one drawn uniformly from all classes:
+        The share r of labels that were replaced by one drawn uniformly from all classes:
         p(c|z) = (1 − r) softmax + r/C.
     """
     v, z = _sphere(vectors, kappa, latents)
@@ -77,17 +77,17 @@ def diet_floor(
     instances: int,
     labels: ArrayLike | None = None,
 ) -> Floor:
-    """The floor for N instance labels, instance i of class i mod C: the class's + log(N/C).
+    """The floor for N instance labels, with instance i in class i mod C: class floor + log(N/C).
 
-    Instances of one class cannot be told apart: p(i|z) = p(c|z)/n_c, with n_c instances a class
-    and p(c|z) ∝ n_c exp(κ v_cᵀz). Where C does not divide N, the n_c differ by one.
+    Instances of one class cannot be distinguished: p(i|z) = p(c|z)/n_c, with n_c instances in class
+    c and p(c|z) ∝ n_c exp(κ v_cᵀz). If C does not divide N, the n_c differ by at most one.
 
     Parameters
     ----------
     vectors, kappa, latents, labels
         As for `supervised_floor`; labels are classes.
     instances : int
-        N, at least one a class.
+        The number N of instances, at least one per class.
     """
     v, z = _sphere(vectors, kappa, latents)
     if instances < len(v):
@@ -99,15 +99,15 @@ def diet_floor(
 
 
 def language_floor(probabilities: ArrayLike, tokens: ArrayLike | None = None) -> Floor:
-    """Entropy of a distribution over strings, in nats a string or, with `tokens`, a token.
+    """Entropy of a distribution over strings, in nats per string or, with `tokens`, per token.
 
     Parameters
     ----------
     probabilities : array (K,)
-        Of each string; they sum to one.
+        Probability of each string; they sum to one.
     tokens : int or array (K,), optional
-        How many targets the loss of a string is the mean of: one number if padding counts, each
-        string's own if it does not.
+        The number of targets over which the loss of a string is averaged: one number if padding
+        counts, and the length of each string if it does not.
 
     Examples
     --------
@@ -120,8 +120,8 @@ def language_floor(probabilities: ArrayLike, tokens: ArrayLike | None = None) ->
     (p,) = arrays(probabilities=(probabilities, "K"))
     if not (p >= 0).all() or abs(p.sum() - 1) > 1e-9 * len(p):
         raise InputError(
-            f"the probabilities of strings go from {p.min():.3g} and sum to {p.sum():.9g}; "
-            "expected numbers from 0 on that sum to one"
+            f"the smallest probability of a string is {p.min():.3g} and their sum is "
+            f"{p.sum():.9g}; expected numbers that are not negative and sum to one"
         )
     possible = p[p > 0]
     entropy = -float(possible @ np.log(possible))
@@ -142,8 +142,8 @@ def _sphere(vectors: ArrayLike, kappa: float, latents: ArrayLike) -> tuple[Array
         raise InputError(f"kappa is {kappa}; expected a number above zero")
     if len(v) < 2 or len(z) < 2:
         raise InputError(
-            f"there are {len(v)} vectors and {len(z)} latents; a floor needs two classes and two "
-            "points at least"
+            f"there are {len(v)} vectors and {len(z)} latents; a floor needs at least two classes "
+            "and two points"
         )
     return v, z
 

@@ -1,4 +1,4 @@
-"""The map between two models, from f and from g alone, and whether the two agree."""
+"""The linear map between two models, estimated from f and from g, and whether both agree."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from identikit.moments import FOLDS, Moments, accumulate
 
 @dataclass(frozen=True)
 class Gauge:
-    """What two models share: f_b = A f_a (+ shift), g_b = A⁻ᵀ g_a + c.
+    """The map between two models: f_b = A f_a (+ shift), g_b = A⁻ᵀ g_a + c.
 
-    `A_from_f` and `A_from_g` (M_b, M_a) are estimated from one side each, on column vectors; under
-    equal distributions they are one matrix. `A_from_tuples` uses no more of g than M differences of
-    labels, A = L'⁻ᵀ Lᵀ (Roeder et al., Equation 7): a certificate, noisier than all labels together
-    (None if the models identify unequal dimensions).
+    `A_from_f` and `A_from_g` (M_b, M_a) act on column vectors and are estimated from f alone and
+    from g alone; if the distributions are equal, they are the same matrix. `A_from_tuples` uses
+    only M differences of labels, A = L'⁻ᵀ Lᵀ (Roeder et al., Equation 7). It is a certificate that
+    is noisier than an estimate from all labels (None if the models identify different numbers of
+    dimensions).
 
     `kappa` = ‖G_a (A_g⁻¹ A_f − I) F_aᵀ‖ / ‖G_a F_aᵀ‖ (g centred over labels, and f over inputs
-    under a bias) says how far A_f and A_g are from being one, each direction counted by how much it
-    moves the logits; it is the part of the logit gap that two unequal maps account for, so without
-    a bias or candidates it is never larger. `kappa_raw` = ‖A_g⁻¹ A_f − I‖_F / √r counts all
-    directions alike. `logit_gap` is √E‖Z_c − Z'_c‖² of the label-centred logits over the spread of
-    a's, `logit_gap_absolute` not; with candidates that both models share, of their logits.
+    if there is a bias) says how much A_f and A_g differ, with each direction weighted by its effect
+    on the logits. It is the part of the logit gap that is due to the difference of the two maps, so
+    without a bias or candidates it is never larger than `logit_gap`. `kappa_raw` =
+    ‖A_g⁻¹ A_f − I‖_F / √r weights all directions equally. `logit_gap` is √E‖Z_c − Z'_c‖² of the
+    label-centred logits divided by the spread of a's logits, and `logit_gap_absolute` is not
+    divided; if both models share candidates, only the logits of candidates count.
 
-    Where a distribution leaves directions free (fewer labels than dimensions, say, or directions of
-    either side that do not move the logits), both sides are projected on what it identifies first:
-    `identified` is that dimension, `free` how many are left in a and in b. `error` is the held-out
-    error of f_b from f_a there, `label_error` that of the best affine map between g_a and g_b, the
-    worse direction (None if there are too few labels to hold any out), `shift` the constant that
-    only a bias allows.
+    A distribution may leave directions free, for example if there are fewer labels than dimensions,
+    or if f or g has directions that do not affect the logits. Both models are then first projected
+    onto what is identified: `identified` is that dimension, and `free` counts the other dimensions
+    of a and of b. `error` is the held-out error of predicting f_b from f_a there, and `label_error`
+    that of the best affine map between g_a and g_b, in the worse direction (None if there are too
+    few labels to hold any out). `shift` is the constant that only a bias allows.
     """
 
     A_from_f: Array
@@ -56,10 +58,10 @@ class Gauge:
 
 
 def gauge(a: SoftmaxModel, b: SoftmaxModel) -> Gauge:
-    """Estimate the map from model a to model b from f, and from g alone (Roeder et al. 2021).
+    """Estimate the map from model a to b, once from f and once from g alone (Roeder et al. 2021).
 
-    High CCA of f and of g shows that some A and some B exist; equal distributions need B = A⁻ᵀ as
-    well (Theorem 1, and the missing constant of Appendix C): that is what `kappa` tests.
+    A high CCA of f and of g shows that some A and some B exist. Equal distributions also need
+    B = A⁻ᵀ (Theorem 1, with the constant that is missing in Appendix C); `kappa` tests this.
 
     Parameters
     ----------
@@ -79,13 +81,13 @@ def gauge(a: SoftmaxModel, b: SoftmaxModel) -> Gauge:
 
 
 def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
-    """`gauge` of a pair whose factors are shared with what else is asked of it.
+    """`gauge` for a Pair, whose cached decompositions other computations can reuse.
 
     Parameters
     ----------
     pair : Pair
     pivots : array of int, optional
-        Those of `diversity(a)`, if it is known.
+        The pivots of `diversity(a)`, if they are known.
     """
     a, b = pair.models
     notes = []
@@ -107,7 +109,7 @@ def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
         if left:
             notes.append(
                 f"model {model.name!r}: {model.K} labels and its inputs identify "
-                f"{model.M - left} of {model.M} dimensions, {left} are free"
+                f"{model.M - left} of {model.M} dimensions; {left} are free"
             )
     fa, fb = (_in_basis(m.f.astype(np.float64), each.to_f) for m, each in zip((a, b), seen))
     ga, gb = (_in_basis(pair.label_map(m)[:, : m.M], each.to_g) for m, each in zip((a, b), seen))
@@ -118,7 +120,7 @@ def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
     gap_norm, spread, _ = pair.logit_norms
     with one_thread(max(a.M, b.M)):
         A_f = _fit(inputs, group).T
-        B = _fit(labels, "affine")  # of rows: G_b = G_a B, so B estimates A⁻¹
+        B = _fit(labels, "affine")  # for rows, G_b = G_a B, so B estimates A⁻¹
         A_g = np.linalg.pinv(B)
         gap = B @ A_f - np.eye(ranks[0])
         held_out, _ = ladder(inputs, 0, 1, (group,))[group]
@@ -147,7 +149,7 @@ def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
 
 
 def _disagreement(gap: Array, f: Array, g: Array) -> float:
-    """‖G (A_g⁻¹A_f − I) Fᵀ‖ / ‖G Fᵀ‖: the disagreement of two maps by what it does to logits."""
+    """‖G (A_g⁻¹A_f − I) Fᵀ‖ / ‖G Fᵀ‖: the difference of two maps by its effect on the logits."""
     of_f, of_g = triangle(f), triangle(g)
     spread = float(np.linalg.norm(of_g @ of_f.T))
     return float(np.linalg.norm(of_g @ gap @ of_f.T)) / spread if spread > 0 else 0.0
@@ -167,14 +169,14 @@ def _fit(moments: Moments, group: str) -> Array:
 def _from_tuples(
     ga: Array, gb: Array, labels: Moments, width: int, pivots: Ints | None
 ) -> Array | None:
-    """A = L'⁻ᵀ Lᵀ from M differences, chosen on a's whitened g."""
+    """A = L'⁻ᵀ Lᵀ from M label differences, which are chosen by the whitened g of model a."""
     if ga.shape[1] != gb.shape[1] or len(ga) <= ga.shape[1]:
         return None
     if pivots is not None and len(pivots) == width + 1 == ga.shape[1] + 1:
         chosen = pivots
     else:
         chosen = choose_tuple(ga @ labels.whitening_map(0))
-    left, right = (g[chosen[1:]] - g[chosen[0]] for g in (ga, gb))  # Lᵀ and L'ᵀ, by rows
+    left, right = (g[chosen[1:]] - g[chosen[0]] for g in (ga, gb))  # Lᵀ and L'ᵀ
     A: Array = np.linalg.pinv(right) @ left
     return A
 
@@ -185,7 +187,7 @@ def _in_basis(rows: Array, basis: Array) -> Array:
 
 def _label_error(labels: Moments) -> float | None:
     fewest = min(labels.n(without=fold) for fold in range(labels.folds))
-    # An affine map of r dimensions goes through any r + 1 points: fewer cannot fix it.
+    # An affine map of r dimensions needs at least r + 1 points.
     if fewest < max(labels.widths) + 1:
         return None
     return max(side.error for side in ladder(labels, 0, 1, ("affine",))["affine"])

@@ -1,4 +1,4 @@
-"""From what a network puts out to the (f, g, bias) of a model, for each kind of head."""
+"""For each kind of head, a function from the outputs of a network to (f, g, bias) of a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Parts = tuple[Array, Array, Array | None]
 
 
 def arrays(**given: tuple[ArrayLike, str]) -> list[Array]:
-    """The arrays in float64, if axes of one letter have one size throughout."""
+    """The arrays in float64, after checking that axes with the same letter have the same size."""
     out, sizes = [], dict[str, tuple[int, str]]()
     for name, (value, letters) in given.items():
         array = as_array(value, name)
@@ -32,7 +32,7 @@ def arrays(**given: tuple[ArrayLike, str]) -> list[Array]:
                 raise InputError(f"{wanted}, and {axis} is {first} in {where}: is one transposed?")
         array = array.astype(np.float64)
         if not np.isfinite(array).all():
-            raise InputError(f"{name} has NaN or infinity in it; leave those rows out")
+            raise InputError(f"{name} has NaN or infinity; leave those rows out")
         out.append(array)
     return out
 
@@ -41,8 +41,8 @@ def _unit(rows: Array, name: str) -> Array:
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     if not norms.all():
         raise InputError(
-            f"row {int(norms.argmin())} of {name} is zero, which has no direction; a cosine needs "
-            "rows other than zero: leave it out"
+            f"row {int(norms.argmin())} of {name} is zero and has no direction, so its cosine is "
+            "not defined; leave it out"
         )
     unit: Array = rows / norms
     return unit
@@ -56,7 +56,7 @@ def _positive(temperature: float) -> float:
 
 
 def dot_product(f: ArrayLike, g: ArrayLike) -> Parts:
-    """The score is f(x)ᵀ g(y) as it stands.
+    """The score is f(x)ᵀ g(y).
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def dot_product_with_bias(f: ArrayLike, g: ArrayLike, bias: ArrayLike) -> Parts:
     ----------
     f : array (n, M)
     g : array (K, M)
-        As PyTorch's Linear stores its weight.
+        In the layout of the weight of PyTorch's Linear.
     bias : array (K,)
     """
     f, g, bias = arrays(f=(f, "n M"), g=(g, "K M"), bias=(bias, "K"))
@@ -84,13 +84,13 @@ def dot_product_with_bias(f: ArrayLike, g: ArrayLike, bias: ArrayLike) -> Parts:
 def diet(
     features: ArrayLike, weights: ArrayLike, case: str = "C4", temperature: float = 1.0
 ) -> Parts:
-    """The score is β w_iᵀ f(x), with f, w, both or neither at unit norm.
+    """The score is β w_iᵀ f(x), where f, w, both or neither have unit norm.
 
     Parameters
     ----------
     features : array (n, M)
     weights : array (K, M)
-        The head's, a row an instance.
+        The weights of the head, one row per instance.
     case : {"C1", "C2", "C3", "C4"}
         Whether both are normalised (C1), only the features (C2), only the weights (C3), or neither.
     temperature : float
@@ -105,7 +105,7 @@ def diet(
 
 
 def cpc(contexts: ArrayLike, weights: ArrayLike, encodings: ArrayLike) -> Parts:
-    """The score is zᵀ W_k c, for one number of steps k.
+    """The score is zᵀ W_k c, for one fixed number of steps k.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def nplm(
     context_vectors : array (n, C, D)
         The r of the C words of each context.
     context_weights : array (C, M, D)
-        A matrix for each place in the context.
+        One matrix per position in the context.
     targets : array (K, M)
         Row w is q_w.
     bias : array (K,)
@@ -147,14 +147,14 @@ def nplm(
 
 
 def cosine(projections: ArrayLike, candidates: ArrayLike, temperature: float) -> Parts:
-    """The score is the cosine over τ.
+    """The score is the cosine divided by τ.
 
     Parameters
     ----------
     projections : array (n, M)
         The outputs of the projection head; their norms do not matter.
     candidates : array (K, M)
-        Those of the candidates. A view is no candidate of its own: say so in the model's S.
+        The same for the candidates. A view is not its own candidate, so leave it out of S.
     temperature : float
         τ.
     """
@@ -164,14 +164,14 @@ def cosine(projections: ArrayLike, candidates: ArrayLike, temperature: float) ->
 
 
 def anisotropic(projections: ArrayLike, candidates: ArrayLike, concentrations: ArrayLike) -> Parts:
-    """The score is −½(f − f')ᵀΛ̂(f − f') = fᵀΛ̂f' − ½f'ᵀΛ̂f' − ½fᵀΛ̂f, less the last term.
+    """The score is −½(f − f')ᵀΛ̂(f − f') = fᵀΛ̂f' − ½f'ᵀΛ̂f' − ½fᵀΛ̂f, without the last term.
 
     Parameters
     ----------
     projections : array (n, M)
         The outputs of the projection head; their norms do not matter.
     candidates : array (K, M)
-        Those of the candidates. A view is no candidate of its own: say so in the model's S.
+        The same for the candidates. A view is not its own candidate, so leave it out of S.
     concentrations : array (M,)
         The diagonal of Λ̂.
     """
@@ -195,7 +195,7 @@ def clip(images: ArrayLike, texts: ArrayLike, logit_scale: float) -> Parts:
     texts : array (K, M)
         Their norms do not matter.
     logit_scale : float
-        The logarithm of the scale, as the weights of such models store it.
+        The logarithm of the scale, as it is stored in the weights of such models.
     """
     f, g = arrays(images=(images, "n M"), texts=(texts, "K M"))
     logit_scale = float(logit_scale)
@@ -208,7 +208,7 @@ def clip(images: ArrayLike, texts: ArrayLike, logit_scale: float) -> Parts:
 
 
 def prototypical(embeddings: ArrayLike, prototypes: ArrayLike) -> Parts:
-    """The score is −‖f − g‖² = 2fᵀg − ‖g‖² − ‖f‖², less the last term.
+    """The score is −‖f − g‖² = 2fᵀg − ‖g‖² − ‖f‖², without the last term.
 
     Parameters
     ----------

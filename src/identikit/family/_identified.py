@@ -1,4 +1,4 @@
-"""What a distribution sees of f and of g: the directions that move its centred logits."""
+"""What a distribution identifies of f and g: the directions that affect its centred logits."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 
 from identikit._linalg import Array, svd
 
-#: Directions that move the logits by a smaller share of what the largest does count for nothing,
-#: whatever the type: no probability tells them from rounding.
+#: Directions whose effect on the logits, relative to the largest one, is smaller than this are
+#: ignored for every type: in the probabilities they cannot be distinguished from rounding errors.
 LEAST = 1e-6
 
 
 class Identified(NamedTuple):
-    """Coordinates in which f and g are no more than what moves the centred logits.
+    """Coordinates that contain only the parts of f and g that affect the centred logits.
 
     Rows f and g have coordinates u = f @ `to_f` and v = g @ `to_g` in r dimensions, and u · v is
-    the logit, up to what is constant over labels. `axes` (M, r, orthonormal) takes both back:
-    u @ axes.T is f without what is free, in the model's own axes. All three are the identity if
-    nothing is free.
+    the logit up to a constant over labels. `axes` (M, r, orthonormal) maps both back: u @ axes.T is
+    f without its free part, in the model's original axes. All three are the identity if nothing is
+    free.
     """
 
     to_f: Array
@@ -35,22 +35,23 @@ class Identified(NamedTuple):
 def identify(f: Array, g: Array, rounding: float) -> Identified:
     """The identified directions of a model, from the spectrum of its centred logits.
 
-    With F G_cᵀ = U Σ Vᵀ, cut at the r singular values that count, F G_cᵀ V Σ⁻¹ = U: so
-    T_f = G_cᵀ V Σ^-½ takes f to coordinates that depend on the logits alone, T_g = Fᵀ U Σ^-½ takes
-    g there, and T_gᵀ T_f = I. What moves no logit, on either side and however large, drops out
-    (Roeder et al. 2021 assume that there is none: diversity).
+    With F G_cᵀ = U Σ Vᵀ, truncated to the r singular values that are large enough,
+    F G_cᵀ V Σ⁻¹ = U. So T_f = G_cᵀ V Σ^-½ maps f to coordinates that depend on the logits alone,
+    T_g = Fᵀ U Σ^-½ does the same for g, and T_gᵀ T_f = I. Parts of f or g that affect no logit drop
+    out, however large they are (the diversity condition of Roeder et al. 2021 assumes that there
+    are none).
 
     Parameters
     ----------
     f : array (m, M)
-        R of F = QR, or anything with the inner products of its columns; of the centred F where a
-        bias takes up what is constant.
+        R of F = QR, or any matrix whose columns have the same inner products; R of the centred F
+        if a bias absorbs constants.
     g : array (k, M)
         R of the label-centred G.
     rounding : float
-        Norm of the logits' rounding errors, below which no singular value means anything. (A share
-        of the largest value, as in the rank rule of one matrix, would cost true directions: the
-        spectrum of a product falls as the product of two.)
+        Norm of the rounding errors of the logits; smaller singular values are ignored. (A tolerance
+        relative to the largest value, as in the rank rule for one matrix, would lose true
+        directions, because the spectrum of a product decays like the product of two spectra.)
     """
     width = f.shape[1]
     left, values, right = svd(f @ g.T)
@@ -64,11 +65,11 @@ def identify(f: Array, g: Array, rounding: float) -> Identified:
         return Identified(nothing, nothing, nothing)
     root = np.sqrt(values[:r])
     to_f, to_g = g.T @ right[:r].T / root, f.T @ left[:, :r] / root
-    # To the model's own axes: f without its part along directions in which no label differs. Of
+    # Back to the model's axes: drop the part of f along directions in which no label differs; of
     # the rest, `to_g.T` gives what the coordinates explain.
-    _, sizes, turn = svd(g)
-    moves = sizes * np.linalg.norm(f @ turn.T, axis=0)
-    reached = turn[moves > least / width**0.5]
+    _, sizes, directions = svd(g)
+    effects = sizes * np.linalg.norm(f @ directions.T, axis=0)
+    reached = directions[effects > least / width**0.5]
     own = (to_g.T @ reached.T) @ reached
     _, _, axes = svd(own)
     change = own @ axes.T
@@ -76,8 +77,9 @@ def identify(f: Array, g: Array, rounding: float) -> Identified:
 
 
 def rounding_norm(size: float, rows: int, labels: int, eps: float) -> float:
-    """Largest singular value that rounding alone gives a table of this Frobenius norm, generously.
+    """Generous bound on the largest singular value of the rounding errors in a table of this norm.
 
-    Errors are independent: √n + √K times the size of one.
+    `size` is the Frobenius norm. Independent errors have a largest singular value of √n + √K times
+    the size of one error.
     """
     return float(8 * eps * size * (rows**0.5 + labels**0.5) / (rows * labels) ** 0.5)

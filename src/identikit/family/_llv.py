@@ -1,4 +1,4 @@
-"""The log-likelihood variance distance d_LLV: its terms, and the sets they are taken over."""
+"""The log-likelihood variance distance d_LLV: its terms, and the sets of labels and inputs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from identikit.errors import InputError
 from identikit.family import _model
 from identikit.family._pair import Ints, Pair
 
-#: Up to this many labels every one is tried as pivot, at the cost of K × K matrices.
+#: Up to this many labels, every label is tried as the pivot, at the cost of K × K matrices.
 ALL_PIVOTS = 2000
 
 
 class Side(NamedTuple):
     """One side of d_LLV: the labels over all inputs, or the inputs over all labels.
 
-    `loss` is 1 − corr(z_i, w_i) of every item after the pivot; `term` is t1 (t2), `spread` is t3
-    (t4); `left_out` was dropped by choice, `skipped` because its ψ is zero.
+    `items` has the pivot first, and `loss` is 1 − corr(z_i, w_i) for every item after it; `term` is
+    t1 (for inputs t2), and `spread` is t3 (t4). Items in `left_out` were dropped by choice, those
+    in `skipped` because their ψ is zero.
     """
 
     items: Ints
@@ -32,7 +33,7 @@ class Side(NamedTuple):
 
 
 def distance_to_centre(pair: Pair) -> Array:
-    """How far each label is from the mean of all labels, over both models."""
+    """Squared distance of each label from the mean of all, as a share, summed over both models."""
     squares = np.concatenate([pair.deviations(labels) for labels in pair.label_blocks()], axis=1)
     total = squares.sum(axis=1, keepdims=True)
     shares = np.divide(squares, total, out=np.zeros_like(squares), where=total > 0)
@@ -41,10 +42,10 @@ def distance_to_centre(pair: Pair) -> Array:
 
 
 def label_side(pair: Pair, M: int, fixed: Ints | None) -> Side:
-    """t1 and t3 of the labels, chosen as Nielsen et al. choose them unless they are fixed.
+    """t1 and t3 of the labels, which are chosen as in Nielsen et al. unless they are fixed.
 
-    Of every pivot the worst label is left out; the pivot whose remaining maximum is the smallest
-    wins. Above `ALL_PIVOTS` labels the pivot is the label nearest to the mean of all labels.
+    For every pivot the worst label is left out, and the pivot with the smallest remaining maximum
+    is chosen. Above `ALL_PIVOTS` labels the pivot is the label nearest to the mean of all labels.
     """
     if fixed is not None:
         pivot = int(fixed[0])
@@ -82,7 +83,7 @@ def label_side(pair: Pair, M: int, fixed: Ints | None) -> Side:
 
 
 def _label_terms(pair: Pair, pivot: int) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
-    """t1 of every label with this pivot, 1 − corr, |ψ − ψ'|, and whether both ψ are above zero."""
+    """For every label with this pivot: t1, 1 − corr, |ψ − ψ'|, and whether both ψ are positive."""
     at = pair.columns(np.array([pivot]))
     terms, spread = np.zeros((3, pair.K)), np.zeros(pair.K)
     varies = np.zeros(pair.K, dtype=bool)
@@ -94,8 +95,8 @@ def _label_terms(pair: Pair, pivot: int) -> tuple[Array, Array, Array, NDArray[n
         varies[labels] = np.all(odds > pair.constant**2 * (squares + own), axis=0)
         psi = np.sqrt(np.where(varies[labels], odds, 1.0) / (pair.n - 1))
         spread[labels] = np.abs(psi[0] - psi[1])
-        # Differences are squared, not squares subtracted: equal models are then 1e-15 apart, not
-        # 1e-8.
+        # Squaring differences, instead of subtracting squares, gives equal models a distance of
+        # 1e-15 and not of 1e-8.
         scale = psi[:, :, None]
         label = both[0] / scale[0] - both[1] / scale[1]
         fixed = at[0] / scale[0] - at[1] / scale[1]
@@ -106,9 +107,10 @@ def _label_terms(pair: Pair, pivot: int) -> tuple[Array, Array, Array, NDArray[n
 
 
 def _best_pivot(pair: Pair, M: int) -> int:
-    """The pivot of the authors' search, by second moments of the log-likelihoods.
+    """The pivot that the search of Nielsen et al. finds, from second moments of log-likelihoods.
 
-    Moments lose half the digits of nearly equal models; they decide here and measure nothing.
+    For nearly equal models, moments lose half of the digits, so they are used only for this choice
+    and not for the distance itself.
     """
     ours, theirs = pair.columns(slice(None))
     scatter = np.stack([ours @ ours.T, theirs @ theirs.T])
@@ -119,7 +121,7 @@ def _best_pivot(pair: Pair, M: int) -> int:
     varies = np.all(odds > pair.constant**2 * sums, axis=0)
     np.fill_diagonal(varies, False)
     psi = np.sqrt(np.where(varies, odds, 1.0))
-    # Row: the label, column: the pivot. Both log-likelihoods are divided by the ψ of the pair.
+    # Rows are labels and columns pivots. Both log-likelihoods are divided by the ψ of the pair.
     label = (
         diagonal[0][:, None] / psi[0] ** 2
         + diagonal[1][:, None] / psi[1] ** 2
@@ -131,14 +133,14 @@ def _best_pivot(pair: Pair, M: int) -> int:
         raise _constant("labels", M)
     ranked = np.sort(worst, axis=0)
     left = np.where(count > M, ranked[-2], ranked[-1])
-    # Only pivots for which as few labels as possible must be skipped: they describe the most.
+    # Only pivots for which the fewest labels have to be skipped are considered.
     return int(np.where(count == count.max(), left, np.inf).argmin())
 
 
 def input_side(
     pair: Pair, M: int, candidates: int, seed: int, fixed: Ints | None
 ) -> tuple[Side, Array]:
-    """t2 and t4 of the inputs, the best of some random sets unless they are fixed; and E[z̃ w̃ᵀ]."""
+    """t2 and t4 of the inputs, fixed or the best of some random sets, and E[z̃ w̃ᵀ]."""
     sets = _draw(pair.n, M, candidates, seed) if fixed is None else fixed[None]
     step = max(1, _model.BLOCK // (8 * (M + 1) * pair.K))
     values = np.concatenate(
@@ -149,8 +151,8 @@ def input_side(
         if fixed is None:
             raise _constant("inputs", M)
         raise InputError(
-            f"of the inputs {fixed.tolist()} one has, up to a constant, the log-likelihoods of the "
-            "pivot (ψ = 0), so d_LLV is not defined on these inputs; choose others"
+            f"one of the inputs {fixed.tolist()} has the same log-likelihoods as the pivot up to a "
+            "constant (ψ = 0), so d_LLV is not defined on these inputs; choose others"
         )
     _, (psi, ours, theirs) = _input_terms(pair, sets[best : best + 1])
     ours, theirs = ours[0] / psi[0, 0][:, None], theirs[0] / psi[1, 0][:, None]
@@ -171,7 +173,7 @@ def _draw(n: int, M: int, candidates: int, seed: int) -> Ints:
 
 
 def _input_terms(pair: Pair, sets: Ints) -> tuple[Array, tuple[Array, Array, Array]]:
-    """t2 of every set (infinite where a ψ is zero), then both ψ and log-likelihood differences."""
+    """t2 of every set (infinite if a ψ is zero), then both ψ and log-likelihood differences."""
     both = np.stack(pair.rows(sets))
     odds = both[:, :, 1:] - both[:, :, :1]
     squares, spread = np.square(both).sum(axis=-1), np.square(odds).sum(axis=-1)
@@ -190,6 +192,6 @@ def _constant(what: str, M: int) -> InputError:
     other = "input" if what == "labels" else "label"
     return InputError(
         f"no {M + 1} {what} were found whose log-likelihood differences vary from {other} to "
-        f"{other} in both models (ψ = 0), so d_LLV is not defined; a smaller M, other {what} or "
-        "more of them may do"
+        f"{other} in both models (ψ = 0), so d_LLV is not defined; try a smaller M, or other or "
+        f"more {what}"
     )

@@ -1,4 +1,4 @@
-"""The members of the family: what each is, what is identified of it, and the head that makes it."""
+"""The members of the family: what each is, what is identified, and which head it has."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MEMBERS = (
         candidates="one sentence of the true context and others, drawn at random",
         layer="outputs of both encoders",
         group="linear",
-        diversity="M independent differences of g over all sets that are drawn; two sentences a "
+        diversity="M independent differences of g over all sets that are drawn; two sentences per "
         "set are enough",
         remarks="Downstream use joins [f; g], so A acts on the first half and A⁻ᵀ with the shift c "
         "on the second.",
@@ -66,13 +66,13 @@ MEMBERS = (
         title="multi-class N-pair loss, one network on both sides",
         f="f(x), the embedding of the anchor",
         g="f(y), of the candidate: the same network",
-        candidates="the y of the batch, one a class",
+        candidates="the y of the batch, one per class",
         layer="the embedding in the dot product",
         group="orthogonal",
         diversity="M independent differences, and embeddings that span R^M affinely: then "
         "(A − A⁻ᵀ) f(x) = c for all x forces A orthogonal and c = 0",
-        remarks="The loss is the softmax up to a constant logarithm. Where texts speak of a "
-        "triplet loss as a member, this is the one that is meant.",
+        remarks="The loss is the softmax up to a constant logarithm. Texts that name a triplet "
+        "loss as a member mean this one.",
         reference=f"{_ROEDER}, appendix D.6; Sohn 2016",
         aliases=("npairs", "multi-class-n-pair"),
         head=_heads.dot_product,
@@ -103,7 +103,7 @@ MEMBERS = (
         group="affine",
         diversity="M independent differences of the w_y (K ≥ M + 1) for the linear part; K ≥ M + 2 "
         "in general position for the pair with the 1 appended",
-        remarks="A shift of f is made up for by the bias, so centring f loses nothing here, while "
+        remarks="The bias compensates for a shift of f, so centring f loses nothing here, while "
         "without a bias it would hide a difference.",
         reference=f"{_ROEDER}, appendix D.1",
         aliases=("classifier-bias", "softmax-bias"),
@@ -138,7 +138,7 @@ MEMBERS = (
         diversity="M independent differences of token embeddings; a vocabulary far larger than M "
         "makes it easy",
         remarks="Each pair of a context and a position is one x. Without the token bias the group "
-        "is linear, as for gpt. Named as a member in the paper, without a reduction of its own.",
+        "is linear, as for gpt. The paper names it as a member without giving the reduction.",
         reference=f"{_ROEDER}, section 4; Yang et al. 2019",
         aliases=("permutation-lm",),
         head=_heads.dot_product_with_bias,
@@ -151,14 +151,14 @@ MEMBERS = (
         candidates="the N instances, the same for every x",
         layer="features before the head",
         group="linear",
-        diversity="M independent differences of the w_i, so more than M classes with vectors in no "
-        "common hyperplane; in C3 so many that no quadric but the sphere holds them all, M(M + "
-        "3)/2",
-        remarks="Neither side normalised is case C4, and its group the one above. Unit features "
-        "leave A orthogonal, with a shift of the w_i if those are free (C2) and none if they are "
-        "not (C1). Unit w_i alone leave an orthogonal A times κ/β (C3). Instances of one class "
-        "have the same w_i at the optimum. A bias takes up unequal numbers of images a label; a "
-        "head without one cannot.",
+        diversity="M independent differences of the w_i, so more than M classes whose vectors do "
+        "not lie in a common hyperplane; in C3 at least M(M + 3)/2 classes, so that the sphere is "
+        "the only quadric through all vectors",
+        remarks="Without normalisation this is case C4, whose group is the one above. With unit "
+        "features A is orthogonal, with a shift of the w_i if those are free (C2) and without one "
+        "if they have unit norm too (C1). With only w_i at unit norm, A is κ/β times an orthogonal "
+        "matrix (C3). Instances of one class have the same w_i at the optimum. A bias absorbs "
+        "unequal numbers of images per label; a head without one cannot.",
         reference="Reizinger et al. 2025; Ibrahim, Balestriero and Bottou 2024",
         aliases=("instance-discrimination", "datum-index"),
         head=_heads.diet,
@@ -171,9 +171,9 @@ MEMBERS = (
         candidates="one sample that follows the context, and others from the proposal",
         layer="W_k c_t and z; c_t only if W_k has full column rank",
         group="linear",
-        diversity="M independent differences of z over all sets that are drawn; two candidates a "
+        diversity="M independent differences of z over all sets that are drawn; two candidates per "
         "set are enough",
-        remarks="A step k has its own A. Where z is shared by all steps, so is A⁻ᵀ, and with it A. "
+        remarks="Each step k has its own A. If all steps share z, they share A⁻ᵀ and therefore A. "
         "If c_t is wider than z it is not identified.",
         reference=f"{_ROEDER}, appendix D.2; van den Oord, Li and Vinyals 2018",
         aliases=("contrastive-predictive-coding",),
@@ -221,11 +221,11 @@ MEMBERS = (
         candidates="the positive partner, and others of the batch",
         layer="normalised output of the encoder",
         group="orthogonal",
-        diversity="as infonce-learned, and pairs whose concentration is 1/τ: only then has any "
-        "encoder the distribution of the data",
-        remarks="Two runs of one distribution differ by a rotation, whatever τ. That the encoder "
-        "is a rotation of the true latents needs κ = 1/τ; at another τ the best fit distorts them, "
-        "and may drop those that vary much within a pair.",
+        diversity="as infonce-learned, and pairs whose concentration is 1/τ: only then can an "
+        "encoder match the distribution of the data",
+        remarks="Two runs with the same distribution differ by a rotation for any τ. The encoder "
+        "is a rotation of the true latents only if κ = 1/τ; at another τ the best fit distorts "
+        "them, and may drop those that vary much within a pair.",
         reference="Zimmermann et al. 2021; Rusak et al. 2025",
         aliases=("infonce-tau",),
         head=_heads.cosine,
@@ -240,9 +240,9 @@ MEMBERS = (
         group="orthogonal",
         diversity="M independent differences over all batches; the sphere makes A orthogonal once "
         "there are M(M + 1)/2 points in general position, and then c = 0",
-        remarks="The temperature is identified with the vectors: 1/τ is the concentration κ of "
+        remarks="The temperature is identified too: 1/τ is the concentration κ of "
         "p(z⁺|z) ∝ exp(κ zᵀz⁺). If the latents of a pair vary by different amounts, no τ fits them "
-        "all, and the optimum is no rotation of them: aninfonce has one concentration each.",
+        "all, and the optimum is not a rotation of them; aninfonce has one concentration for each.",
         reference="Zimmermann et al. 2021; Wang and Isola 2020",
         aliases=("infonce-temperature", "infonce-learnable"),
         head=_heads.cosine,
@@ -256,12 +256,12 @@ MEMBERS = (
         layer="normalised output of the projection head",
         group="block-orthogonal",
         diversity="M independent differences over all batches, and M(M + 1)/2 points of the sphere "
-        "in general position, which make A orthogonal; entries of Λ̂ that differ, for axes",
-        remarks="−½(f − f')ᵀΛ̂(f − f') multiplied out: the term of f alone drops out. The sphere "
-        "makes A orthogonal, and g = Λ̂f with a diagonal Λ̂ lets it turn latents of equal "
-        "concentration only (`concentration_blocks` says which). On data whose positives vary by Λ "
-        "the optimum is Λ̂ = Λ, in another order; with hard negatives around x it is Λ⁺ − Λ⁻. Λ̂ = "
-        "I/τ is simclr.",
+        "in general position, which make A orthogonal; different entries of Λ̂ to identify axes",
+        remarks="When −½(f − f')ᵀΛ̂(f − f') is multiplied out, the term of f alone drops out. The "
+        "sphere makes A orthogonal, and g = Λ̂f with a diagonal Λ̂ lets it rotate only latents of "
+        "equal concentration (`concentration_blocks` says which). On data whose positives vary by "
+        "Λ the optimum is Λ̂ = Λ up to order; with hard negatives around x it is Λ⁺ − Λ⁻. With "
+        "Λ̂ = I/τ this is simclr.",
         reference="Rusak et al. 2025",
         aliases=("anisotropic-infonce",),
         head=_heads.anisotropic,
@@ -275,9 +275,10 @@ MEMBERS = (
         layer="normalised, projected embeddings of both towers",
         group="orthogonal",
         diversity="M independent differences over all batches of two or more, on both sides",
-        remarks="The softmax over texts leaves a shift c of g free, the one over images does not; "
-        "together they force c = 0, and unit norm one orthogonal Q for both towers. Duplicates in "
-        "a batch break the condition that the candidates are just what may follow x.",
+        remarks="The softmax over texts leaves a shift c of g free, but the one over images does "
+        "not: together they force c = 0, and the unit norms force the same orthogonal Q for both "
+        "towers. Duplicates in a batch violate the condition that the candidates are exactly the "
+        "possible partners of x.",
         reference="Radford et al. 2021",
         aliases=("openclip",),
         head=_heads.clip,
@@ -290,10 +291,10 @@ MEMBERS = (
         candidates="the classes, or those of the episode",
         layer="the embedding whose distances are taken",
         group="rigid",
-        diversity="M independent differences of prototypes, over all episodes, and so many "
-        "prototypes that no quadric holds them all",
-        remarks="A member once −‖f − g‖² is multiplied out: −‖f‖² depends on x only and drops out, "
-        "−‖g‖² is a bias. That the bias is tied to g is what leaves rigid motions only.",
+        diversity="M independent differences of prototypes, over all episodes, and enough "
+        "prototypes that no quadric contains them all",
+        remarks="It is a member once −‖f − g‖² is multiplied out: −‖f‖² depends on x only and "
+        "drops out, and −‖g‖² is a bias. Because the bias is tied to g, only rigid motions remain.",
         reference="Snell, Swersky and Zemel 2017; Goldberger et al. 2004 (NCA)",
         aliases=("protonet", "protonets", "prototypical-networks", "nca"),
         head=_heads.prototypical,

@@ -15,16 +15,16 @@ from identikit.errors import InputError
 from identikit.family._identified import Identified, identify, rounding_norm
 from identikit.family._reading import Stored, matrix, read_arrays
 
-#: Numbers of one block of logits: 32 MB of float64.
+#: Size of one block of logits: 32 MB of float64.
 BLOCK = 2**22
-#: And of what is worked on element by element at a time: 512 kB.
+#: Size of the pieces for elementwise work, which fit into the cache: 512 kB.
 PIECE = 2**16
 
 
 class SoftmaxModel:
     """A model of the softmax family: embeddings f of n inputs, unembeddings g of K labels.
 
-    p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)) over the labels of S: all K of them, or those that were
+    p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)) over the labels in S: all K labels, or those that were
     candidates for this input, as in contrastive training.
 
     Parameters
@@ -38,7 +38,7 @@ class SoftmaxModel:
     candidates : integer array (n, s), optional
         Row i holds the labels of S for input i; by default S is all K labels.
     name : str
-        What reports call the model.
+        The name of the model in reports.
 
     Examples
     --------
@@ -57,13 +57,13 @@ class SoftmaxModel:
         name: str = "model",
     ) -> None:
         self.name = name
-        #: `eps_f`, `eps_g` and `eps_table`: machine epsilon of the types they were stored in.
+        #: `eps_f`, `eps_g` and `eps_table` are the machine epsilons of the stored types.
         self.f, self.eps_f = _floats(f, "f", name)
         self.g, self.eps_g = _floats(g, "g", name)
         if self.f.shape[1] != self.g.shape[1]:
             raise InputError(
                 f"model {name!r}: f has {self.f.shape[1]} columns and g has {self.g.shape[1]}; "
-                "both are vectors of one space and need the same width"
+                "their dot product needs vectors of the same width"
             )
         if len(self.g) < 2:
             raise InputError(f"model {name!r} has one label; a distribution needs at least two")
@@ -94,19 +94,20 @@ class SoftmaxModel:
     ) -> SoftmaxModel:
         """A model from its log-probabilities alone.
 
-        The label-centred table has some rank r; f and g are its factors in r dimensions, one of the
-        many pairs that give this distribution. Labels that are impossible (−inf) for some input
-        have no place in such a factorisation: they keep their probability, and no embedding.
+        The label-centred table has some rank r; f and g are its factors in r dimensions, one of
+        many pairs with this distribution. Labels that are impossible (−inf) for some input cannot
+        be part of such a factorisation: they keep their probabilities but have no embedding.
 
         Parameters
         ----------
         table : array (n, K)
-            log p(y_j|x_i), in any floating type, which decides what of the spectrum is rounding;
-            every row must sum to one in probability, within `atol`.
+            log p(y_j|x_i), in any floating-point type. The type decides which singular values are
+            treated as rounding errors. The probabilities of every row must sum to one, within
+            `atol`.
         name : str
-            What reports call the model.
+            The name of the model in reports.
         atol : float
-            How far from one a row may sum, beyond what rounding in the table's type explains.
+            How far the sum of a row may be from one, in addition to rounding in the table's type.
         """
         logs, eps = _floats(table, "the table of log-probabilities", name, finite=False)
         if logs.shape[1] < 2:
@@ -143,7 +144,7 @@ class SoftmaxModel:
         model.impossible = np.flatnonzero(~possible)
         return model
 
-    #: Labels without an embedding, of a model made from a table with −inf in it.
+    #: Labels without an embedding, in a model made from a table that contains −inf.
     impossible: NDArray[np.intp] = np.empty(0, dtype=np.intp)
 
     @classmethod
@@ -152,10 +153,11 @@ class SoftmaxModel:
     ) -> SoftmaxModel:
         """Read a model from one ``.safetensors`` or ``.npz`` file, or from a folder.
 
-        The file holds arrays named ``f`` and ``g`` (and maybe ``bias`` and ``candidates``), or one
-        named ``log_prob``; a folder, as `identikit extract` writes it, has them as ``f.npy`` and so
-        on beside its ``manifest.json``. They are read at once: `memory` is the bytes that each of
-        them and the work on it may take, half of the machine's memory by default.
+        The file holds arrays named ``f`` and ``g`` (and optionally ``bias`` and ``candidates``), or
+        one named ``log_prob``; a folder, as `identikit extract` writes it, has them as ``f.npy``
+        and so on beside its ``manifest.json``. Each array is read as a whole: `memory` is the
+        number of bytes that an array and the work on it may take, by default half of the machine's
+        memory.
         """
         path = Path(path)
         name = path.stem if name is None else name
@@ -165,7 +167,8 @@ class SoftmaxModel:
         if "f" not in arrays or "g" not in arrays:
             raise InputError(
                 f"{path} holds no model: expected arrays 'f' (inputs × width) and 'g' (labels × "
-                "width), maybe 'bias' and 'candidates', or one array 'log_prob' (inputs × labels)"
+                "width), optionally 'bias' and 'candidates', or one array 'log_prob' (inputs × "
+                "labels)"
             )
         bias, candidates = arrays.get("bias"), arrays.get("candidates")
         return cls(
@@ -180,12 +183,12 @@ class SoftmaxModel:
         return f"SoftmaxModel({self.name!r}: {self.n:,} inputs, {self.K:,} labels, width {self.M})"
 
     def slices(self) -> Iterator[slice]:
-        """Inputs, as many at a time as a block of log-probabilities has room for."""
+        """Slices of the inputs whose log-probabilities fit into one block."""
         step = max(1, BLOCK // (self.K if self.candidates is None else self.candidates.shape[1]))
         return (slice(at, min(at + step, self.n)) for at in range(0, self.n, step))
 
     def log_prob(self, rows: slice | None = None) -> Array:
-        """log p(y|x, S) of some inputs, all by default: (n, K), or (n, s) with candidates."""
+        """log p(y|x, S) for some inputs, all by default: (n, K), or (n, s) with candidates."""
         if rows is None:
             return np.concatenate([self.log_prob(some) for some in self.slices()])
         if self.table is not None:
@@ -193,13 +196,13 @@ class SoftmaxModel:
         return log_softmax(self._centred_logits(rows))
 
     def logits(self, rows: slice = slice(None)) -> Array:
-        """f(x)ᵀg(y) + bias(y) of some inputs, in float64; for the candidates if there are any."""
+        """f(x)ᵀg(y) + bias(y) for some inputs, in float64; only for candidates if there are any."""
         centred = self._centred_logits(rows)
         centred += (self.f[rows].astype(np.float64) @ self.mean_g)[:, None]
         return centred
 
     def _centred_logits(self, rows: slice) -> Array:
-        """The logits with g less its mean, which no probability can tell from g."""
+        """The logits with g centred over labels, which gives the same probabilities."""
         f = self.f[rows].astype(np.float64)
         if self.candidates is None:
             logits: Array = f @ self.centred_g.T
@@ -216,14 +219,14 @@ class SoftmaxModel:
 
     @cached_property
     def centred_g(self) -> Array:
-        """g less its mean over labels, in float64: a constant in every g changes no probability."""
+        """g minus its mean over labels, in float64; this changes no probability."""
         centred = self.g.astype(np.float64)
         centred -= self.mean_g
         return centred
 
     @property
     def lifted_f(self) -> Array:
-        """F in float64, with a column of ones if there is a bias."""
+        """f in float64, with a column of ones if there is a bias."""
         return self.f.astype(np.float64) if self.bias is None else self._with_ones
 
     @property
@@ -232,7 +235,7 @@ class SoftmaxModel:
 
     @property
     def lifted_g(self) -> Array:
-        """The label-centred G, with the centred bias as a column if there is one."""
+        """The label-centred g, with the centred bias as a further column if there is one."""
         if self.bias is None:
             return self.centred_g
         return np.column_stack([self.centred_g, self.bias - self.bias.mean()])
@@ -243,25 +246,25 @@ class SoftmaxModel:
 
     @property
     def input_factor(self) -> Array:
-        """R of `lifted_f`: all that inner products over the inputs need."""
+        """R of the QR decomposition of `lifted_f`: enough for inner products over the inputs."""
         return self._r_of_inputs[:, : self.M + (self.bias is not None)]
 
     @cached_property
     def label_factor(self) -> Array:
-        """R of `lifted_g`."""
+        """R of the QR decomposition of `lifted_g`."""
         return triangle(self.lifted_g)
 
     def identified(self, *, affine: bool) -> Identified:
-        """What the distribution sees of f and of g.
+        """What the distribution identifies of f and of g.
 
-        p sees f only through its products with differences of g, and g only through f: what moves
-        no such product is free.
+        p depends on f only through its products with differences of g, and on g only through f.
+        Parts that affect no such product are free.
 
         Parameters
         ----------
         affine : bool
-            Whether a bias of this model, or of one that it is compared with, takes up what is
-            constant: then what counts is where f varies.
+            Whether a bias of this model, or of one that it is compared with, absorbs constants;
+            then only the variation of f matters.
         """
         if affine not in self._identified:
             self._identified[affine] = self._identify(affine)
@@ -273,14 +276,14 @@ class SoftmaxModel:
         if affine:
             one = self._r_of_inputs[:, self.M]
             f = f - np.outer(one, one @ f) / (one @ one)
-        # Where g is constant, or f under a bias, rounding is that of the constant.
+        # If g is constant, or f with a bias, rounding errors are relative to that constant.
         whole_g = np.hypot(of_g, self.K**0.5 * self.mean_g)
         errors = self.eps_f * of_f * of_g, self.eps_g * np.linalg.norm(f, axis=0) * whole_g
         return identify(f, g, 8 * float(np.linalg.norm(errors)))
 
 
 def log_softmax(logits: Array) -> Array:
-    """The logits less log Σ exp of each row, in place, in pieces that stay in the cache."""
+    """Subtract log Σ exp from each row of the logits, in place and in pieces that fit the cache."""
     for piece in pieces(logits):
         piece -= piece.max(axis=1, keepdims=True)
         piece -= np.log(np.exp(piece).sum(axis=1, keepdims=True))
@@ -288,19 +291,19 @@ def log_softmax(logits: Array) -> Array:
 
 
 def pieces(rows: Array) -> Iterator[Array]:
-    """Views of some rows each, as many as a core's cache holds."""
+    """Views of consecutive rows that fit into the cache of a core."""
     step = max(1, PIECE // rows.shape[1])
     return (rows[at : at + step] for at in range(0, len(rows), step))
 
 
 def _floats(value: ArrayLike | Stored, what: str, name: str, *, finite: bool = True) -> Stored:
-    """Real numbers in rows and columns, in the floating type that they came in."""
+    """A matrix of real numbers in its original floating-point type (integers become float64)."""
     array, eps = matrix(value, f"model {name!r}: {what}", "in rows and columns", finite=finite)
     return Stored(array if array.dtype.kind == "f" else array.astype(np.float64), eps)
 
 
 def _off_from_one(logs: Array, eps: float) -> tuple[Array, Array]:
-    """How far each row's probabilities sum from one, and how far rounding log p may bring them."""
+    """How far the probabilities of each row sum from one, and how far rounding may bring them."""
     with np.errstate(over="ignore"):
         p = np.exp(logs)
     sizes = np.abs(logs, out=np.zeros_like(logs), where=p > 0)
@@ -312,7 +315,7 @@ def _bias(value: ArrayLike, labels: int, name: str) -> Array:
     if bias.shape != (labels,):
         raise InputError(
             f"model {name!r}: bias has shape {bias.shape}, but there are {labels} labels; give one "
-            "number a label"
+            "number per label"
         )
     if not np.isfinite(bias).all():
         raise InputError(f"model {name!r}: bias has NaN or infinity")
@@ -334,6 +337,7 @@ def _candidates(value: ArrayLike, model: SoftmaxModel) -> NDArray[np.intp]:
     double = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
     if len(double):
         raise InputError(
-            f"model {model.name!r}: row {double[0]} of candidates names a label twice; S is a set"
+            f"model {model.name!r}: row {double[0]} of candidates contains a label twice; the "
+            "candidates of an input must be different labels"
         )
     return chosen.astype(np.intp)

@@ -1,4 +1,4 @@
-"""What is outside the family, why, and what holds instead."""
+"""Models outside the family: why they are outside, and what holds for them instead."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ NON_MEMBERS = (
         title="word2vec, skip-gram with negative sampling (SGNS)",
         reason="Each pair of words has its own sigmoid; no softmax over candidates.",
         what_holds_instead="The sigmoid fixes the score itself, so f' = A f and g' = A⁻ᵀ g "
-        "without any shift, if both sets of vectors span. At the optimum the score is "
-        "PMI − log k; M far below the rank of the PMI makes it a weighted low-rank fit.",
+        "without any shift, if both sets of vectors span the space. At the optimum the score is "
+        "PMI − log k; if M is far below the rank of the PMI, it is a weighted low-rank fit.",
         reference="Mikolov et al. 2013; Levy and Goldberg 2014",
         aliases=("sgns", "skip-gram", "negative-sampling", "binary-nce"),
     ),
@@ -22,14 +22,14 @@ NON_MEMBERS = (
         title="SigLIP: images and texts, a sigmoid for each pair",
         reason="Each pair has its own sigmoid σ(fᵀg + b); no softmax over candidates.",
         what_holds_instead="For a given b the sigmoid fixes fᵀg itself, so f' = A f and "
-        "g' = A⁻ᵀ g without any shift, if both sets of vectors span.",
+        "g' = A⁻ᵀ g without any shift, if both sets of vectors span the space.",
         reference="Zhai et al. 2023",
         aliases=("siglip2",),
     ),
     NonMember(
         name="triplet",
         title="triplet loss with a hinge, and other margin losses",
-        reason="The hinge is no likelihood: there is no p(y|x, S) that two runs could share.",
+        reason="The hinge is not a likelihood: there is no p(y|x, S) that two runs could share.",
         what_holds_instead="The logistic triplet loss with dot products is n-pair with two "
         f"candidates, and a member. {_MEASURE}",
         reference="Schroff, Kalenichenko and Philbin 2015",
@@ -74,22 +74,22 @@ NON_MEMBERS = (
         name="gemma2",
         title="language models with soft-capped logits: Gemma 2",
         reason="cap · tanh(z / cap) stands between the dot product z and the softmax.",
-        what_holds_instead="What holds for gpt, nearly, as far as the logits stay small "
-        "against the cap.",
+        what_holds_instead="Approximately what holds for gpt, as long as the logits are small "
+        "relative to the cap.",
         reference="Gemma Team 2024",
         aliases=("soft-cap",),
     ),
     NonMember(
         name="ima-vae",
         title="VAE with a nearly deterministic decoder (IMA)",
-        reason="No classifier, no candidates and no auxiliary variable: p(x) alone is fitted, "
-        "so diversity of labels has nothing to act on.",
-        what_holds_instead="An inductive bias in place of variability: as γ² grows the ELBO "
-        "loses C_IMA of the decoder (`ik.ima_contrast`), which favours orthogonal columns of "
-        "its Jacobian. If the mixing has them (a Möbius map) and the sources are not Gaussian, "
-        "codes match them up to permutation and sign where the prior's range is right, and up "
-        "to a scale for each where it is not. Gaussian sources keep a rotation; a mixing with "
-        "other columns, nothing.",
+        reason="No classifier, no candidates and no auxiliary variable: only p(x) is fitted, "
+        "so there are no labels whose diversity could help.",
+        what_holds_instead="An inductive bias in place of variability: as γ² grows, the ELBO "
+        "is lowered by C_IMA of the decoder (`ik.ima_contrast`), which favours orthogonal columns "
+        "of its Jacobian. If the mixing has such columns (a Möbius map) and the sources are not "
+        "Gaussian, codes match them up to permutation and sign if the range of the prior is "
+        "right, and up to a scale for each if it is not. With Gaussian sources a rotation remains; "
+        "with a mixing that has other columns, nothing is identified.",
         reference="Gresele et al. 2021; Reizinger et al. 2022",
         aliases=("vae", "ima", "beta-vae", "independent-mechanism-analysis"),
     ),
@@ -98,10 +98,11 @@ NON_MEMBERS = (
         title="next-token models after prompts that never occur in the data",
         reason="The form is right, but two perfect runs need not share p(y|x) there: where "
         "p(prompt) = 0 the distribution of the data does not determine what follows.",
-        what_holds_instead="On prefixes that occur, all of gpt; if the vocabulary has fewer "
-        "than M + 1 tokens, diversity fails and only centred logits are identified. Off the "
-        "support, nothing; after prompts of probability ε, nothing at a KL divergence of order "
-        "ε. Compare runs on both with `identikit models A B --slice labels.npy`.",
+        what_holds_instead="On prefixes that occur, everything that holds for gpt; if the "
+        "vocabulary has fewer than M + 1 tokens, diversity fails and only centred logits are "
+        "identified. Off the support nothing is identified, and after prompts of probability ε a "
+        "KL divergence of order ε determines nothing. Compare runs on both with "
+        "`identikit models A B --slice labels.npy`.",
         reference="Reizinger et al. 2024, arXiv 2405.01964",
         aliases=("rule-extrapolation", "out-of-support", "ood-prompts"),
     ),

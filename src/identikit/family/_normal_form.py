@@ -1,4 +1,4 @@
-"""The normal form of a model: coordinates that the distribution itself singles out."""
+"""The normal form of a model: coordinates that are determined by its distribution."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from identikit.family._model import SoftmaxModel
 
 @dataclass(frozen=True)
 class NormalForm:
-    """f and g in the coordinates that the distribution itself singles out.
+    """f and g in coordinates that are determined by the distribution.
 
-    `singular_values` are those of the label-centred logits F G_cᵀ (n × K), `rank` how many of them
-    count: the effective complexity. ``f @ g.T`` are the centred logits.
+    `singular_values` are those of the label-centred logits F G_cᵀ (n × K); `rank` is the number of
+    those that are not rounding errors, the effective complexity. ``f @ g.T`` are the centred
+    logits.
     """
 
     f: Array
@@ -25,11 +26,11 @@ class NormalForm:
 
 
 def normal_form(model: SoftmaxModel) -> NormalForm:
-    """The coordinates that make two equal models equal to the eye, also at unequal widths.
+    """Coordinates in which two models with equal distributions are equal, even at other widths.
 
-    F = Q_F R_F, G_c = Q_G R_G and R_F R_Gᵀ = U Σ Vᵀ: f = Q_F U Σ^½ and g = Q_G V Σ^½, at a cost of
-    O((n + K) M²), and without the n × K table. The sign of each axis makes its largest entry in
-    g positive; equal singular values leave a rotation open.
+    With F = Q_F R_F, G_c = Q_G R_G and R_F R_Gᵀ = U Σ Vᵀ, they are f = Q_F U Σ^½ and g = Q_G V Σ^½.
+    The cost is O((n + K) M²), without the n × K table. The sign of each axis makes its largest
+    entry in g positive; equal singular values leave a rotation undetermined.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ def normal_form(model: SoftmaxModel) -> NormalForm:
     (qf, rf), (qg, rg) = np.linalg.qr(f), np.linalg.qr(g)
     left, values, right = svd(rf @ rg.T)
     eps = max(model.eps_f, model.eps_g)
-    # √ε, as these are products of two factors that were both rounded.
+    # These are singular values of a product of two factors that were both rounded.
     least = max(rank_tolerance(max(f.shape), max(g.shape), eps), 1e-12) * max(values[0], 1e-300)
     rank = int(np.count_nonzero(values > least))
     root = np.sqrt(values[:rank])

@@ -1,4 +1,4 @@
-"""Two models over the same inputs and labels, read in blocks and never as a whole table."""
+"""Two models over the same inputs and labels, processed in blocks without the whole table."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from identikit.family._model import SoftmaxModel, pieces
 Ints = NDArray[np.intp]
 T = TypeVar("T")
 
-#: Log-odds whose spread is a smaller share of the log-likelihoods' spread count as constant.
+#: Log-odds count as constant if their spread, relative to that of the log-likelihoods, is smaller.
 CONSTANT = 1e-6
 
 
 def check_pair(a: SoftmaxModel, b: SoftmaxModel) -> None:
-    """Raise unless two models are over the same number of inputs and of labels."""
+    """Raise an error unless two models have the same number of inputs and of labels."""
     for what, ours, theirs in (("inputs", a.n, b.n), ("labels", a.K, b.K)):
         if ours != theirs:
             raise InputError(
@@ -35,23 +35,23 @@ def check_pair(a: SoftmaxModel, b: SoftmaxModel) -> None:
 
 
 class Pair:
-    """Two models of the same n inputs and K labels.
+    """Two models over the same n inputs and K labels.
 
-    `labels` are those with a finite log-probability for every input in both models; all that
-    follows numbers them 0, 1, ... in this order.
+    `labels` are the labels with a finite log-probability for every input in both models; the
+    methods number them 0, 1, ... in this order.
     """
 
     def __init__(self, a: SoftmaxModel, b: SoftmaxModel) -> None:
         check_pair(a, b)
         self.models = (a, b)
         self.n = a.n
-        #: log p of label 0, block by block, as a pass over all labels has left it here.
+        #: log p of label 0 for each block, stored by a previous pass over all labels.
         self.first: list[tuple[Array, Array]] = []
         self.labels: Ints = np.setdiff1d(np.arange(a.K), np.union1d(a.impossible, b.impossible))
 
     @property
     def K(self) -> int:  # noqa: N802
-        """Number of labels that are possible everywhere."""
+        """Number of labels that are possible for every input."""
         return len(self.labels)
 
     @property
@@ -61,12 +61,12 @@ class Pair:
 
     @cached_property
     def constant(self) -> float:
-        """Share of the log-likelihoods' spread below which log-odds count as constant."""
+        """Spread of log-odds, relative to log-likelihoods, below which they count as constant."""
         return max(CONSTANT, 16 * max(_epsilon(model) for model in self.models))
 
     @cached_property
     def ranks(self) -> tuple[int, int]:
-        """Rank of the log-odds of each model, centred over inputs: the M that it really has."""
+        """Rank of the log-odds of each model, centred over inputs: its effective dimension M."""
         a, b = self.models
         return self._rank(a), self._rank(b)
 
@@ -81,7 +81,7 @@ class Pair:
         return int(np.count_nonzero(values > least))
 
     def _input_triangle(self, model: SoftmaxModel) -> Array:
-        """R of f centred over inputs; from the factors of the pair where it has them."""
+        """R of f centred over inputs, from the factors of the pair if they exist."""
         if self._by_table:
             return triangle(model.f - model.f.mean(axis=0, dtype=np.float64))
         return triangle(self._input_factors[self.models.index(model)][:, : model.M])
@@ -98,21 +98,21 @@ class Pair:
         return make(a), make(b)
 
     def _block(self, rows: slice) -> tuple[Array, Array]:
-        """Log-probabilities of both models of some inputs."""
+        """Log-probabilities of both models for some inputs."""
         return self._of_both(lambda model: model.log_prob(rows))
 
     @cached_property
     def _whole(self) -> tuple[Array, Array] | None:
-        """The one block of a small pair, so that later passes need not compute it again."""
+        """The single block of a small pair, cached for later passes; None for a large pair."""
         a, _ = self.models
         width = a.K if a.candidates is None else a.candidates.shape[1]
         return self._block(slice(None)) if self.n * width <= _model.BLOCK else None
 
     def over_blocks(self, function: Callable[[Array, Array], T]) -> list[T]:
-        """The function of every block, in order; on all cores where there are many blocks.
+        """Apply a function to every block, in order; several blocks are computed on all cores.
 
-        Blocks are products and then element by element, which BLAS does not share out; the function
-        sees a few rows at a time, which are still in the cache when it is done with them.
+        The work is a product followed by elementwise operations, which BLAS does not parallelise.
+        The function gets a few rows at a time, so that they stay in the cache.
         """
 
         def of(block: tuple[Array, Array]) -> list[T]:
@@ -126,14 +126,14 @@ class Pair:
 
     @cached_property
     def _log_z(self) -> tuple[Array, Array]:
-        """log Z(x) of both models, all that a distribution needs beside f and g."""
+        """log Z(x) of both models, which together with f and g determines the distribution."""
         first = self.first or self.over_blocks(lambda a, b: (a[:, 0].copy(), b[:, 0].copy()))
         ours, theirs = map(np.concatenate, zip(*first, strict=True))
         a, b = self.models
         return _first_logit(a) - ours, _first_logit(b) - theirs
 
     def label_blocks(self, per_label: int = 8) -> Iterator[slice]:
-        """Labels, as many at a time as leave room for `per_label` vectors of each."""
+        """Slices of the labels that leave memory for `per_label` vectors per label."""
         size = self.n if self._by_table else sum(model.M + 1 for model in self.models)
         step = max(1, 4 * _model.BLOCK // (per_label * size))
         return (slice(at, min(at + step, self.K)) for at in range(0, self.K, step))
@@ -143,10 +143,11 @@ class Pair:
         return any(model.table is not None for model in self.models)
 
     def columns(self, labels: slice | Ints) -> tuple[Array, Array]:
-        """Vectors, a row a label, whose inner products are those of log p(y|·), centred over x.
+        """One vector per label, with the inner products of log p(y|·) centred over x.
 
-        For models given by f and g, log p(y|x) is a product with [f(x), −log Z(x)] and a constant:
-        a QR decomposition over the inputs leaves a few coordinates of each label.
+        For models given by f and g, log p(y|x) is the product of [g(y), 1] with [f(x), −log Z(x)],
+        up to a constant, so a QR decomposition over the inputs reduces each label to a few
+        coordinates.
         """
         if self._by_table:
             ours, theirs = self._of_both(lambda model: self._table(model, labels))
@@ -156,7 +157,7 @@ class Pair:
         return ours @ first.T, theirs @ second.T
 
     def deviations(self, labels: slice) -> Array:
-        """E_x (log p(y|x) − mean over labels)² of both models and these labels, times n."""
+        """Σ_x (log p(y|x) − mean over labels)², for both models and these labels."""
         if self._by_table:
             centred = [table[:, labels].T for table in self._centred_tables]
         else:
@@ -165,14 +166,14 @@ class Pair:
 
     @property
     def candidates(self) -> bool:
-        """Whether both models have the same candidates: then no other logits are seen."""
+        """Whether both models have the same candidates; then no other logits are used."""
         return self.models[0].candidates is not None and same_candidates(*self.models)
 
     @cached_property
     def logit_norms(self) -> tuple[float, float, float]:
-        """‖Z_c − Z'_c‖, ‖Z_c‖ and ‖Z'_c‖, Frobenius, of the label-centred logits of the two models.
+        """Frobenius norms ‖Z_c − Z'_c‖, ‖Z_c‖ and ‖Z'_c‖ of the label-centred logits.
 
-        Centred over its candidates, if both have the same.
+        If both models have the same candidates, the logits are centred over those.
         """
         if self.candidates:
             gap, ours, theirs = sum(self.over_blocks(_centred_squares), np.zeros(3)) ** 0.5
@@ -187,9 +188,9 @@ class Pair:
 
     @property
     def label_vectors(self) -> tuple[Array, Array]:
-        """Vectors, a row a label, whose inner products are those of the centred logits Z_c(·, y).
+        """One vector per label, with the inner products of the centred logits Z_c(·, y).
 
-        Also of one model's with the other's.
+        Inner products between the two models are preserved too.
         """
         if self._by_table:
             first, second = self._centred_tables
@@ -202,7 +203,7 @@ class Pair:
         return self._of_both(lambda model: _centred(self._table(model, slice(None))))
 
     def _lifted_g(self, model: SoftmaxModel, labels: slice | Ints) -> Array:
-        """g of some labels with a column of ones."""
+        """g of some labels, with a column of ones."""
         g = model.g[self.labels[labels]].astype(np.float64)
         return np.column_stack([g, np.ones(len(g))])
 
@@ -212,7 +213,7 @@ class Pair:
 
     @cached_property
     def _input_factors(self) -> tuple[Array, Array]:
-        """R of [f, −log Z, f', −log Z'] centred over inputs, cut into the two models' columns."""
+        """R of [f, −log Z, f', −log Z'] centred over inputs, split into the two models' columns."""
         (a, b), (log_z, log_z_b) = self.models, self._log_z
         both = _side_by_side([a.f, -log_z[:, None], b.f, -log_z_b[:, None]])
         both -= both.mean(axis=0)
@@ -220,15 +221,15 @@ class Pair:
 
     @cached_property
     def _logit_factors(self) -> tuple[Array, Array]:
-        """R of [f, f'], with a one beside each f that has a bias."""
+        """R of [f, f'], with a column of ones after each f whose model has a bias."""
         parts = [model.lifted_f for model in self.models]
         return _cut(triangle(_side_by_side(parts), overwrite=True), parts[0].shape[1])
 
     def rows(self, inputs: Ints) -> tuple[Array, Array]:
-        """Vectors whose inner products are those of log p(·|x) and log p'(·|x), centred over y.
+        """Vectors with the inner products of log p(·|x) and log p'(·|x), centred over y.
 
-        Models given by f and g have such vectors of 2M + 2 numbers (K are not needed): log p(·|x)
-        is a combination of the columns of g, which a QR decomposition turns into few coordinates.
+        For models given by f and g they have at most 2M + 2 numbers instead of K: log p(·|x) is a
+        combination of the columns of g, which a QR decomposition reduces to a few coordinates.
         """
         if self._coordinates is None:
             return self._of_both(lambda model: self._label_rows(model, inputs))
@@ -239,7 +240,7 @@ class Pair:
 
     @cached_property
     def _input_rows(self) -> tuple[Array, Array] | None:
-        """The vectors of all inputs, if they take no more room than a few blocks."""
+        """The vectors of all inputs, if they take no more memory than a few blocks."""
         assert self._coordinates is not None
         size = self.n * len(self._coordinates[0])
         return self._rows_of(slice(None)) if size <= 8 * _model.BLOCK else None
@@ -257,9 +258,9 @@ class Pair:
         return _centred(values)
 
     def label_map(self, model: SoftmaxModel, labels: slice | Ints = slice(None)) -> Array:
-        """[g, bias] of some labels, less the mean over all that are possible."""
+        """[g, bias] of some labels, minus the mean over all possible labels."""
         if self.K == model.K:
-            # Chosen first and lifted then: there are many calls, and a vocabulary is large.
+            # Select the labels before adding the bias: a vocabulary is large and calls are many.
             g = model.centred_g[labels]
             if model.bias is None:
                 return g
@@ -279,7 +280,7 @@ class Pair:
 
 
 def _centred(rows: Array) -> Array:
-    """Less the mean of each row, over labels."""
+    """Each row minus its mean, which is over labels."""
     centred: Array = rows - rows.mean(axis=-1, keepdims=True)
     return centred
 
@@ -290,12 +291,12 @@ def _centred_squares(ours: Array, theirs: Array) -> Array:
 
 
 def _cut(factor: Array, at: int) -> tuple[Array, Array]:
-    """The columns of the one model, and of the other."""
+    """The columns of the first model, and those of the second."""
     return factor[:, :at], factor[:, at:]
 
 
 def _side_by_side(parts: list[Array]) -> Array:
-    """Their columns in one matrix, in the order of LAPACK."""
+    """All columns in one matrix, in the column-major order that LAPACK uses."""
     both = np.empty((len(parts[0]), sum(part.shape[1] for part in parts)), order="F")
     np.concatenate(parts, axis=1, out=both)
     return both
@@ -308,12 +309,12 @@ def same_candidates(a: SoftmaxModel, b: SoftmaxModel) -> bool:
 
 
 def _epsilon(model: SoftmaxModel) -> float:
-    """Relative rounding of the log-probabilities: f and g are exact, whatever their type."""
+    """Relative rounding error of the log-probabilities; f and g count as exact for any type."""
     return 2.0**-52 if model.table is None else model.eps_table
 
 
 def _norm(rows: Array) -> float:
-    """Frobenius norm in float64, whatever the type: float16 ends at 65,504."""
+    """Frobenius norm, computed in float64 because float16 overflows above 65,504."""
     return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64) ** 0.5)
 
 

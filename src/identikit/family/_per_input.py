@@ -1,4 +1,4 @@
-"""How far apart two models are on every single input."""
+"""How far apart two models are on each input."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from identikit.family._pair import Pair
 
 
 class PerInput(NamedTuple):
-    """One number an input, whose means over all inputs are those of the pair.
+    """One number per input; their means over all inputs are the numbers of the pair.
 
     `gap` = ‖Z_c(x) − Z'_c(x)‖² / E‖Z_c‖² of the label-centred logits: its mean is the square of the
-    relative logit gap. `kl`, `kl_reverse` (in nats) and `tv` are of p(·|x) and p'(·|x).
+    relative logit gap. `kl`, `kl_reverse` (in nats) and `tv` compare p(·|x) and p'(·|x).
     """
 
     gap: Array
@@ -24,7 +24,7 @@ class PerInput(NamedTuple):
 
 
 def per_input(pair: Pair) -> PerInput:
-    """Gap, divergences and total variation of every input, in one more pass over the blocks.
+    """Gap, divergences and total variation of every input, in one pass over the blocks.
 
     The spread E‖Z_c‖² is that of the first model over all inputs, so that inputs can be compared
     with each other.
@@ -51,7 +51,7 @@ def per_input(pair: Pair) -> PerInput:
 
 
 def _kl(p: Array, log_p: Array, log_q: Array) -> Array:
-    """Σ p log(p/q) of each row: nothing where p is impossible, infinite where only q is."""
+    """Σ p log(p/q) of each row: terms with p = 0 are 0; infinite if q = 0 where p > 0."""
     gap = np.subtract(log_p, log_q, out=np.zeros_like(p), where=p > 0)
     kl: Array = np.einsum("ij,ij->i", p, gap)
-    return np.maximum(kl, 0.0)  # below, it is rounding
+    return np.maximum(kl, 0.0)  # negative values are rounding errors

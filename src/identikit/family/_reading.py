@@ -1,4 +1,4 @@
-"""Where the arrays of a model come from: one file, or the folder of an extraction."""
+"""Reading the arrays of a model from one file or from the folder of an extraction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Stored(NamedTuple):
 
 
 def stored(value: object) -> Stored:
-    """An array with its machine epsilon; bfloat16, which NumPy does not have, comes as float32."""
+    """An array with its machine epsilon; bfloat16, which NumPy lacks, becomes float32."""
     if isinstance(value, Stored):
         return value
     if str(getattr(value, "dtype", "")).endswith("bfloat16"):
@@ -37,16 +37,10 @@ def stored(value: object) -> Stored:
 
 
 def matrix(value: object, what: str, expected: str, *, finite: bool = True) -> Stored:
-    """Real numbers in rows and columns, in the type that they came in.
+    """A matrix of real numbers from an array of any library, in its original type.
 
-    Parameters
-    ----------
-    value : array
-        Of any library.
-    what, expected : str
-        What an error calls the array, and what it should be.
-    finite : bool
-        Whether NaN and infinity are refused.
+    Error messages call it `what` and say that it should be `expected`; `finite` refuses NaN and
+    infinity.
     """
     array, eps = stored(value)
     if array.dtype.kind not in "fiub" or array.ndim != 2 or 0 in array.shape:
@@ -69,19 +63,17 @@ def _read(view: object, memory: int | None = None) -> Stored:
 
 
 def read_arrays(path: Path, memory: int | None = None) -> dict[str, Stored]:
-    """The arrays that a model is made of, by name, from a file or a folder.
+    """The arrays of a model by name, from a file or a folder.
 
-    Parameters
-    ----------
-    path : Path
-        The file or the folder.
-    memory : int, optional
-        Bytes that each array and the work on it may take; half of the machine's memory by default.
+    `memory` is the number of bytes that each array and the work on it may take, by default half of
+    the machine's memory.
     """
     if path.is_dir():
         return _read_folder(path, memory)
     if path.suffix.lower() not in (".npz", ".safetensors"):
-        raise InputError(f"{path} is no model: expected a .npz or .safetensors file with f and g")
+        raise InputError(
+            f"{path} is not a model: expected a .npz or .safetensors file with f and g"
+        )
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; check the path")
     names, bias = _names_and_bias(path)
@@ -92,12 +84,12 @@ def read_arrays(path: Path, memory: int | None = None) -> dict[str, Stored]:
 
 
 def _read_folder(folder: Path, memory: int | None) -> dict[str, Stored]:
-    """The same from a folder of .npy files."""
+    """The arrays of a model from a folder of .npy files."""
     manifest = folder / "manifest.json"
     if not manifest.is_file():
         raise InputError(
-            f"{folder} has no manifest.json, so it is no finished extraction; "
-            "extract the model again, or name a .npz or .safetensors file"
+            f"{folder} has no manifest.json, so it is not a finished extraction; "
+            "extract the model again, or give a .npz or .safetensors file"
         )
     arrays = {}
     for name in MATRICES:
@@ -112,7 +104,7 @@ def _read_folder(folder: Path, memory: int | None) -> dict[str, Stored]:
 
 
 def _why_not(manifest: Path) -> str:
-    """What an extraction says about the f that it has not written."""
+    """The reason that the manifest of an extraction gives for not writing f."""
     try:
         document = json.loads(manifest.read_text(encoding="utf-8"))
     except ValueError:
@@ -122,7 +114,7 @@ def _why_not(manifest: Path) -> str:
 
 
 def _names_and_bias(path: Path) -> tuple[set[str], Array | None]:
-    """The names in a file, and its one vector, which `sources` do not read."""
+    """The names of the arrays in a file, and the bias, a vector, which `sources` cannot read."""
     if path.suffix.lower() == ".npz":
         names = set(array_names(path, f"the model ({path})"))
         return names, read_array(path, "bias", f"the bias ({path})") if "bias" in names else None

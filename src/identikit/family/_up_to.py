@@ -1,4 +1,4 @@
-"""What else two distributions may share: their logits up to one factor, or another label order."""
+"""Whether two models have equal logits up to a common factor or another order of the labels."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import numpy as np
 from identikit._linalg import Array, svd
 from identikit.family._pair import Ints, Pair
 
-#: Up to this many labels another order is looked for, at the cost of K × K matrices.
+#: Up to this many labels, another order is searched for, at the cost of K × K matrices.
 MATCHED = 2000
 
 
 @dataclass(frozen=True)
 class UpTo:
-    """The factor, and the order of the labels, that bring the logits of a nearest to those of b.
+    """The factor and the order of labels that bring the logits of a closest to those of b.
 
     Z_b(x, order[k]) ≈ `temperature` Z_a(x, k) for the label-centred logits: label k of a is label
-    `order[k]` of b (None: the order is one already). `logit_gap` is what that leaves of Z_b, over
-    its spread; `chance` what the best order leaves if the labels of b are drawn at random with the
-    same covariance, which in few dimensions and with many labels is little (None without an order).
+    `order[k]` of b (None if the order is already the same). `logit_gap` is the remaining difference
+    divided by the spread of Z_b. `chance` is the gap that the best order leaves if the labels of b
+    are drawn at random with the same covariance; it is small with few dimensions and many labels
+    (None without an order).
     """
 
     temperature: float
@@ -30,19 +31,19 @@ class UpTo:
 
 
 def up_to(pair: Pair, tolerance: float, seed: int = 0) -> UpTo:
-    """The temperature between two models, and another order of the labels if there clearly is one.
+    """The temperature between two models, and another order of labels if there clearly is one.
 
-    ‖Z_b − c Z_a‖ is least for c = ⟨Z_a, Z_b⟩/‖Z_a‖², and over all orders of the labels where
-    Σ_k ⟨Z_a(·, k), Z_b(·, order[k])⟩ is largest, whatever the factor: an assignment problem. The
-    order counts if it leaves less than half of the gap, and less than half of what chance would.
+    ‖Z_b − c Z_a‖ is smallest for c = ⟨Z_a, Z_b⟩/‖Z_a‖². The best order of the labels maximises
+    Σ_k ⟨Z_a(·, k), Z_b(·, order[k])⟩ for any factor, which is an assignment problem. The order is
+    accepted if it leaves less than half of the gap and less than half of the gap at chance.
 
     Parameters
     ----------
     pair : Pair
     tolerance : float
-        The gap up to which no other order is looked for.
+        The gap up to which no other order is searched for.
     seed : int
-        Of the labels that are drawn for `chance`.
+        Seed of the labels that are drawn for `chance`.
     """
     gap, ours, theirs = pair.logit_norms
     product = (ours**2 + theirs**2 - gap**2) / 2
@@ -62,7 +63,7 @@ def up_to(pair: Pair, tolerance: float, seed: int = 0) -> UpTo:
 
 
 def _factor(product: float, ours: float, theirs: float) -> tuple[float, float]:
-    """c, and ‖Z_b − c Z_a‖/‖Z_b‖: the sine of the angle between them. No c turns signs."""
+    """c ≥ 0, and ‖Z_b − c Z_a‖/‖Z_b‖, which is the sine of the angle between Z_a and Z_b."""
     if not (product > 0 and ours > 0 and theirs > 0):
         return 0.0, 1.0
     cosine = min(product / (ours * theirs), 1.0)
@@ -77,7 +78,7 @@ def _best_order(products: Array) -> tuple[Ints, float]:
 
 
 def _like(labels: Array, seed: int) -> Array:
-    """As many labels with the covariance of these, drawn at random."""
+    """The same number of labels, drawn at random with the same covariance."""
     _, values, right = svd(labels)
     rng = np.random.default_rng([seed, 2])
     drawn = rng.normal(size=(len(labels), len(values))) * values @ right

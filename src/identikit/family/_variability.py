@@ -1,4 +1,4 @@
-"""Do environments, classes or labels vary enough? One rank and one condition number for all."""
+"""Whether environments, classes or labels vary enough, by a rank and a condition number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from identikit.errors import InputError
 from identikit.family._reading import matrix
 from identikit.moments import Moments, accumulate
 
-#: Above this an error of a millionth in the parameters is as large as what is solved for.
+#: Above this, a relative error of 1e-6 in the parameters is as large as what is solved for.
 LARGEST_CONDITION = 1e6
 
 
@@ -23,17 +23,17 @@ class Variability:
     Attributes
     ----------
     rank, needed : int
-        Of the differences of rows, and the number of columns that it should reach.
+        Rank of the differences of rows, and the number of columns, which is the rank needed.
     condition : float
-        Largest over smallest singular value of the differences; infinite if rank is missing.
+        Largest over smallest singular value of the differences; infinite if the rank is too small.
     singular_values : array
-        Of the differences, largest first.
+        Singular values of the differences, largest first.
     missing : array (needed, needed − rank)
         An orthonormal basis, in columns, of the directions in which no two rows differ.
     largest_condition : float
-        What the condition number may be.
+        The largest condition number that is accepted.
     sentence : str
-        What that means.
+        A sentence that says what this means.
     """
 
     rank: int
@@ -46,7 +46,7 @@ class Variability:
 
     @property
     def ok(self) -> bool:
-        """Whether no rank is missing and the condition number is within its bound."""
+        """Whether the rank is as large as needed and the condition number is within its bound."""
         return self.rank == self.needed and self.condition <= self.largest_condition
 
     def __bool__(self) -> bool:
@@ -61,11 +61,12 @@ def variability(
 ) -> Variability:
     """Rank, condition number and missing directions of the differences θ^e − θ^0 of rows.
 
-    It is the one condition of many theorems: Δ of precisions of control signals (Rajendran et al.
-    2024, assumption 6), L of natural parameters of environments (time-contrastive learning), of
-    class vectors (classifiers) and of label embeddings (Roeder et al. 2021, `diversity`). All ask
-    for full column rank, so for one row more than there are columns. A rank alone hides how little
-    it may take to lose it: so the condition number has a bound too.
+    Many theorems share this condition: for the matrix Δ of precisions of control signals (Rajendran
+    et al. 2024, assumption 6), and for the matrix L of natural parameters of environments
+    (time-contrastive learning), of class vectors (classifiers) and of label embeddings (Roeder et
+    al. 2021, `diversity`). All of them need full column rank, and therefore at least one row more
+    than columns. A matrix of full rank may be close to one of lower rank, so the condition number
+    has a bound too.
 
     The rank is that of the centred rows, which does not depend on the reference; the condition
     number does.
@@ -73,10 +74,10 @@ def variability(
     Parameters
     ----------
     parameters : array (rows, columns), or Moments of one view
-        A row for each environment, class or label. Of Moments the differences are those from the
-        mean, whatever the reference.
+        A row for each environment, class or label. For Moments the differences are always those
+        from the mean, and the reference is ignored.
     reference : int or None
-        The row θ^0 that is subtracted from the others; None for the mean of all.
+        The row θ^0 that is subtracted from the others; None for the mean of all rows.
     largest_condition : float
         The bound on the condition number.
 
@@ -92,7 +93,9 @@ def variability(
     """
     if isinstance(parameters, Moments):
         if len(parameters.names) != 1:
-            raise InputError(f"these are moments of {len(parameters.names)} views; give those of 1")
+            raise InputError(
+                f"these are moments of {len(parameters.names)} views; give moments of one view"
+            )
         moments = parameters
         values = np.sqrt(moments.principal(0)[0])
     else:
@@ -138,5 +141,7 @@ def _sentence(rows: int, rank: int, needed: int, condition: float, largest: floa
         return said + "some columns, or sums of columns, do not vary on their own"
     said = f"the differences of {rows} rows span all {needed} dimensions, with condition number "
     if condition > largest:
-        return said + f"{condition:.3g}, which is above {largest:g}: small errors undo it"
+        return said + (
+            f"{condition:.3g}, which is above {largest:g}: small errors in the rows may undo it"
+        )
     return said + f"{condition:.3g}"

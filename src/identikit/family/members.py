@@ -1,9 +1,9 @@
-"""Which models belong to the softmax family, p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)), and which not.
+"""Which models belong to the softmax family p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)), and which not.
 
-Theory speaks of two vectors and their dot product. A member says where in a given architecture
-those two vectors are, and what equal distributions then leave undetermined: the group. A new member
-is one entry in `_members`; its head, the function that turns the network's outputs into
-(f, g, bias), is one of `_heads`.
+The theory is about two vectors and their dot product. The entry of a member says where these
+vectors are in a given architecture, and which group of transformations equal distributions leave
+undetermined. A new member is one entry in `_members`; its head, the function that turns the
+network's outputs into (f, g, bias), is one of `_heads`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NON_MEMBERS = {entry.name: entry for entry in _non_members.NON_MEMBERS}
 
 
 def find(name: str) -> Member | NonMember:
-    """The entry of a name or an alias; case, spaces and hyphens do not matter.
+    """The entry with this name or alias; case, spaces and hyphens do not matter.
 
     >>> find("GPT-2").name, find("ProtoNet").name, find("word2vec").name
     ('gpt', 'prototypical', 'word2vec')
@@ -32,7 +32,7 @@ def find(name: str) -> Member | NonMember:
     key = _key(name)
     if key in known:
         return known[key]
-    # People paste the names of checkpoints, such as meta-llama/Llama-3.2-1B.
+    # The name may be that of a checkpoint, such as meta-llama/Llama-3.2-1B.
     parts = re.split(r"[\W_]+", name.lower())
     close = [word for word in known if any(part.startswith(word) for part in parts)]
     close += get_close_matches(key, known)
