@@ -208,7 +208,7 @@ def test_rows_in_a_graph_are_not_sent_with_every_item(array: np.ndarray):
         ),
         (
             lambda: dd.from_pandas(pd.DataFrame({"b": [[1.0], [1.0, 2.0]]}), npartitions=1),
-            "view 'x'.* of one length",
+            "view 'x'.* of the same length",
         ),
         (
             lambda: da.from_delayed(dask.delayed(lambda: 1 / 0)(), (3, 2), float),

@@ -272,7 +272,7 @@ def test_bad_files(tmp_path, known):
     (tmp_path / "x.csv").write_text("")
     refuses("is empty", factors=tmp_path / "x.csv")
     np.savez(tmp_path / "y.npz", a=known, b=known)
-    refuses("choose one with path::name: 'a', 'b'", factors=tmp_path / "y.npz")
+    refuses("choose one with path::name, of: 'a', 'b'", factors=tmp_path / "y.npz")
     refuses("no array named 'c'", "'a', 'b'", factors=f"{tmp_path}/y.npz::c")
     known_csv = pd.DataFrame(known[1:])
     known_csv.to_csv(tmp_path / "z.csv", index=False)

@@ -589,7 +589,7 @@ def test_arrow_messages_that_are_no_part_of_a_table(tmp_path):
     whole, tensor = path.read_bytes(), io.BytesIO()
     pa.ipc.write_tensor(pa.Tensor.from_numpy(matrix()), pa.PythonFile(tensor))
     path.write_bytes(whole[:-8] + tensor.getvalue() + whole[-8:])
-    refuses(path, f"the message at byte {len(whole) - 8} is a tensor, which is no part of a table")
+    refuses(path, f"the message at byte {len(whole) - 8} is a tensor, which is not part of a table")
     path.write_bytes(whole[:-8] + whole)
     refuses(path, f"the message at byte {len(whole) - 8} is a schema, which does not belong there")
     path.write_bytes(whole[:-8])
@@ -683,7 +683,7 @@ def test_zarr_names(tmp_path):
         np.testing.assert_array_equal(source.read(0, ROWS), plain)
     one = tmp_path / "one"
     zarr.create_array(one, data=plain)
-    refuses(f"{one}::e", "one array without a name", "::e")
+    refuses(f"{one}::e", "a single array without a name", "::e")
     with closing(open_source(one)) as source:  # a store by what it holds, not by its name
         np.testing.assert_array_equal(source.read(0, ROWS), plain)
 

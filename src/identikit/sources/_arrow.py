@@ -205,7 +205,7 @@ class _Messages:
         columns: list[str] | None = None,
         rows: int = _ROWS,  # noqa: ARG002  # the writer chose
     ) -> Iterator[Any]:
-        """Yield record batches, as long as they are stored, from a given one on.
+        """Yield record batches of their stored lengths, from a given one on, with these columns.
 
         All iterators share the position in the file, so only the latest may be used.
         """

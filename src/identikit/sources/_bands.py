@@ -18,7 +18,7 @@ from identikit.sources import memory
 from identikit.sources._source import RowSource
 from identikit.sources.checks import numeric_eps
 
-#: Bytes of the largest band; chunks with more rows than that are unpacked several times.
+#: Bytes of the largest band; a row of chunks that is larger is unpacked several times.
 _LARGEST_BAND = 256 * 2**20
 
 Pieces = Callable[[int], Iterator[NDArray[Any]]]
@@ -121,9 +121,10 @@ def chunked_rows(
     """
     rows, width = array.shape
     row_bytes = width * array.dtype.itemsize
-    tall = array.chunks[0] if array.chunks else 1
+    chunk_rows = array.chunks[0] if array.chunks else 1
     band = min(
-        tall * max(1, memory.PIECE_BYTES // (tall * row_bytes)), max(1, _LARGEST_BAND // row_bytes)
+        chunk_rows * max(1, memory.PIECE_BYTES // (chunk_rows * row_bytes)),
+        max(1, _LARGEST_BAND // row_bytes),
     )
     starts = range(0, rows, band)
 

@@ -68,10 +68,10 @@ class DaskBlocks:
         if self.client is not None:
             raise TypeError("rows that are already on a cluster cannot be sent to other processes")
         parts = self.blocks, self.ends, self.width, self.dtype
-        return _thawed, (_cloudpickle().dumps(parts),)
+        return _unpickled, (_cloudpickle().dumps(parts),)
 
 
-def _thawed(parts: bytes) -> DaskBlocks:
+def _unpickled(parts: bytes) -> DaskBlocks:
     return DaskBlocks(*_cloudpickle().loads(parts))
 
 

@@ -51,14 +51,14 @@ class Ids:
         """All ids and the bytes they take: there must be `rows` ids, in at most `memory` bytes."""
         import pandas as pd
 
-        held: list[Block] = []
+        blocks: list[Block] = []
         found = needed = 0
         for block in self.blocks:
-            held.append(plain_ids(block, self.label, found))
+            blocks.append(plain_ids(block, self.label, found))
             found += len(block)
-            needed += BESIDE_VALUE * len(block) + held[-1].nbytes
-            if held[-1].dtype == object:
-                needed += sum(map(sys.getsizeof, held[-1]))
+            needed += BESIDE_VALUE * len(block) + blocks[-1].nbytes
+            if blocks[-1].dtype == object:
+                needed += sum(map(sys.getsizeof, blocks[-1]))
             if needed > memory:
                 raise InputError(
                     f"{self.label}: the ids of {found:,} of {rows:,} rows fill the "
@@ -66,13 +66,13 @@ class Ids:
                     "needed at once; give a larger memory budget (--memory) or shorter ids "
                     "(integers take the least), or sort every view by id and pair rows by position"
                 )
-            if _kind(held[-1]) != _kind(held[0]):
-                raise InputError(_mixed(self.label, held[0], self.label, held[-1]))
+            if _kind(blocks[-1]) != _kind(blocks[0]):
+                raise InputError(_mixed(self.label, blocks[0], self.label, blocks[-1]))
         if found != rows:
             raise InputError(
                 f"{self.label}: there are {found} ids for {rows} rows; expected one per row"
             )
-        values = _one_array(held, self.label)
+        values = _one_array(blocks, self.label)
         return pd.Index(values, dtype=values.dtype), needed
 
 
@@ -106,7 +106,7 @@ def given_ids(ids: object, name: str) -> Ids:
 
 
 def named_columns(text: str, views: int) -> list[tuple[str, ...]]:
-    """The columns of each view that form its ids; the top of this file explains the text.
+    """The columns of each view that form its ids; the top of this file explains the notation.
 
     >>> named_columns("plate,well:Plate,Well", 2)
     [('plate', 'well'), ('Plate', 'Well')]
@@ -115,7 +115,7 @@ def named_columns(text: str, views: int) -> list[tuple[str, ...]]:
     if any("" in names for names in each) or len({len(names) for names in each}) > 1:
         raise InputError(
             f"the id is {text!r}; expected a column, several columns separated by commas "
-            "(plate,well), or as many for every view, separated by colons (doc_id:docId)"
+            "(plate,well), or the same number for every view, separated by colons (doc_id:docId)"
         )
     if len(each) not in (1, views):
         raise InputError(
@@ -172,7 +172,7 @@ def read_ids(path: Path, column: str, label: str) -> Iterator[Block]:
     """Yield blocks of the ids in a column of a file, or in the array of that name."""
     reader = id_readers().get(kind_of(path))
     if reader is None:
-        # A wrong path is a likelier mistake than a wrong kind of file, so that is reported first.
+        # A wrong path is a likelier mistake than a wrong kind of file, so check the path first.
         open_binary(path, label).close()
         raise InputError(
             f"{label}: ids cannot be read from files with the suffix {path.suffix!r}; expected one "
@@ -265,20 +265,20 @@ def _names(view: Any) -> list[str]:
 
 def _together(parts: Sequence[Iterator[Block]], label: str) -> Iterator[Block]:
     """Join the parts of every id into one text; the columns' blocks may differ in length."""
-    held = [np.empty(0, dtype=object) for _ in parts]
+    pending = [np.empty(0, dtype=object) for _ in parts]
     row = 0
     while True:
         for k, part in enumerate(parts):
-            while not len(held[k]) and (block := next(part, None)) is not None:
-                held[k] = plain_ids(block, label, row)
-        count = min(map(len, held))
+            while not len(pending[k]) and (block := next(part, None)) is not None:
+                pending[k] = plain_ids(block, label, row)
+        count = min(map(len, pending))
         if not count:
             break
-        texts = (map(str, block[:count].tolist()) for block in held)
+        texts = (map(str, block[:count].tolist()) for block in pending)
         yield np.array([BETWEEN.join(parts) for parts in zip(*texts)], dtype=object)
-        held = [block[count:] for block in held]
+        pending = [block[count:] for block in pending]
         row += count
-    if any(map(len, held)):
+    if any(map(len, pending)):
         raise InputError(f"{label}: the columns have different lengths; expected one value per row")
 
 

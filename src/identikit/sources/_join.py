@@ -90,8 +90,8 @@ def paired(
 ) -> Iterator[Paired]:
     """Pair the rows of views by id, so that the t-th rows of all views have the same id.
 
-    Without ids, the views are returned unchanged; only the indexes of data frames are used as ids
-    even then, unless they are the default ones (see `match_frames`).
+    Without ids, data frames are paired by their indexes if these hold ids (see `match_frames`), and
+    any other views are returned unchanged.
 
     Rows are in the order of the first view. A view that has them in another order is copied to a
     temporary file in that order. All temporary files are in one folder in TMPDIR, which is deleted
@@ -122,7 +122,7 @@ def paired(
     for what, given in (("names", names), ("ids", ids)):
         if not isinstance(given, str | None) and len(given) != len(views):
             raise InputError(f"expected {what} for {len(views)} views, one each, got {len(given)}")
-    room = default_memory() if memory is None else memory
+    budget = default_memory() if memory is None else memory
     with ExitStack() as stack:
         named = named_columns(ids, len(views)) if isinstance(ids, str) else None
         joined = list(views) if named is None else list(map(without_columns, views, named))
@@ -138,7 +138,7 @@ def paired(
                 else column_ids(views[number], named[number], source.name)
                 for number, source in enumerate(sources)
             ]
-            places = match_ids(sources, columns, share, room)
+            places = match_ids(sources, columns, share, budget)
         with writing_temporary(Path(tempfile.gettempdir())):
             temporary = tempfile.TemporaryDirectory(prefix="identikit-join-")
         folder = Path(stack.enter_context(temporary))
@@ -146,7 +146,7 @@ def paired(
             rising = bool((np.diff(rows) > 0).all())
             if not rising or len(rows) < source.rows:
                 path = folder / f"{number}.npy"
-                joined[number] = joined_view(source, rows, path, room, rising=rising)
+                joined[number] = joined_view(source, rows, path, budget, rising=rising)
         every = tuple(source.name for source in sources)
         of = tuple(source.rows for source in sources)
         yield Paired(joined, every, Matched(every, of, places[0], ids is None))

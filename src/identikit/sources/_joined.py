@@ -120,27 +120,28 @@ def _put_in_order(source: Source, places: NDArray[np.int64], path: Path, memory:
     """
     dtype, width = source.read(0, 1).dtype, source.width
     row_bytes = width * dtype.itemsize
-    tall = max(1, memory // SHARE // row_bytes, len(places) // MOST_PIECES)
-    starts = range(0, len(places), tall)
-    step = max(1, min(tall, BLOCK_BYTES // row_bytes))
+    piece_rows = max(1, memory // SHARE // row_bytes, len(places) // MOST_PIECES)
+    starts = range(0, len(places), piece_rows)
+    step = max(1, min(piece_rows, BLOCK_BYTES // row_bytes))
     by_row = np.argsort(places)
-    held, writing = max(1, memory // SHARE // len(starts)), partial(writing_temporary, path.parent)
+    spool_bytes = max(1, memory // SHARE // len(starts))
+    writing = partial(writing_temporary, path.parent)
     with ExitStack() as stack:
         pieces = [
-            stack.enter_context(tempfile.SpooledTemporaryFile(held, dir=str(path.parent)))
+            stack.enter_context(tempfile.SpooledTemporaryFile(spool_bytes, dir=str(path.parent)))
             for _ in starts
         ]
         for start in range(0, len(places), step):
             targets = by_row[start : start + step]
             rows = _pick(source, places[targets])
             with writing():
-                for number in np.unique(targets // tall):
-                    part = np.ascontiguousarray(rows[targets // tall == number])
+                for number in np.unique(targets // piece_rows):
+                    part = np.ascontiguousarray(rows[targets // piece_rows == number])
                     pieces[number].write(part.data)
         stack.enter_context(writing())
         out = stack.enter_context(NpyWriter(path, width, dtype))
         for start, piece in zip(starts, pieces):
-            order = np.argsort(places[start : start + tall])
+            order = np.argsort(places[start : start + piece_rows])
             block = np.empty((len(order), width), dtype)
             piece.seek(0)
             block[order] = np.frombuffer(piece.read(), dtype).reshape(block.shape)

@@ -167,10 +167,10 @@ def _check_declared(info: ZipInfo, size: int, label: str) -> None:
     """Refuse a member whose sizes cannot be true, before anything is unpacked."""
     packed, unpacked = info.compress_size, info.file_size
     if info.compress_type == ZIP_STORED:
-        lie = unpacked != packed  # its end is checked later, with its shape
+        impossible = unpacked != packed  # its end is checked later, with its shape
     else:
-        lie = packed > size or unpacked > _MOST_DEFLATED * packed
-    if lie:
+        impossible = packed > size or unpacked > _MOST_DEFLATED * packed
+    if impossible:
         raise InputError(
             f"{label} is truncated, damaged or malicious: the member {info.filename!r} declares "
             f"that its {packed} bytes unpack to {unpacked}, in a file of {size} bytes"

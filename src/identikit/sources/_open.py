@@ -122,7 +122,7 @@ def _open_path(view: str | os.PathLike[str], name: str | None, position: int) ->
     whole = os.path.abspath(path)  # noqa: PTH100 - Path.absolute would keep the dots
     kind = kind_of(path)
     if name is None:
-        # A folder's name may contain dots that begin no suffix, unless it is a Zarr store.
+        # Dots in a folder's name do not begin a suffix, except in that of a Zarr store.
         name = Path(whole).name if kind == FOLDER else path.stem
         name = Path(name).stem if kind.endswith(".gz") else name
         shown = ",".join(part for part in (member or "").split(",") if not part.startswith(NOT))
@@ -130,7 +130,7 @@ def _open_path(view: str | os.PathLike[str], name: str | None, position: int) ->
     opener = openers().get(kind)
     if opener is None:
         label = file_label(name, path)
-        # A wrong path is a likelier mistake than a wrong kind of file, so that is reported first.
+        # A wrong path is a likelier mistake than a wrong kind of file, so check the path first.
         open_binary(path, label).close()
         known = ", ".join(suffix for suffix in openers() if suffix != FOLDER)
         raise InputError(

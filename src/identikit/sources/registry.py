@@ -60,7 +60,7 @@ def register(*suffixes: str) -> Callable[[Opener], Opener]:
 
     It is called with the path, the name of the array inside (or None) and the view's name.
     """
-    return partial(_keep, _openers, suffixes)
+    return partial(_add, _openers, suffixes)
 
 
 def register_ids(*suffixes: str) -> Callable[[IdReader], IdReader]:
@@ -70,7 +70,7 @@ def register_ids(*suffixes: str) -> Callable[[IdReader], IdReader]:
     messages call it. It yields 1-D arrays of integers or strings (dtype kind i, u or U; b for
     labels that are true or false), for consecutive rows from the first to the last.
     """
-    return partial(_keep, _id_readers, suffixes)
+    return partial(_add, _id_readers, suffixes)
 
 
 def register_frame(*suffixes: str) -> Callable[[FrameReader], FrameReader]:
@@ -79,7 +79,7 @@ def register_frame(*suffixes: str) -> Callable[[FrameReader], FrameReader]:
     It is called with the path and what error messages call it, and returns a pandas DataFrame.
     Only tables have such a reader: formats whose columns are chosen by names and patterns.
     """
-    return partial(_keep, _frame_readers, suffixes)
+    return partial(_add, _frame_readers, suffixes)
 
 
 def register_table(*suffixes: str) -> Callable[[TableOpener], TableOpener]:
@@ -88,10 +88,10 @@ def register_table(*suffixes: str) -> Callable[[TableOpener], TableOpener]:
     It is called with the path and what error messages call it. The columns that do not belong to a
     view are read through its result.
     """
-    return partial(_keep, _tables, suffixes)
+    return partial(_add, _tables, suffixes)
 
 
-def _keep(where: dict[str, F], suffixes: Sequence[str], function: F) -> F:
+def _add(where: dict[str, F], suffixes: Sequence[str], function: F) -> F:
     where.update(dict.fromkeys(suffixes, function))
     return function
 
