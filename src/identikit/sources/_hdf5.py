@@ -82,8 +82,8 @@ def resolve(file: Any, member: str, label: str) -> Any:
     found = None if place is None else file[place]
     if isinstance(found, _h5py().Dataset) and (found.is_virtual or found.external):
         raise InputError(
-            f"{label}: the dataset {place!r} keeps its rows in other files, and files that a file "
-            "points to are not opened; copy the rows into one dataset"
+            f"{label}: the dataset {place!r} keeps its rows in other files, and identikit opens no "
+            "files that another file refers to; copy the rows into one dataset"
         )
     return found
 
@@ -116,8 +116,8 @@ def _follow(h5py: Any, file: Any, member: str, label: str) -> str | None:
         link = group.get(part, getlink=True)
         if isinstance(link, h5py.ExternalLink):
             raise InputError(
-                f"{label}: {member!r} leads into another file ({link.filename!r}), and files that "
-                "a file points to are not opened; give the path of that file instead"
+                f"{label}: {member!r} leads into another file ({link.filename!r}), and identikit "
+                "opens no files that another file refers to; give the path of that file instead"
             )
         if isinstance(link, h5py.SoftLink):
             links += 1

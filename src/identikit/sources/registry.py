@@ -26,7 +26,7 @@ F = TypeVar("F")
 
 #: The kind of a folder of shards, whose name may have any suffix.
 FOLDER = "/"
-#: Files at the top of a Zarr store, of version 3 or 2; one of them is there.
+#: Files at the top of a Zarr store, of version 3 or 2, at least one of which exists.
 _ZARR = ("zarr.json", ".zgroup", ".zarray")
 
 _openers: dict[str, Opener] = {}
