@@ -137,7 +137,7 @@ def test_damaged_parts_of_a_sparse_matrix():
     h5py = pytest.importorskip("h5py")
     for part, change, says in (
         ("indices", lambda a: a + 99, "outside of its 5 columns"),
-        ("indptr", lambda a: a[::-1], "have no ends"),
+        ("indptr", lambda a: a[::-1], "indptr is wrong"),
         ("indptr", lambda a: a[:-1], "is damaged"),
         ("data", lambda a: a[:-1], "is damaged"),
         ("indices", lambda a: a.astype("f8"), "is damaged"),
@@ -267,9 +267,9 @@ def test_damaged_files_of_scipy():
         ({"shape": np.array([90])}, "1-D"),
         ({"shape": np.array([90, 3])}, "outside of its 3 columns"),
         ({"shape": np.array([10**12, 5])}, "is damaged"),
-        ({"shape": np.array([[90, 5]])}, "no shape"),
-        ({"format": np.array([b"csr", b"csr"])}, "no single value"),
-        ({"indptr": parts["indptr"] - 5}, "have no ends"),
+        ({"shape": np.array([[90, 5]])}, "does not hold the shape"),
+        ({"format": np.array([b"csr", b"csr"])}, "not a single value"),
+        ({"indptr": parts["indptr"] - 5}, "indptr is wrong"),
     ):
         np.savez("x.npz", **{**good, **changed})
         refuses("x.npz", says)

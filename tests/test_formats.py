@@ -453,7 +453,7 @@ def test_lists_of_unequal_length(tmp_path, small_pieces, large):
     lists = [[1.0, 2.0]] * 9 + [[3.0]] + [[4.0, 5.0]]
     kind = (pa.large_list if large else pa.list_)(pa.float32())
     path = write_table(tmp_path, {"e": pa.array(lists, kind)}, row_group_size=4)
-    refuses(path, "'e' holds a list of 2 numbers in its first row and of 1 in row 9")
+    refuses(path, "'e' holds a list of 2 numbers in its first row and one of 1 in row 9")
     with closing(open_source(path)) as source:
         np.testing.assert_array_equal(source.read(0, 8), [[1, 2]] * 8)
 
@@ -589,11 +589,11 @@ def test_arrow_messages_that_are_no_part_of_a_table(tmp_path):
     whole, tensor = path.read_bytes(), io.BytesIO()
     pa.ipc.write_tensor(pa.Tensor.from_numpy(matrix()), pa.PythonFile(tensor))
     path.write_bytes(whole[:-8] + tensor.getvalue() + whole[-8:])
-    refuses(path, f"the message at byte {len(whole) - 8} is a tensor, which is no part of a table")
+    refuses(path, f"the message at byte {len(whole) - 8} is a tensor, which is not part of a table")
     path.write_bytes(whole[:-8] + whole)
     refuses(path, f"the message at byte {len(whole) - 8} is a schema, which does not belong there")
     path.write_bytes(whole[:-8])
-    refuses(path, "truncated: it lacks the mark at its end")
+    refuses(path, "truncated: the marker at its end is missing")
 
 
 def test_a_dictionary_that_changes_within_the_file(tmp_path):
@@ -683,7 +683,7 @@ def test_zarr_names(tmp_path):
         np.testing.assert_array_equal(source.read(0, ROWS), plain)
     one = tmp_path / "one"
     zarr.create_array(one, data=plain)
-    refuses(f"{one}::e", "one array without a name", "::e")
+    refuses(f"{one}::e", "a single array without a name", "::e")
     with closing(open_source(one)) as source:  # a store by what it holds, not by its name
         np.testing.assert_array_equal(source.read(0, ROWS), plain)
 
@@ -796,7 +796,7 @@ def test_shards_that_do_not_belong_together(tmp_path):
     save_file({"e": matrix()}, tmp_path / "1.safetensors")
     refuses(tmp_path, "also holds .npy and .safetensors")
     (tmp_path / "1.safetensors").rename(tmp_path / "rows.bin")
-    refuses(tmp_path, "a folder of .npy files and also holds 'rows.bin', no shard")
+    refuses(tmp_path, "a folder of .npy files and also holds 'rows.bin', not shards")
     (tmp_path / "rows.bin").unlink()
     (tmp_path / "below").mkdir()
     refuses(tmp_path, "also holds 'below'")
@@ -814,7 +814,7 @@ def test_the_layers_of_an_extraction_are_no_shards(tmp_path):
     for name in ("layer_00", "layer_01"):
         np.save(tmp_path / f"{name}.npy", matrix())
     (tmp_path / "manifest.json").write_text(json.dumps({"identikit": "0.1", "files": {}}))
-    refuses(tmp_path, "the folder of an extraction", "layer_00.npy")
+    refuses(tmp_path, "a folder of extracted layers", "layer_00.npy")
     for other in ("{}", "no JSON", "[" * 10**5, " " * (2**24 + 1)):
         (tmp_path / "manifest.json").write_text(other)
         open_source(tmp_path).close()

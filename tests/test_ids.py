@@ -313,7 +313,7 @@ def test_strings_are_not_integers():
         (np.array(["2020", "2021"], "M8[Y]"), ["dtype datetime64"]),
         (np.array([[1], [2]]), ["shape (2, 1)", "1-D"]),
         (np.array([b"\xff", b"a"]), ["not UTF-8"]),
-        (["a", "\ud800"], ["no valid text"]),
+        (["a", "\ud800"], ["invalid text"]),
         ([1, 2, 3], ["3 ids for 2 rows"]),
         ([1], ["1 ids for 2 rows"]),
         ([], ["0 ids for 2 rows"]),

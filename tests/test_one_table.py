@@ -78,7 +78,7 @@ def test_every_route_gives_the_same_view(name: str):
     if isinstance(answers[0], str):
         assert all(isinstance(answer, str) for answer in answers), answers
         key = next(
-            key for key in ("called like an id", "not all", "no columns") if key in answers[0]
+            key for key in ("the name of an id", "not all", "no columns") if key in answers[0]
         )
         assert all(key in answer for answer in answers), answers
         assert name in ("a measurement called like an id", "a label", "no numbers")
@@ -113,7 +113,7 @@ def test_lists_of_patterns():
     np.testing.assert_array_equal(rows("x.parquet::Cells_?,!Cells_a"), X[:, [2]])
     for member, says in (
         ("Cells_*,Golgi_*", "no columns of numbers like 'Golgi_*'"),
-        ("Cells_*,lists", "'lists' holds lists, and is a view of its own"),
+        ("Cells_*,lists", "'lists' holds lists, and is a view by itself"),
         ("Cells_a,nothing", "no array named 'nothing'"),
     ):
         with pytest.raises(InputError) as caught:

@@ -284,7 +284,7 @@ def test_zarr_stores_run_no_code(tmp_path, monkeypatch):
     group.mkdir()
     (group / ".zgroup").write_text('{"zarr_format": 2}')
     store.rename(group / "ids")
-    with pytest.raises(InputError, match="packed with pickle"):
+    with pytest.raises(InputError, match="encoded with pickle"):
         list(id_readers()[".zarr"](group, "ids", "the ids"))
     assert not (tmp_path / "sprung").exists()
     with suppress(Exception):  # a folder's name is no array, and it says so in many ways

@@ -728,7 +728,7 @@ def test_refused_label_files(tmp_path):
     refused("x.xlsx", r"expected \.txt or one of .*\.npy, \.npz, \.parquet", b"a\n")
     refused("x.csv", "holds several columns; choose one with path::column", b"a\n")
     refused("x.txt", "line 2 is empty", b"a\n\nb\n")
-    refused("empty.txt", "is empty; expected one label a row", b"")
+    refused("empty.txt", "is empty; expected one label per row", b"")
     refused("y.txt", "not UTF-8", b"a\n\xff\xfe\n")
     refused("y.txt::a", "has no names")
     np.savez_compressed(tmp_path / "g.npz", g=np.random.default_rng(0).integers(0, 99, 9000))

@@ -123,7 +123,7 @@ def test_digits_are_the_precision():
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("a,b\n1,2\n3,x4\n", ("row 1 (counting from 0) of column 'b' is 'x4'", "no number")),
+        ("a,b\n1,2\n3,x4\n", ("row 1 (counting from 0) of column 'b' is 'x4'", "not a number")),
         ("a,b\n1,2\n3,4\n5,6,7\n", ("line 4 has 3 cells", "the first row has 2")),
         ("a,b\n1,2\n\n3\n", ("line 4 has 1 cells",)),
         ("a,b\n", ("a header and no rows",)),
@@ -131,7 +131,7 @@ def test_digits_are_the_precision():
         ("a,a\n1,2\n", ("two columns named 'a'",)),
         ("a,b\nx,y\n", ("no columns of numbers", "'a', 'b'")),
         ("a,label\n0.5,1\n1.5,2\n", ("'a' is decimal and column 'label' is integer", "path::")),
-        ("mitotic_index,b\n0.5,1.5\n", ("'mitotic_index' is called like an id but holds",)),
+        ("mitotic_index,b\n0.5,1.5\n", ("'mitotic_index' has the name of an id but holds",)),
         ('a,b\n1,"2\n3,4\n', ("a quote is opened and not closed", """'1,"2""")),
         ("a,b\n1,2\n\0,4\n", ("not UTF-8 text", "byte 8 is zero")),
     ],

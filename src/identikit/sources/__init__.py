@@ -1,4 +1,4 @@
-"""Embeddings in: arrays, tensors and files become named sources of row blocks."""
+"""Reading embeddings: arrays, tensors and files become named sources of blocks of rows."""
 
 from identikit.sources._beside import Beside, columns_beside
 from identikit.sources._dask import DaskBlocks

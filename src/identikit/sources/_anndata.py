@@ -1,4 +1,4 @@
-"""AnnData objects, without importing anndata: the matrix X, and the table obs of its rows."""
+"""AnnData objects: the matrix X, and the table obs that describes its rows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 from identikit.errors import InputError
 
-#: What the names of the rows are called where a column is asked for.
+#: The name of the pseudo-column that holds the names of the rows.
 NAMES = "obs_names"
 
 
 def is_anndata(view: object) -> bool:
-    """Whether this is an AnnData object."""
+    """Whether this is an AnnData object; anndata is not imported to find out."""
     return type(view).__module__.split(".")[0] == "anndata" and hasattr(view, "obs")
 
 
@@ -27,5 +27,5 @@ def matrix_of(view: Any, label: str) -> object:
 
 
 def obs_columns(view: Any) -> dict[str, Any]:
-    """The columns of obs by name, and the names of the rows."""
+    """The columns of obs by name, and the names of the rows as one more column."""
     return {NAMES: view.obs_names, **{str(name): view.obs[name] for name in view.obs.columns}}

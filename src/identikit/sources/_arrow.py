@@ -1,6 +1,6 @@
 """Parquet, Arrow's file and stream formats, and Feather version 2, which is Arrow's file format.
 
-pyarrow reads them, a piece at a time: some rows of a Parquet file, a record batch of the others.
+pyarrow reads them one piece at a time: some rows of a Parquet file, a record batch of the others.
 https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc
 """
 
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 _PARQUET = (".parquet", ".pq")
 _SUFFIXES = (*_PARQUET, ".arrow", ".feather", ".ipc")
-# Of a Parquet column, which would otherwise be read whole before it is decoded.
+# Read buffer of a Parquet column, which would otherwise be read whole before it is decoded.
 _BUFFER_BYTES = 2**16
-# Of columns of a Parquet file that may hold anything.
+# Rows of a batch if columns of a Parquet file are read whose values may have any size.
 _ROWS = 4096
 _FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
-# Stands before every message since version 0.15 of the format.
+# Precedes every message since version 0.15 of the format.
 _CONTINUES = b"\xff\xff\xff\xff"
 
 
 @register(*_SUFFIXES)
 def open_arrow(path: Path, member: str | None, name: str) -> BandedRows:
-    """Open the columns of a file that are a view; which, `sources._columns` says."""
+    """Open the view in a table; `sources._choice` says which columns it consists of."""
     label = file_label(name, path)
     with ExitStack() as stack:
         file = stack.enter_context(_opened(path, label))
@@ -73,7 +73,7 @@ def open_arrow(path: Path, member: str | None, name: str) -> BandedRows:
 
 @register_ids(*_SUFFIXES)
 def read_arrow_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """The ids of all rows, from a column of integers or strings."""
+    """Yield the ids of all rows, from a column of integers or strings."""
     with _opened(path, label) as file:
         choose(file.schema.names, column, label)
         yield from id_blocks(file.batches(0, [column]), column, label)
@@ -90,7 +90,7 @@ def read_arrow_frame(path: Path, label: str) -> pd.DataFrame:
 
 @register_table(*_SUFFIXES)
 def arrow_table(path: Path, label: str) -> Table:
-    """The columns as pandas holds Arrow's own types: no gap makes an integer a float."""
+    """Describe the columns; they keep Arrow's types, in which integers may be missing."""
 
     def frames(names: list[str]) -> Iterator[pd.DataFrame]:
         import pandas as pd
@@ -105,7 +105,7 @@ def arrow_table(path: Path, label: str) -> Table:
 
 @contextmanager
 def _opened(path: Path, label: str) -> Iterator[_Parquet | _Messages]:
-    """A file of either kind: `schema`, rows of each band in `counts`, and `batches`."""
+    """A file of either kind, with its `schema`, the rows per band in `counts`, and `batches`."""
     open_binary(path, label).close()
     arrow = pyarrow()
     with ExitStack() as stack, _explained(label):
@@ -129,27 +129,19 @@ class _Parquet:
     def batches(
         self, first: int, columns: list[str] | None = None, rows: int = _ROWS
     ) -> Iterator[Any]:
-        """Record batches of so many rows, from a row group on, with these columns only."""
+        """Yield batches of `rows` rows, from row group `first` on, with these columns only."""
         groups = range(first, len(self.counts))
         with _explained(self._label):
             yield from self._file.iter_batches(rows, groups, columns, use_threads=False)
 
     def check_sizes(self, row_bytes: int) -> None:
-        """Nothing to refuse: a page at a time is decoded, whatever the row groups promise."""
+        """Refuse nothing: one page is decoded at a time, whatever sizes the row groups declare."""
 
 
 def group_counts(metadata: Any, label: str) -> list[int]:
-    """Rows of every row group of a Parquet file.
-
-    Parameters
-    ----------
-    metadata : pyarrow.parquet.FileMetaData
-        Of the file.
-    label : str
-        What errors call it.
-    """
+    """The number of rows in every row group of a Parquet file."""
     counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-    # No closer look: pyarrow ends the process if a damaged column is asked how long it is.
+    # No closer check: pyarrow kills the process if a damaged column is asked for its length.
     if min(counts, default=0) < 0 or sum(counts) != metadata.num_rows:
         raise InputError(
             f"{label} is damaged: its {len(counts)} row groups do not hold the "
@@ -170,8 +162,8 @@ class _Batch:
 class _Messages:
     """The record batches of an Arrow file or stream.
 
-    Both are a row of messages: a schema, dictionaries, record batches, an end; the file format has
-    a mark before and an index after them.
+    Both are a sequence of messages: a schema, dictionaries, record batches, an end. The file format
+    adds a marker before them and an index after them.
     """
 
     def __init__(self, source: Any, label: str, path: Path) -> None:
@@ -186,7 +178,7 @@ class _Messages:
         self._start = 0 if index is None else 8
         self._dictionaries = False
         with ExitStack() as stack:
-            # Mapped, so that the bodies of messages, which nobody looks at here, are not read.
+            # Mapped, so that the bodies of messages, which are not needed here, are not read.
             mapped = source
             if source.size():
                 mapped = stack.enter_context(pyarrow().memory_map(os.fsencode(path)))
@@ -197,14 +189,14 @@ class _Messages:
             whole = self._end == source.size()
         else:
             whole = index.num_record_batches == len(self.counts) and index.schema == self.schema
-        # A batch that became a dictionary by damage would be lost in silence.
+        # If damage turned a batch into a dictionary, its rows would be lost silently.
         if not whole or (self._dictionaries and "dictionary<" not in str(self.schema)):
             raise InputError(
-                f"{label} is damaged: it was found to hold {len(self.counts)} record batches, and "
-                "its end does not agree; write or copy the file again"
+                f"{label} is damaged: it holds {len(self.counts)} record batches, which does not "
+                "agree with its end; write or copy the file again"
             )
         for number, count in enumerate(self.counts):
-            if count == 0:  # nobody reads it later on and sees that it has rows
+            if count == 0:  # it is never read later, so check now that it is empty
                 next(self.batches(number, self.schema.names[:1]))
 
     def batches(
@@ -213,25 +205,25 @@ class _Messages:
         columns: list[str] | None = None,
         rows: int = _ROWS,  # noqa: ARG002  # the writer chose
     ) -> Iterator[Any]:
-        """Record batches from a given one on, with these columns only, however long they are.
+        """Yield record batches of their stored lengths, from a given one on, with these columns.
 
-        There is one place in the file, so whoever calls this again is done with what came before.
+        All iterators share the position in the file, so only the latest may be used.
         """
         with _explained(self._label):
             reader = self._reader(columns)
             if first:
-                reader.read_next_batch()  # and the dictionaries, without which none can be read
+                reader.read_next_batch()  # this also reads the dictionaries, which all need
                 self._source.seek(self._batches[first].start)
             for count in self.counts[first:]:
                 batch = next(reader, None)
                 if batch is None or batch.num_rows != count:
                     raise InputError(f"{self._label} changed or became shorter while it was read")
-                # Wrong offsets in a file would otherwise be followed out of its memory.
+                # Wrong offsets in a file would otherwise lead to reads outside of its memory.
                 batch.validate(full=True)
                 yield batch
 
     def check_sizes(self, row_bytes: int) -> None:
-        """Refuse batches that promise much more than their bytes can hold."""
+        """Refuse batches that declare many more rows than their bytes can hold."""
         for batch in self._batches:
             memory.check_unpacked(
                 batch.rows * row_bytes, batch.length, "a record batch", self._label
@@ -244,14 +236,14 @@ class _Messages:
         return self._ipc.open_stream(self._source, options=options)
 
     def _walk(self, mapped: Any) -> Iterator[_Batch]:
-        """Every record batch, by the headers of the messages: nothing is unpacked."""
+        """Yield every record batch, found by the headers of the messages; nothing is unpacked."""
         place, size = self._start, self._source.size()
         nothing = pyarrow().schema([])
         marked = self._source.read_at(4, place) == _CONTINUES
         prefix = 8 if marked else 4
         while place < size:
             if (self._source.read_at(4, place) == _CONTINUES) != marked:
-                raise self._damaged(place, "begins unlike the first")
+                raise self._damaged(place, "does not begin like the first")
             try:
                 mapped.seek(place)
                 message = self._ipc.read_message(mapped)
@@ -262,7 +254,7 @@ class _Messages:
             if (kind == "schema") != (place == self._start):
                 raise self._damaged(place, f"is a {kind}, which does not belong there")
             if kind == "record batch":
-                # By a schema without columns, for which no column has to be unpacked.
+                # With a schema without columns, so that no column has to be unpacked.
                 rows = self._ipc.read_record_batch(message, nothing).num_rows
                 if rows < 0:
                     raise self._damaged(place, f"promises {rows} rows")
@@ -270,13 +262,13 @@ class _Messages:
             elif kind == "dictionary":
                 self._dictionaries = True
             elif kind != "schema":
-                raise self._damaged(place, f"is a {kind}, which is no part of a table")
+                raise self._damaged(place, f"is a {kind}, which is not part of a table")
             place += length
-        raise InputError(f"{self._label} is truncated: it lacks the mark at its end")
+        raise InputError(f"{self._label} is truncated: the marker at its end is missing")
 
     def _damaged(self, place: int, words: str) -> InputError:
         return InputError(
-            f"{self._label} is damaged or no Arrow file: the message at byte {place} {words}"
+            f"{self._label} is damaged or not an Arrow file: the message at byte {place} {words}"
         )
 
 

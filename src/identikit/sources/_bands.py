@@ -1,7 +1,7 @@
-"""Rows that lie in bands: row groups of Parquet, record batches of Arrow, chunks, spans of text.
+"""Rows stored in bands: row groups of Parquet, record batches of Arrow, chunks, spans of text.
 
-A band may only be readable from its start, so the place where the last block ended is kept: blocks
-that follow one another read every band once, and what is held is one piece and the block.
+Some bands can only be read from their start, so the position where the last block ended is
+remembered: consecutive blocks read every band once. Memory holds one piece and the block.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from identikit.sources import memory
 from identikit.sources._source import RowSource
 from identikit.sources.checks import numeric_eps
 
-#: Bytes of the largest band; where chunks are taller than that, they are unpacked several times.
+#: Bytes of the largest band; a row of chunks that is larger is unpacked several times.
 _LARGEST_BAND = 256 * 2**20
 
 Pieces = Callable[[int], Iterator[NDArray[Any]]]
 
 
 class BandedRows(RowSource):
-    """A source of rows that lie in bands one after another.
+    """A source of rows that are stored in consecutive bands.
 
     Parameters
     ----------
     counts : sequence of int
-        Rows of each band.
+        Number of rows in each band.
     width : int
-        Numbers in a row.
+        Numbers per row.
     dtype : dtype
-        Of the numbers.
+        The dtype of the numbers.
     pieces : callable
-        Called with the number of a band, gives the rows from that band's first on to the last of
-        all, in pieces of any length.
+        Called with the number of a band, yields the rows from the first row of that band to the
+        last row of all, in pieces of any length.
     name, label : str
-        What reports call the view, and what errors call it.
+        What reports call the view, and what error messages call it.
     resources : ExitStack, optional
-        What `close` closes; taken over from the opener if all is well.
+        What `close` closes; taken over from the caller if the shape is right.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class BandedRows(RowSource):
         resources: ExitStack | None = None,
     ) -> None:
         eps = numeric_eps(dtype, label)
-        self._piece = np.empty((0, width), dtype)  # first: a damaged file may say any width
+        self._piece = np.empty((0, width), dtype)  # first: a damaged file may declare any width
         super().__init__(name, label, (sum(counts), width), eps, resources=resources)
         self._dtype = dtype
         self._pieces = pieces
         self._ends = np.cumsum(counts)
-        # The piece at hand, its first row, and in `_ahead` what comes after it.
+        # Sets the current piece, its first row, and `_ahead`, the iterator over the next pieces.
         self._forget()
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
@@ -76,17 +76,17 @@ class BandedRows(RowSource):
         return block
 
     def close(self) -> None:
-        """Let go of the file and of what was read ahead."""
+        """Close the file, and forget the current piece."""
         self._forget()
         super().close()
 
     def _forget(self) -> None:
-        """Hold nothing, so that the next block starts at its own band."""
+        """Drop the current piece, so that the next block starts at its own band."""
         self._ahead: Iterator[NDArray[Any]] = iter(())
         self._piece, self._first = self._piece[:0], self.rows
 
     def _find(self, row: int) -> None:
-        """Make the piece at hand the one that holds this row."""
+        """Read on until the current piece is the one that holds this row."""
         after = self._first + len(self._piece)
         band = int(np.searchsorted(self._ends, row, side="right"))
         begins = int(self._ends[band - 1]) if band else 0
@@ -102,7 +102,7 @@ class BandedRows(RowSource):
             if piece is None:
                 raise InputError(
                     f"{self._label} ends after row {after - 1}, but {self.rows} rows were promised;"
-                    " it is damaged or changed while it was read"
+                    " it is damaged, or it changed while it was read"
                 )
             self._piece, self._first = piece, after
             after += len(piece)
@@ -115,24 +115,16 @@ def chunked_rows(
     label: str,
     resources: ExitStack,
 ) -> BandedRows:
-    """A source of the rows of a checked 2-D array in chunks; whole chunks are read at a time.
+    """A source of the rows of a 2-D array in chunks, of which whole ones are read if possible.
 
-    Parameters
-    ----------
-    read : callable
-        Gives rows `start` to `stop`.
-    array : h5py.Dataset or zarr.Array
-        Has a shape, a dtype and chunks.
-    name, label : str
-        What reports call the view, and what errors call it.
-    resources : ExitStack
-        What has to be closed.
+    `read(start, stop)` gives rows; `array` has a shape, a dtype and chunks, and is already checked.
     """
     rows, width = array.shape
     row_bytes = width * array.dtype.itemsize
-    tall = array.chunks[0] if array.chunks else 1
+    chunk_rows = array.chunks[0] if array.chunks else 1
     band = min(
-        tall * max(1, memory.PIECE_BYTES // (tall * row_bytes)), max(1, _LARGEST_BAND // row_bytes)
+        chunk_rows * max(1, memory.PIECE_BYTES // (chunk_rows * row_bytes)),
+        max(1, _LARGEST_BAND // row_bytes),
     )
     starts = range(0, rows, band)
 

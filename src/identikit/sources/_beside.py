@@ -1,4 +1,4 @@
-"""What a table holds beside a view: the columns that are not its dimensions, in blocks of rows."""
+"""The other columns of a table: those that are not dimensions of the view, in blocks of rows."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Beside:
-    """The columns of a table that are not its view.
+    """The columns of a table that do not belong to the view.
 
     Parameters
     ----------
     names : list of str
-        What they are called.
+        Their names.
     lists : str or None
-        The name of the column of lists that is the view; None for one column a dimension.
+        The name of the column of lists that is the view; None if there is one column per dimension.
     frames : callable
-        Gives them as data frames of consecutive rows. Those of a text file are text.
+        Yields these columns as data frames of consecutive rows; from a text file, as text.
     """
 
     names: list[str]
@@ -38,7 +38,7 @@ class Beside:
 
 
 def columns_beside(view: str | os.PathLike[str]) -> Beside | None:
-    """The columns beside a view; None for what is no table.
+    """The columns of a table that do not belong to the view; None if the view is not in a table.
 
     Parameters
     ----------

@@ -1,11 +1,12 @@
-"""Which columns of a table are the view: one rule for files, data frames and tables in memory.
+"""Choose the columns of a view: one rule for files, data frames and tables in memory.
 
 `path::column` names a column of lists, or a single column of numbers. `path::Cells_*,Nuclei_*`
-takes the columns of numbers whose names fit, one pattern after another, each in the table's order;
-`path::!column` leaves a column out. Without any it is the only column of lists; if there are no
-lists, all the columns of numbers, which must then be of one type, so that a label or a weight is
-not taken for a dimension by mistake. Never taken, unless it is named in full, is an id: a column of
-integers that is called id, index or idx, or something_id. Text and dates are not numbers.
+selects the columns of numbers whose names match, one pattern after another, each in the table's
+order; `path::!column` leaves a column out. Without a selection, the view is the only column of
+lists. If there are no lists, it is all columns of numbers; these must then have the same type, so
+that a label or a weight is not mistaken for a dimension. An id is never selected unless it is named
+in full: a column of integers called id, index or idx, or something_id. Text and dates are not
+numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fnmatch import fnmatchcase
 from identikit.errors import InputError
 from identikit.sources.checks import choose
 
-#: What stands before the name of a column that is not the view's.
+#: The prefix of the name of a column that is left out of the view.
 NOT = "!"
 
 _IDS = re.compile(r"(.*_)?(id|index|idx)|__index_level_\d+__", re.IGNORECASE)
@@ -32,9 +33,9 @@ class Field:
     Parameters
     ----------
     type : str
-        Its type, as errors show it; columns of one view have the same.
+        Its type, as error messages show it.
     lists, numbers, whole : bool
-        Whether these are lists of real numbers, real numbers, whole ones.
+        Whether the values are lists of real numbers, real numbers, and integers.
     """
 
     type: str
@@ -46,18 +47,10 @@ class Field:
 def choose_fields(
     fields: Mapping[str, Field], member: str | None, label: str, index: Collection[object] = ()
 ) -> list[str]:
-    """The columns that are meant, by the rules at the top of this file.
+    """The names of the columns of a view, by the rules at the top of this file.
 
-    Parameters
-    ----------
-    fields : mapping of str to Field
-        All columns.
-    member : str or None
-        What stands after `::`.
-    label : str
-        What errors call the table.
-    index : collection
-        Columns that are the index of the frame that the table was.
+    `member` is what follows `::` in the path. `index` names the columns that were the index of a
+    data frame when the table was saved.
     """
     parts = [] if member is None else [member] if member in fields else member.split(",")
     out = [part[1:] for part in parts if part.startswith(NOT) and part not in fields]
@@ -76,7 +69,7 @@ def choose_fields(
     lists = [name for name in chosen if fields[name].lists]
     if lists and len(set(chosen)) > 1:
         raise InputError(
-            f"{label}: column {lists[0]!r} holds lists, and is a view of its own; name it alone"
+            f"{label}: column {lists[0]!r} holds lists, and is a view by itself; select it alone"
         )
     return list(dict.fromkeys(chosen))
 
@@ -84,7 +77,7 @@ def choose_fields(
 def _fitting(
     part: str, fields: Mapping[str, Field], left: Mapping[str, Field], label: str
 ) -> list[str]:
-    """The columns that one name or pattern means."""
+    """The columns that one name or pattern selects."""
     if part in fields or not is_pattern(part):
         field = fields[choose(fields, part, label)]
         if not (field.lists or field.numbers):
@@ -112,18 +105,10 @@ def default_places(
     *,
     path: bool = False,
 ) -> list[int]:
-    """The places of the columns that are the view if nobody chose any.
+    """The positions of the columns of the view if the user selected none.
 
-    Parameters
-    ----------
-    fields : sequence of (str, Field)
-        Names and contents, in order.
-    label : str
-        What errors call the table.
-    index : collection
-        Names of columns that are no dimensions.
-    path : bool
-        Whether columns can be chosen with `path::names`, as of a file.
+    Columns named in `index` are not dimensions. `path` says whether columns can be selected with
+    `path::names`, which the error messages then suggest.
     """
     how = "path::emb_*, or path::* for all" if path else "frame[['emb_0', 'emb_1']]"
     lists = [place for place, (_, field) in enumerate(fields) if field.lists]
@@ -142,15 +127,15 @@ def default_places(
             continue
         if _IDS.fullmatch(name):
             raise InputError(
-                f"{label}: column {name!r} is called like an id but holds {field.type}; choose the "
-                f"columns that are dimensions by name, for example {how}"
+                f"{label}: column {name!r} has the name of an id but holds {field.type}; choose "
+                f"the columns that are dimensions by name, for example {how}"
             )
         first = fields[chosen[0]] if chosen else (name, field)
         if field.type != first[1].type:
             raise InputError(
                 f"{label}: column {first[0]!r} is {first[1].type} and column {name!r} is "
-                f"{field.type}, so not all are dimensions of one view; choose them by name, for "
-                f"example {how}"
+                f"{field.type}, so they are not all dimensions of one view; choose the columns by "
+                f"name, for example {how}"
             )
         chosen.append(place)
     if not chosen:
@@ -162,15 +147,15 @@ def default_places(
 
 
 def is_pattern(member: str) -> bool:
-    """Whether what stands after `::` takes columns by a pattern."""
+    """Whether the text after `::` selects columns by a pattern."""
     return _WILD.search(member) is not None
 
 
 def is_id(name: str, field: Field) -> bool:
-    """Whether a column of integers is an id, by its name."""
+    """Whether a column is an id: it holds integers and has the name of an id."""
     return field.whole and _IDS.fullmatch(name) is not None
 
 
 def listed(names: Collection[str]) -> str:
-    """The first names of a table's columns."""
+    """The first 20 names, for error messages."""
     return ", ".join(map(repr, list(names)[:20]))

@@ -1,4 +1,4 @@
-"""Columns of Arrow and Parquet tables: which are the view, and its rows out of record batches."""
+"""Columns of Arrow and Parquet tables: choose those of the view, and read its rows."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 from identikit.errors import InputError, require
 from identikit.sources._choice import Field, choose_fields
 
-# Record batches from the first of a band on; pyarrow has no types of its own to name here.
+# Given the number of a band, gives its record batches and all later ones. pyarrow has no types.
 Batches = Callable[[int], Iterator[Any]]
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that make up a row.
+    """The columns that make up the rows of a view.
 
     Parameters
     ----------
     names : tuple of str
-        In order.
+        Their names, in order.
     dtype : dtype
-        Of the numbers.
+        The dtype of the numbers.
     width : int or None
-        Numbers in a row; None if only the rows can tell.
+        Numbers per row; None if it is only known once a row has been read.
     lists : bool
-        One column of lists, and not a column a dimension.
+        Whether the view is one column of lists rather than one column per dimension.
     """
 
     names: tuple[str, ...]
@@ -38,17 +38,7 @@ class Columns:
     lists: bool
 
     def blocks(self, batches: Batches, band: int, first: int, label: str) -> Iterator[Any]:
-        """Arrays of rows, from the first of a band on.
-
-        Parameters
-        ----------
-        batches : callable
-            Gives the record batches from the first of a band on.
-        band, first : int
-            The band, and the number of its first row.
-        label : str
-            What errors call the table.
-        """
+        """Yield arrays of rows from `band` on, whose first row is row `first` of the table."""
         width = self.width
         for batch in batches(band):
             missing = self._null_rows(batch)
@@ -65,8 +55,8 @@ class Columns:
                 if (wrong := lengths != width).any():
                     raise InputError(
                         f"{label}: column {self.names[0]!r} holds a list of {width} numbers in its "
-                        f"first row and of {lengths[wrong.argmax()]} in row "
-                        f"{first + int(wrong.argmax())}; expected lists of one length"
+                        f"first row and one of {lengths[wrong.argmax()]} in row "
+                        f"{first + int(wrong.argmax())}; expected lists of the same length"
                     )
                 block = _numbers(lists.flatten()).reshape(batch.num_rows, width)
             else:
@@ -75,7 +65,7 @@ class Columns:
             yield block
 
     def measure(self, batches: Batches, label: str) -> int:
-        """The number of dimensions, from the first row if need be."""
+        """The number of dimensions; the first row is read if necessary."""
         if self.width is not None:
             return self.width
         first = next(self.blocks(batches, 0, 0, label), None)
@@ -109,17 +99,7 @@ class Columns:
 
 
 def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
-    """The columns that are meant, by the rules of `sources._choice`.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        Of the table.
-    member : str or None
-        What stands after `::`.
-    label : str
-        What errors call the table.
-    """
+    """Choose the columns of the view by the rules of `sources._choice`."""
     fields = table_fields(schema, label)
     chosen = choose_fields(fields, member, label, index_columns(schema))
     kinds = [_stored_type(schema.field(name).type) for name in chosen]
@@ -138,15 +118,7 @@ def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
 
 
 def table_fields(schema: Any, label: str) -> dict[str, Field]:
-    """What every column holds.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        Of the table.
-    label : str
-        What errors call the table.
-    """
+    """Describe what every column holds."""
     fields = {field.name: _field(field.type) for field in schema}
     if len(fields) < len(schema):
         twice = next(name for name in schema.names if schema.names.count(name) > 1)
@@ -155,7 +127,7 @@ def table_fields(schema: Any, label: str) -> dict[str, Field]:
 
 
 def index_columns(schema: Any) -> list[object]:
-    """The columns that pandas says are the index of the frame it wrote."""
+    """The columns that pandas recorded as the index of the data frame that it saved."""
     try:
         return list(schema.pandas_metadata["index_columns"])
     except (TypeError, ValueError, LookupError):
@@ -163,17 +135,7 @@ def index_columns(schema: Any) -> list[object]:
 
 
 def id_blocks(batches: Iterable[Any], column: str, label: str) -> Iterator[NDArray[Any]]:
-    """The ids of consecutive rows.
-
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-        With that column in them.
-    column : str
-        Integers or strings.
-    label : str
-        What errors call it.
-    """
+    """Yield the ids of consecutive rows, from a column of integers or strings."""
     pa, rows = pyarrow(), 0
     for batch in batches:
         values = _stored(batch.column(column))
@@ -195,29 +157,21 @@ def id_blocks(batches: Iterable[Any], column: str, label: str) -> Iterator[NDArr
 
 
 def table_array(table: Any, label: str) -> NDArray[Any]:
-    """The view in a pyarrow.Table or RecordBatch in memory, as one array.
-
-    Parameters
-    ----------
-    table : pyarrow.Table or pyarrow.RecordBatch
-        By the same rules as a file.
-    label : str
-        What errors call it.
-    """
+    """The view in a pyarrow.Table or RecordBatch in memory, by the same rules as for a file."""
     pa = pyarrow()
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     try:
         columns = choose_columns(table.schema, None, label)
     except InputError as error:
-        raise InputError(f"{error}; in memory, table.select([...]) does the same") from error
+        raise InputError(f"{error}; for a table in memory, use table.select([...])") from error
     chosen = table.select(list(columns.names))
     blocks = list(columns.blocks(lambda _: iter(chosen.to_batches()), 0, 0, label))
     return np.concatenate(blocks) if blocks else np.empty((0, 1), columns.dtype)
 
 
 def is_table(view: object) -> bool:
-    """Whether this is a table of pyarrow, without importing it."""
+    """Whether this is a pyarrow table; pyarrow is not imported to find out."""
     return type(view).__module__ == "pyarrow.lib" and type(view).__name__ in (
         "Table",
         "RecordBatch",
@@ -225,7 +179,7 @@ def is_table(view: object) -> bool:
 
 
 def pyarrow() -> Any:
-    """The package pyarrow, or an error that says how to get it."""
+    """The package pyarrow, or an error that says how to install it."""
     return require("pyarrow", "io", "reading Parquet and Arrow files")
 
 
@@ -252,12 +206,12 @@ def _is_real(kind: Any) -> bool:
 
 def _is_text(kind: Any) -> bool:
     types = pyarrow().types
-    # The third is not in the oldest pyarrow that will do.
+    # The oldest supported pyarrow has no function for the third type.
     return bool(types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view")
 
 
 def _stored_type(kind: Any) -> Any:
-    """The type under an extension type, such as that of tensors of fixed shape."""
+    """The storage type of an extension type, for example of tensors of fixed shape."""
     while isinstance(kind, pyarrow().BaseExtensionType):
         kind = kind.storage_type
     return kind

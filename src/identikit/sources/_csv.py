@@ -1,10 +1,11 @@
-"""Tables as text: .csv and .tsv, with or without a header, perhaps packed with gzip.
+"""Tables as text: .csv and .tsv, with or without a header, perhaps compressed with gzip.
 
-Cells are separated by commas (in .csv also by semicolons, or tabs, if the first line has no comma)
-and may be quoted. The first row is a header if none of its cells is a number, if its numbers count
-0, 1, 2 … as pandas names columns, or if eight or more of them rise beside text; without a header
-columns are called 0, 1, 2 … A column is one of numbers if its first cell is one, and of integers if
-its first thousand are. Empty cells and NA are missing values.
+Cells are separated by commas in .csv (or by semicolons or tabs, if the first line has no comma) and
+by tabs in .tsv; they may be quoted. The first row is a header if none of its cells is a number, if
+its numbers are 0, 1, 2 …, as pandas names columns, or if it also has text and eight or more
+increasing numbers. Without a header, columns are called 0, 1, 2 … A column holds numbers if its
+first cell is a number, and integers if its first thousand cells are. Empty cells and NA are missing
+values.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SNIFFED, _COUNTING, _RISING = 1000, 3, 8
-# Rows whose digits are counted.
+# Number of rows whose digits are counted to find their precision.
 _COUNTED = 20
 _WHOLE = re.compile(r"[+-]?\d+")
-# As a program writes it: no zeros before it, so that the text "007" stays one.
+# Without leading zeros, so that "007" remains text.
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 
 
 @register(".csv", ".tsv", ".csv.gz", ".tsv.gz")
 def open_csv(path: Path, member: str | None, name: str) -> BandedRows:
-    """Open the columns of a table in text that are a view; which, `sources._choice` says."""
+    """Open the view in a text table; `sources._choice` says which columns it consists of."""
     table = read_structure(path, file_label(name, path))
     chosen = choose_fields(table.fields, member, table.label, [""])
     places = [table.names.index(each) for each in chosen]
@@ -67,7 +68,7 @@ def open_csv(path: Path, member: str | None, name: str) -> BandedRows:
 
 @register_ids(".csv", ".tsv", ".csv.gz", ".tsv.gz")
 def read_csv_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """The ids of all rows: integers if every cell of the column is one, else text."""
+    """Yield the ids of all rows: integers if every cell of the column is one, otherwise text."""
     table = read_structure(path, label)
     place = table.names.index(choose(table.names, column, label))
     whole = all(_INTEGER.fullmatch(cell) for cells in table.texts(place) for cell in cells)
@@ -77,15 +78,7 @@ def read_csv_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
 
 @register_frame(".csv", ".tsv", ".csv.gz", ".tsv.gz")
 def read_frame(path: Path, label: str) -> pd.DataFrame:
-    """All columns as pandas reads and names them: numbers, text, true or false.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    label : str
-        What errors call it.
-    """
+    """All columns, with the types and names that pandas gives them."""
     import pandas as pd
 
     table = read_structure(path, label)
@@ -105,7 +98,7 @@ def read_frame(path: Path, label: str) -> pd.DataFrame:
 
 @register_table(".csv", ".tsv", ".csv.gz", ".tsv.gz")
 def csv_table(path: Path, label: str) -> Table:
-    """The columns that have a name, as text."""
+    """Describe the columns that have a name; their values are read as text."""
     table = read_structure(path, label)
 
     def frames(names: list[str]) -> Iterator[pd.DataFrame]:
@@ -118,18 +111,18 @@ def csv_table(path: Path, label: str) -> Table:
 
 @dataclass(frozen=True)
 class TextTable:
-    """What is known of a table before its rows are read.
+    """What is known about a table before its rows are read.
 
     Parameters
     ----------
     lines : Lines
         The file.
     separator : str
-        Between cells.
+        The character between cells.
     names : list of str
-        Of the columns.
+        The names of the columns.
     fields : dict of str to Field
-        What they hold.
+        What the columns hold.
     first : DataFrame
         The first rows, as text.
     spans : list of Span
@@ -145,16 +138,16 @@ class TextTable:
 
     @property
     def label(self) -> str:
-        """What errors call the table."""
+        """What error messages call the table."""
         return self.lines.label
 
     def numbers(self, first: int, places: list[int]) -> Iterator[NDArray[Any]]:
-        """The numbers of some columns, from a span on."""
+        """Yield the numbers in some columns, from span `first` on."""
         for _, frame in self.frames(places, first, dtype=np.float64):
             yield frame[places].to_numpy()
 
     def texts(self, place: int) -> Iterator[list[str]]:
-        """The cells of a column, none of them empty."""
+        """Yield the cells of a column; an empty cell is an error."""
         strict: dict[str, Any] = {
             "dtype": str,
             "keep_default_na": False,
@@ -172,7 +165,7 @@ class TextTable:
     def frames(
         self, places: list[int], first: int = 0, **options: Any
     ) -> Iterator[tuple[int, pd.DataFrame]]:
-        """Some columns of every span, from one on, and the number of the span's first row."""
+        """Yield the number of a span's first row and some of its columns, from span `first` on."""
         row = sum(span.records for span in self.spans[:first])
         for span, data in zip(self.spans[first:], self.lines.read(self.spans[first:])):
             with explained(self.label, ValueError, TypeError, OverflowError):
@@ -184,15 +177,15 @@ class TextTable:
                     raise
             if len(frame) != span.records:
                 raise InputError(
-                    f"{self.label} was found to hold {span.records} rows from byte {span.start} "
-                    f"on, and now {len(frame)}; it has quotes within cells, or changed while it "
-                    "was read"
+                    f"{self.label} has {span.records} rows from byte {span.start} on by its line "
+                    f"breaks, but {len(frame)} rows were read; it has quotes within cells, or it "
+                    "changed while it was read"
                 )
             yield row, frame
             row += span.records
 
     def _parsed(self, data: bytes, places: list[int], **options: Any) -> pd.DataFrame:
-        """Some columns of whole records."""
+        """Parse some columns of complete records."""
         import pandas as pd
 
         frame: pd.DataFrame = pd.read_csv(
@@ -207,7 +200,7 @@ class TextTable:
         return frame
 
     def _explain(self, data: bytes, places: list[int], row: int) -> None:
-        """Raise with the place of the first cell that is no number."""
+        """Raise an error that names the first cell that is not a number."""
         import pandas as pd
 
         texts = self._parsed(data, places, dtype=str)
@@ -218,26 +211,18 @@ class TextTable:
                 at = int(bad.to_numpy().argmax())
                 raise InputError(
                     f"{self.label}: row {row + at} (counting from 0) of column "
-                    f"{self.names[place]!r} is {column.iloc[at]!r}, which is no number; correct "
-                    "it, or choose other columns with path::names"
+                    f"{self.names[place]!r} is {column.iloc[at]!r}, which is not a number; "
+                    "correct it, or choose other columns with path::names"
                 )
 
 
 def read_structure(path: Path, label: str) -> TextTable:
-    """Find the rows of a table, check that they are of one length, and see what columns hold.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    label : str
-        What errors call it.
-    """
+    """Find the rows of a table, check that they have the same length, and inspect its columns."""
     lines = Lines(path, label, quoted=True)
     look = _Look(path, label)
     spans = list(lines.spans(look))
     if not spans:
-        raise InputError(f"{label} is empty; expected a row of cells at least")
+        raise InputError(f"{label} is empty; expected at least one row of cells")
     first = look.first_rows()
     titles = first.iloc[0].tolist()
     header = _is_header(titles)
@@ -258,7 +243,7 @@ def read_structure(path: Path, label: str) -> TextTable:
 
 
 class _Look:
-    """Keeps the first rows of a table, and finds rows that are longer or shorter than the first."""
+    """Keeps the first rows of a table, and refuses rows whose length differs from the first."""
 
     def __init__(self, path: Path, label: str) -> None:
         self.label, self.separator, self.first_end = label, "", 0
@@ -266,7 +251,7 @@ class _Look:
         self._width, self._sample, self._sampled = 0, b"", 0
 
     def __call__(self, data: bytes, ends: NDArray[np.intp], lines: int) -> None:
-        """Look at some whole records."""
+        """Inspect some complete records."""
         empty, codes = blank(data, ends), np.frombuffer(data, np.uint8)
         starts = np.append(0, ends[:-1])
         inside = inside_quotes(codes) if b'"' in data else np.zeros(1, dtype=bool)
@@ -288,12 +273,12 @@ class _Look:
             line = lines + 1 + data.count(b"\n", 0, int(starts[at]))
             raise InputError(
                 f"{self.label}: line {line} has {cells[at]} cells separated by "
-                f"{self.separator!r}, and the first row has {self._width}; expected rows of one "
-                "length"
+                f"{self.separator!r}, and the first row has {self._width}; expected rows of the "
+                "same length"
             )
 
     def first_rows(self) -> pd.DataFrame:
-        """The first rows, the header among them, as text."""
+        """The first rows as text, including the header."""
         import pandas as pd
 
         with explained(self.label, ValueError):
@@ -310,7 +295,7 @@ class _Look:
 
 
 def _is_header(cells: list[Any]) -> bool:
-    """Whether the first row names the columns; a missing cell says nothing."""
+    """Whether the first row names the columns; missing cells are ignored."""
     there = [cell for cell in cells if cell == cell]
     numbers = [value for value in map(_number, there) if value is not None]
     counting = len(numbers) >= _COUNTING and numbers == list(range(len(numbers)))
@@ -327,10 +312,10 @@ def _number(cell: str) -> float | None:
 
 
 def _field(column: pd.Series[str]) -> Field:
-    """What a column holds, by its first cells."""
+    """Describe what a column holds, judging by its first cells."""
     cells = column.dropna().tolist()
     if not cells or _number(cells[0]) is None:
         return Field("text" if cells else "empty")
-    # A cell that is no number is an error later on, with its place.
+    # A later cell that is not a number is reported, with its row, when it is read.
     whole = all(_WHOLE.fullmatch(cell.strip()) or _number(cell) is None for cell in cells)
     return Field("integer" if whole else "decimal", numbers=True, whole=whole)

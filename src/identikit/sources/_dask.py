@@ -1,4 +1,4 @@
-"""Dask arrays and data frames, without importing Dask: one can only come once Dask is loaded."""
+"""Dask arrays and data frames. Dask is not imported: whoever passes one has loaded it already."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def is_collection(view: object) -> bool:
 class DaskBlocks:
     """A Dask collection, cut into blocks of whole rows that are computed when they are read.
 
-    It is the recipe that workers are sent: a graph, and no rows, unless somebody has put rows into
-    the graph.
+    This recipe is sent to workers. It holds the graph and no rows, unless the caller built the
+    graph from rows in memory.
 
     Parameters
     ----------
     blocks : tuple of Delayed
-        Each computes to an array of rows.
+        Each of them computes an array of rows.
     ends : array of int
-        Where in the view each block ends.
+        For each block, the number of the row after its last one.
     width : int
-        Columns.
+        Number of columns.
     dtype : dtype
-        Of the numbers.
+        The dtype of the numbers.
     client : distributed.Client, optional
-        On whose cluster some of the rows lie already.
+        The client of the cluster on which some of the rows already are.
     """
 
     blocks: tuple[Any, ...]
@@ -52,45 +52,38 @@ class DaskBlocks:
     client: Any = None
 
     def within(self, start: int, stop: int) -> range:
-        """The numbers of the blocks that hold some rows."""
+        """The numbers of the blocks that hold rows `start` to `stop`."""
         first = int(np.searchsorted(self.ends, start, side="right"))
         return range(first, int(np.searchsorted(self.ends, stop, side="left")) + 1)
 
     def start_of(self, block: int) -> int:
-        """The first row of a block."""
+        """The number of the first row of a block."""
         return int(self.ends[block - 1]) if block else 0
 
     def open_source(self, name: str) -> DaskSource:
-        """Open them as a view."""
+        """Open the blocks as a view."""
         return DaskSource(self, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.client is not None:
-            raise TypeError("rows that lie on a cluster cannot be sent from here")
+            raise TypeError("rows that are already on a cluster cannot be sent to other processes")
         parts = self.blocks, self.ends, self.width, self.dtype
-        return _thawed, (_cloudpickle().dumps(parts),)
+        return _unpickled, (_cloudpickle().dumps(parts),)
 
 
-def _thawed(parts: bytes) -> DaskBlocks:
+def _unpickled(parts: bytes) -> DaskBlocks:
     return DaskBlocks(*_cloudpickle().loads(parts))
 
 
 def _cloudpickle() -> Any:
-    """It comes with Dask, whose graphs hold functions of any kind."""
+    """The pickler that comes with Dask, whose graphs may hold functions of any kind."""
     return require("cloudpickle", "dask", "sending a Dask graph")
 
 
 class DaskSource(RowSource):
-    """Rows of a Dask collection, computed in this process a block at a time.
+    """Rows of a Dask collection, computed in this process one block at a time.
 
-    If rows lie on a cluster already, the cluster computes.
-
-    Parameters
-    ----------
-    blocks : DaskBlocks
-        The collection.
-    name : str
-        What reports call the view.
+    If some rows are on a cluster already, the cluster computes the blocks.
     """
 
     def __init__(self, blocks: DaskBlocks, name: str) -> None:
@@ -110,7 +103,7 @@ class DaskSource(RowSource):
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def close(self) -> None:
-        """Let go of the last block."""
+        """Forget the last block."""
         self._last = -1, np.empty((0, self.width))
 
     def _rows_of(self, block: int) -> NDArray[Any]:
@@ -131,15 +124,9 @@ class DaskSource(RowSource):
 
 
 def open_collection(collection: Any, name: str) -> DaskSource:
-    """Open a Dask array or data frame; unknown numbers of rows are computed.
+    """Open a Dask array or data frame; if its number of rows is unknown, it is computed.
 
-    Parameters
-    ----------
-    collection : dask.array.Array, dask.dataframe.DataFrame or Series
-        An array of rows × columns, a frame of one numeric column a dimension, or one column of
-        lists.
-    name : str
-        What reports call the view.
+    A data frame has one numeric column per dimension, or a single column of lists.
     """
     from dask.delayed import delayed
 
@@ -165,7 +152,7 @@ def open_collection(collection: Any, name: str) -> DaskSource:
         counts = frame[list(frame.columns[:1])].map_partitions(len)
         lengths = _computed(counts, client, name).tolist()
         width, dtype = len(frame.columns), columns
-    if any(length != length for length in lengths):  # NaN: it depends on the values
+    if any(length != length for length in lengths):  # NaN: unknown until it is computed
         counts = delayed(list)([delayed(len)(block) for block in blocks])
         lengths = _computed(counts, client, name).tolist()
     kept = [(block, length) for block, length in zip(blocks, lengths) if length]
@@ -181,7 +168,7 @@ def open_collection(collection: Any, name: str) -> DaskSource:
 
 
 def _client_of(collection: Any) -> Any:
-    """The client of the futures in a graph, which optimising it would lose; None without any."""
+    """The client of the futures in a graph, or None; an optimised graph would lose them."""
     if "distributed" not in sys.modules:
         return None
     futures = sys.modules["distributed"].futures_of(collection)
@@ -193,14 +180,14 @@ def _whole_or_not(dtype: Any) -> Field:
 
 
 def _numeric(dtypes: Any, label: str) -> np.dtype[Any] | None:
-    """The type that holds every column of numbers; None for one column of something else."""
+    """The dtype that can hold every column; None for a single column that is not numeric."""
     kinds = [getattr(dtype, "numpy_dtype", dtype) for dtype in dtypes]
     if all(kind.kind in "biuf" for kind in kinds):
         return np.result_type(*kinds)
     if len(kinds) > 1:
         wrong = [str(name) for name, kind in zip(dtypes.index, kinds) if kind.kind not in "biuf"]
         raise InputError(
-            f"{label} is a data frame whose column {wrong[0]!r} holds no numbers; choose the "
+            f"{label} is a data frame whose column {wrong[0]!r} is not numeric; choose the "
             "columns that are its dimensions, or the one column of lists: frame[['embedding']]"
         )
     return None

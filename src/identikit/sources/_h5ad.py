@@ -1,7 +1,7 @@
-"""AnnData's files, .h5ad: the matrix X, layers and obsm as views, columns of obs as ids and labels.
+"""AnnData's .h5ad files: X, layers and obsm are views, the columns of obs are ids and labels.
 
-Read through h5py alone. `file.h5ad::obsm/X_pca`, `::X`, `::layers/counts`; a column is `obs/donor`,
-or just `donor`, and `obs_names` are the names of the rows.
+Only h5py is needed to read them. A view is `file.h5ad::obsm/X_pca`, `::X` or `::layers/counts`. A
+column is `obs/donor`, or just `donor`; `obs_names` are the names of the rows.
 https://anndata.readthedocs.io/en/latest/fileformat-prose.html
 """
 
@@ -48,12 +48,12 @@ def open_h5ad(path: Path, member: str | None, name: str) -> BandedRows | SparseR
 
 @register_ids(".h5ad")
 def read_h5ad_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """The values of a column of obs, or the names of the rows."""
+    """Yield the values of a column of obs, or the names of the rows."""
     with ExitStack() as stack, explained_hdf5(label):
         file = open_file(path, label, stack)
         obs = resolve(file, "obs", label)
         if not hasattr(obs, "keys"):
-            raise InputError(f"{label} has no table obs; expected a file that AnnData wrote")
+            raise InputError(f"{label} has no table 'obs'; expected a file written by AnnData")
         short = column.removeprefix("obs/")
         if short == NAMES:
             short = str(obs.attrs.get("_index", "_index"))
@@ -71,7 +71,7 @@ def read_h5ad_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]
 def _sparse(file: Any, group: Any, name: str, label: str, stack: ExitStack) -> SparseRows:
     kind = str(group.attrs.get("encoding-type", "")) if hasattr(group, "attrs") else ""
     if kind != "csr_matrix":
-        what = f"is stored as {kind!r}" if kind else "is no matrix"
+        what = f"is stored as {kind!r}" if kind else "is not a matrix"
         hint = ": store it by rows, adata.X = adata.X.tocsr()" if kind == "csc_matrix" else ""
         raise InputError(f"{label}: this part of the file {what}; expected a matrix{hint}")
     data, indices, indptr = (
@@ -82,10 +82,10 @@ def _sparse(file: Any, group: Any, name: str, label: str, stack: ExitStack) -> S
 
 
 def _part(file: Any, group: Any, key: str, label: str) -> Any:
-    """A dataset of a group that must be there, and whole."""
+    """A dataset of a group, which must exist and be complete."""
     dataset = resolve(file, f"{group.name}/{key}", label)
     if not hasattr(dataset, "shape"):
-        raise InputError(f"{label} is damaged: its part {group.name!r} has no {key!r}")
+        raise InputError(f"{label} is damaged: its group {group.name!r} has no {key!r}")
     check_complete(dataset, label)
     return dataset
 
@@ -96,7 +96,7 @@ def _values(dataset: Any, label: str) -> Iterator[NDArray[Any]]:
 
 
 def _categories(file: Any, group: Any, label: str) -> Iterator[NDArray[Any]]:
-    """The values of a categorical column, which is a number a row and what the numbers mean."""
+    """Yield the values of a categorical column, stored as codes and their categories."""
     names = list(_values(_part(file, group, "categories", label), label))
     known, row = np.concatenate(names) if names else np.empty(0, dtype=str), 0
     for codes in _values(_part(file, group, "codes", label), label):
@@ -111,7 +111,7 @@ def _categories(file: Any, group: Any, label: str) -> Iterator[NDArray[Any]]:
 
 
 def _unmasked(file: Any, group: Any, label: str) -> Iterator[NDArray[Any]]:
-    """The values of a column in which values may be missing, and none is."""
+    """Yield the values of a column with a mask of missing values; a missing value is an error."""
     values, mask = (_part(file, group, key, label) for key in ("values", "mask"))
     if mask.shape != values.shape or bool(np.asarray(mask[...]).any()):
         raise InputError(f"{label}: {group.name!r} has missing values; every row needs one")

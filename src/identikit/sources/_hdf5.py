@@ -1,4 +1,4 @@
-"""HDF5 files: one dataset, by its path inside. No link and no dataset leads out of the file."""
+"""One dataset of an HDF5 file, by its path inside; links to other files are not followed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from identikit.sources.files import explained, file_label, open_binary
 from identikit.sources.memory import check_unpacked
 from identikit.sources.registry import register, register_ids
 
-# As many as HDF5 itself follows.
+# HDF5 itself follows at most this many.
 _MOST_LINKS = 16
-# Of the filter fletcher32, at the end of a chunk.
+# Size of the checksum that the filter fletcher32 puts at the end of a chunk.
 _CHECKSUM_BYTES = 4
 
 
@@ -33,17 +33,7 @@ def open_hdf5(path: Path, member: str | None, name: str) -> BandedRows:
 
 
 def dense_rows(dataset: Any, name: str, label: str, stack: ExitStack) -> BandedRows:
-    """A source of the rows of a dataset.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        Of two dimensions.
-    name, label : str
-        What reports call the view, and what errors call it.
-    stack : ExitStack
-        What has to be closed.
-    """
+    """A source of the rows of a 2-D dataset."""
     numeric_eps(dataset.dtype, label)
     check_matrix(dataset.shape or (), label)
     check_complete(dataset, label)
@@ -58,7 +48,7 @@ def dense_rows(dataset: Any, name: str, label: str, stack: ExitStack) -> BandedR
 
 @register_ids(".h5", ".hdf5")
 def read_hdf5_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """The ids of all rows, from a 1-D dataset of integers or strings."""
+    """Yield the ids of all rows, from a 1-D dataset of integers or strings."""
     with ExitStack() as stack, explained_hdf5(label):
         dataset = _open(path, column, label, stack)
         check_complete(dataset, label)
@@ -66,13 +56,13 @@ def read_hdf5_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]
 
 
 def text_or_numbers(dataset: Any) -> Any:
-    """What slices of a dataset are read from, so that text comes as such."""
+    """The dataset, wrapped so that text is read as Python strings instead of bytes."""
     text = _h5py().check_string_dtype(dataset.dtype)
     return dataset if text is None else dataset.asstr("utf-8")
 
 
 def explained_hdf5(label: str) -> Any:
-    """Turn what h5py raises about a file into one sentence."""
+    """Turn the errors that h5py raises about a file into one sentence."""
     return explained(label, OSError, RuntimeError, ValueError, KeyError, TypeError)
 
 
@@ -81,19 +71,19 @@ def _h5py() -> Any:
 
 
 def open_file(path: Path, label: str, stack: ExitStack) -> Any:
-    """An HDF5 file, closed with the stack."""
+    """Open an HDF5 file, which the stack closes."""
     open_binary(path, label).close()
     return stack.enter_context(_h5py().File(path, "r"))
 
 
 def resolve(file: Any, member: str, label: str) -> Any:
-    """A dataset or a group by its path, of which nothing lies in other files; None without any."""
+    """A dataset or group by its path, or None; one that reaches into other files is refused."""
     place = _follow(_h5py(), file, member, label)
     found = None if place is None else file[place]
     if isinstance(found, _h5py().Dataset) and (found.is_virtual or found.external):
         raise InputError(
-            f"{label}: the dataset {place!r} keeps its rows in other files, which are not opened "
-            "because a file says so; copy the rows into one dataset"
+            f"{label}: the dataset {place!r} keeps its rows in other files, and identikit opens no "
+            "files that another file refers to; copy the rows into one dataset"
         )
     return found
 
@@ -107,16 +97,16 @@ def _open(path: Path, member: str | None, label: str, stack: ExitStack) -> Any:
 
 
 def _names(h5py: Any, file: Any) -> list[str]:
-    """All datasets along hard links, which cannot lead out of the file."""
+    """All datasets that hard links reach, which cannot lead to another file."""
     names: list[str] = []
     file.visititems(lambda at, node: names.append(at) if isinstance(node, h5py.Dataset) else None)
     return names
 
 
 def _follow(h5py: Any, file: Any, member: str, label: str) -> str | None:
-    """The path without its soft links, or None if there is nothing.
+    """Resolve the soft links in a path; None if it does not exist.
 
-    A link out of the file is refused before it is opened.
+    A link to another file is refused before it is opened.
     """
     links, place, left = 0, "/", _parts(member)
     while left:
@@ -126,8 +116,8 @@ def _follow(h5py: Any, file: Any, member: str, label: str) -> str | None:
         link = group.get(part, getlink=True)
         if isinstance(link, h5py.ExternalLink):
             raise InputError(
-                f"{label}: {member!r} leads into another file ({link.filename!r}), which is not "
-                "opened because a file says so; name that file yourself"
+                f"{label}: {member!r} leads into another file ({link.filename!r}), and identikit "
+                "opens no files that another file refers to; give the path of that file instead"
             )
         if isinstance(link, h5py.SoftLink):
             links += 1
@@ -145,7 +135,7 @@ def _parts(path: str) -> list[str]:
 
 
 def check_complete(dataset: Any, label: str) -> None:
-    """Refuse rows that were never written and would read as zeros; and chunks that are a trap."""
+    """Refuse rows that were never written, which would read as zeros, and malicious chunks."""
     shape, stored = dataset.shape or (), dataset.id.get_storage_size()
     if dataset.chunks is None:
         found, needed, unit = stored, prod(shape) * dataset.id.get_type().get_size(), "bytes"
@@ -162,16 +152,16 @@ def check_complete(dataset: Any, label: str) -> None:
     if dataset.chunks is not None:
         least = min(sizes.values())
         if dataset.fletcher32 and least < _CHECKSUM_BYTES:
-            # HDF5 takes the checksum's bytes off without a look, and ends the process.
+            # HDF5 would remove the checksum's bytes without checking, and kill the process.
             raise InputError(f"{label} is damaged: a chunk of {least} bytes has no checksum")
         size = prod(dataset.chunks) * dataset.dtype.itemsize
         check_unpacked(size, stored // max(1, found), "a chunk", label)
 
 
 def _chunk_sizes(dataset: Any) -> dict[tuple[int, ...], int]:
-    """Bytes of every chunk that is stored where a chunk belongs, by its first place.
+    """The bytes of every chunk that starts at a multiple of the chunk shape, by that position.
 
-    HDF5 never looks at chunks anywhere else, and reads zeros for those that are then missing.
+    HDF5 ignores chunks at any other position, and reads zeros in place of the missing ones.
     """
     sizes: dict[tuple[int, ...], int] = {}
 

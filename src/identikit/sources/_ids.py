@@ -1,8 +1,8 @@
-"""Row ids in: an integer or a string a row, from columns beside the rows or from anywhere else.
+"""Read row ids: one integer or string per row, from columns of the view or from elsewhere.
 
-In columns beside the rows, `doc_id` is a column of that name in every view; `doc_id:docId` one name
-a view, in their order; `plate,well` two columns that together are the id. Both may be combined:
-`plate,well:Plate,Well`.
+For columns of the view, `doc_id` is a column of that name in every view; `doc_id:docId` gives one
+name per view, in the order of the views; `plate,well` are two columns that together form the id.
+Both may be combined: `plate,well:Plate,Well`.
 """
 
 from __future__ import annotations
@@ -32,68 +32,55 @@ if TYPE_CHECKING:
 
 Block = NDArray[Any]
 
-#: Stands between the parts of an id of several columns; no text has it.
+#: Separates the parts of an id from several columns: a character that texts do not contain.
 BETWEEN = "\x1f"
 
-#: Bytes that an id takes beside its own value while views are joined: its place in an index, in the
-#: hash table of that index, and in the list of rows that match.
+#: Bytes that an id needs in addition to its value while views are joined: its place in an index, in
+#: the hash table of that index, and in the list of rows that match.
 BESIDE_VALUE = 48
 
 
 @dataclass(frozen=True)
 class Ids:
-    """The ids of a view: what errors call them, and blocks of them."""
+    """The ids of a view: their name in error messages, and an iterator over blocks of them."""
 
     label: str
     blocks: Iterator[Block]
 
     def index(self, rows: int, memory: int) -> tuple[pd.Index[Any], int]:
-        """All of them, and the bytes that they take.
-
-        Parameters
-        ----------
-        rows : int
-            How many there should be.
-        memory : int
-            Bytes that they may take.
-        """
+        """All ids and the bytes they take: there must be `rows` ids, in at most `memory` bytes."""
         import pandas as pd
 
-        held: list[Block] = []
+        blocks: list[Block] = []
         found = needed = 0
         for block in self.blocks:
-            held.append(plain_ids(block, self.label, found))
+            blocks.append(plain_ids(block, self.label, found))
             found += len(block)
-            needed += BESIDE_VALUE * len(block) + held[-1].nbytes
-            if held[-1].dtype == object:
-                needed += sum(map(sys.getsizeof, held[-1]))
+            needed += BESIDE_VALUE * len(block) + blocks[-1].nbytes
+            if blocks[-1].dtype == object:
+                needed += sum(map(sys.getsizeof, blocks[-1]))
             if needed > memory:
                 raise InputError(
                     f"{self.label}: the ids of {found:,} of {rows:,} rows fill the "
-                    f"{memory / 1e6:,.1f} MB of memory that are left for ids, all of which are "
+                    f"{memory / 1e6:,.1f} MB of memory that are left for ids, and all ids are "
                     "needed at once; give a larger memory budget (--memory) or shorter ids "
                     "(integers take the least), or sort every view by id and pair rows by position"
                 )
-            if _kind(held[-1]) != _kind(held[0]):
-                raise InputError(_mixed(self.label, held[0], self.label, held[-1]))
+            if _kind(blocks[-1]) != _kind(blocks[0]):
+                raise InputError(_mixed(self.label, blocks[0], self.label, blocks[-1]))
         if found != rows:
             raise InputError(
-                f"{self.label}: there are {found} ids for {rows} rows; expected one a row"
+                f"{self.label}: there are {found} ids for {rows} rows; expected one per row"
             )
-        values = _one_array(held, self.label)
+        values = _one_array(blocks, self.label)
         return pd.Index(values, dtype=values.dtype), needed
 
 
 def given_ids(ids: object, name: str) -> Ids:
-    """Ids given apart from the rows.
+    """Ids that are given separately from the rows.
 
-    Parameters
-    ----------
-    ids : path or sequence
-        Integers or strings in memory; or a 1-D .npy file, a .txt file with an id a line, or a
-        column or array of a file, `path::name`.
-    name : str
-        What the view is called.
+    They are integers or strings in memory, a 1-D .npy file, a .txt file with one id per line, or a
+    column or array of a file, `path::name`.
     """
     label = f"ids of view {name!r}"
     if not isinstance(ids, str | os.PathLike):
@@ -102,7 +89,7 @@ def given_ids(ids: object, name: str) -> Ids:
             ids = np.array(ids, dtype=object)
         array = as_array(ids, label)
         if array.ndim != 1:
-            raise InputError(f"{label} have shape {array.shape}; expected 1-D, one id a row")
+            raise InputError(f"{label} have shape {array.shape}; expected 1-D, one id per row")
         return Ids(label, _cut(array))
     path, member = split_member(ids)
     label = f"{label} ({path})"
@@ -119,34 +106,27 @@ def given_ids(ids: object, name: str) -> Ids:
 
 
 def named_columns(text: str, views: int) -> list[tuple[str, ...]]:
-    """The columns of each view that are its id.
+    """The columns of each view that form its ids; the top of this file explains the notation.
 
     >>> named_columns("plate,well:Plate,Well", 2)
     [('plate', 'well'), ('Plate', 'Well')]
-
-    Parameters
-    ----------
-    text : str
-        As at the top of this file.
-    views : int
-        How many views there are.
     """
     each = [tuple(name.strip() for name in names.split(",")) for names in text.split(":")]
     if any("" in names for names in each) or len({len(names) for names in each}) > 1:
         raise InputError(
-            f"the id is {text!r}; expected a column, columns with commas between them "
-            "(plate,well), or as many for every view, with colons between the views (doc_id:docId)"
+            f"the id is {text!r}; expected a column, several columns separated by commas "
+            "(plate,well), or the same number for every view, separated by colons (doc_id:docId)"
         )
     if len(each) not in (1, views):
         raise InputError(
             f"the id {text!r} names columns of {len(each)} views, and there are {views}; name them "
-            "once for all views, or once a view"
+            "once for all views, or once per view"
         )
     return each * views if len(each) == 1 else each
 
 
 def without_columns(view: Any, columns: Sequence[str]) -> object:
-    """A data frame or a file of a table without these columns."""
+    """The view without these columns, if it is a data frame or a table in a file."""
     if isinstance(view, str | os.PathLike):
         path, member = split_member(view)
         inside = path.iterdir() if path.is_dir() and kind_of(path) == FOLDER else [path]
@@ -165,17 +145,7 @@ def without_columns(view: Any, columns: Sequence[str]) -> object:
 
 
 def column_ids(view: Any, columns: Sequence[str], name: str) -> Ids:
-    """The ids in one or several columns beside the rows of a view.
-
-    Parameters
-    ----------
-    view : path, data frame, table or AnnData
-        The view, with these columns.
-    columns : sequence of str
-        What holds the ids.
-    name : str
-        What the view is called.
-    """
+    """The ids in one or several columns of a view."""
     label = f"ids {','.join(columns)!r} of view {name!r}"
     if isinstance(view, str | os.PathLike):
         path = split_member(view)[0]
@@ -187,46 +157,26 @@ def column_ids(view: Any, columns: Sequence[str], name: str) -> Ids:
 
 
 def column_of(view: Any, column: str, label: str) -> Any:
-    """A column beside the rows of a data frame, a table or an AnnData.
-
-    Parameters
-    ----------
-    view : data frame, table or AnnData
-        Anything else is an error.
-    column : str
-        Its name.
-    label : str
-        What errors call it.
-    """
+    """A column of a data frame, a table or an AnnData; any other view is an error."""
     names = _names(view)
     if not names:
         raise InputError(
             f"{label}: a {type(view).__name__} in memory has no named columns, and so no column "
-            f"{column!r}; give what it would hold as an array (ids one a view: ids=[ids_a, ids_b])"
+            f"{column!r}; pass its values as arrays (one array of ids per view: ids=[ids_a, ids_b])"
         )
     there = obs_columns(view) if is_anndata(view) else view
     return there[choose(names, column, label)]
 
 
 def read_ids(path: Path, column: str, label: str) -> Iterator[Block]:
-    """Blocks of the ids in a column (or an array of this name) of a file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    column : str
-        What holds the ids.
-    label : str
-        What errors call them.
-    """
+    """Yield blocks of the ids in a column of a file, or in the array of that name."""
     reader = id_readers().get(kind_of(path))
     if reader is None:
-        # A wrong path is the likelier slip than a wrong kind of file, so that is said first.
+        # A wrong path is a likelier mistake than a wrong kind of file, so check the path first.
         open_binary(path, label).close()
         raise InputError(
-            f"{label}: no ids are read from files with the suffix {path.suffix!r}; expected one of "
-            f"{', '.join(id_readers())}, or give the ids apart from the rows"
+            f"{label}: ids cannot be read from files with the suffix {path.suffix!r}; expected one "
+            f"of {', '.join(id_readers())}, or give the ids separately from the rows"
         )
     return reader(path, column, label)
 
@@ -239,22 +189,12 @@ def check_same_kind(labels: Sequence[str], indexes: Sequence[pd.Index[Any]]) -> 
 
 
 def shown(value: Any) -> str:
-    """An id as errors show it."""
+    """An id as error messages show it."""
     return repr(", ".join(value.split(BETWEEN))) if isinstance(value, str) else str(value)
 
 
 def plain_ids(block: Block, label: str, first: int = 0) -> Block:
-    """Some ids as integers of 64 bits, or as strings of Python; nothing else.
-
-    Parameters
-    ----------
-    block : array (n,)
-        The ids.
-    label : str
-        What errors call them.
-    first : int
-        The row of the first, for errors.
-    """
+    """Convert ids to 64-bit integers or Python strings; `first` is their first row, for errors."""
     if block.dtype.kind == "S":
         try:
             block = np.char.decode(block, "utf-8")
@@ -264,20 +204,20 @@ def plain_ids(block: Block, label: str, first: int = 0) -> Block:
         return block.astype(np.int64 if block.dtype.kind == "i" else np.uint64)
     if block.dtype.kind not in "OTU":  # T: NumPy's strings of variable length
         raise InputError(
-            f"{label} have dtype {block.dtype}; expected integers or strings, which are equal or "
-            "not: convert them first"
+            f"{label} have dtype {block.dtype}; expected integers or strings, which can be "
+            "compared exactly: convert them first"
         )
     try:
         block = _from_objects(block.astype(object), label, first)
         if block.dtype == object:
             "".join(block).encode()
     except ValueError as error:
-        raise InputError(f"{label}: rows {first} and on hold no valid text: {error}") from error
+        raise InputError(f"{label}: the rows from {first} on hold invalid text: {error}") from error
     return block
 
 
 def _from_objects(block: Block, label: str, first: int) -> Block:
-    """Python's strings as they are, Python's integers as NumPy's; nothing else, and no mixture."""
+    """Keep Python strings, convert Python integers to NumPy's, and refuse anything else."""
     check_alike(block, label, (int, np.integer), first)
     if len(block) and isinstance(block[0], str):
         return block
@@ -289,8 +229,8 @@ def _from_objects(block: Block, label: str, first: int) -> Block:
 
 
 def _one_array(blocks: list[Block], label: str) -> Block:
-    """All ids; integers signed, unless one of them is too large for that."""
-    if len({block.dtype for block in blocks}) > 1:  # signed and unsigned, which make a float
+    """All ids in one array; integers are signed unless one of them is too large for that."""
+    if len({block.dtype for block in blocks}) > 1:  # signed and unsigned would give floats
         if any(block.min() < 0 for block in blocks if len(block)):
             raise InputError(_too_wide(label))
         blocks = [block.astype(np.uint64) for block in blocks]
@@ -301,7 +241,7 @@ def _one_array(blocks: list[Block], label: str) -> Block:
 
 
 def _too_wide(label: str) -> str:
-    return f"{label} hold integers of more than 64 bits; write them as strings"
+    return f"{label} hold integers of more than 64 bits; store them as strings"
 
 
 def _kind(ids: Block | pd.Index[Any]) -> str:
@@ -311,12 +251,12 @@ def _kind(ids: Block | pd.Index[Any]) -> str:
 def _mixed(first: str, ids: Block | pd.Index[Any], label: str, other: Any) -> str:
     return (
         f"{first} are {_kind(ids)}, {label} are {_kind(other)}, and '1' is not 1; store all ids "
-        "as the same type"
+        "with the same type"
     )
 
 
 def _names(view: Any) -> list[str]:
-    """Names of the columns of a data frame, a table of pyarrow, or of what AnnData says of rows."""
+    """Names of the columns of a data frame or a pyarrow table, or of an AnnData's table obs."""
     if is_anndata(view):
         return list(obs_columns(view))
     names = getattr(view, "column_names", getattr(view, "columns", ()))
@@ -324,26 +264,26 @@ def _names(view: Any) -> list[str]:
 
 
 def _together(parts: Sequence[Iterator[Block]], label: str) -> Iterator[Block]:
-    """The parts of every id in one text; blocks of the columns need not be of one length."""
-    held = [np.empty(0, dtype=object) for _ in parts]
+    """Join the parts of every id into one text; the columns' blocks may differ in length."""
+    pending = [np.empty(0, dtype=object) for _ in parts]
     row = 0
     while True:
         for k, part in enumerate(parts):
-            while not len(held[k]) and (block := next(part, None)) is not None:
-                held[k] = plain_ids(block, label, row)
-        count = min(map(len, held))
+            while not len(pending[k]) and (block := next(part, None)) is not None:
+                pending[k] = plain_ids(block, label, row)
+        count = min(map(len, pending))
         if not count:
             break
-        texts = (map(str, block[:count].tolist()) for block in held)
+        texts = (map(str, block[:count].tolist()) for block in pending)
         yield np.array([BETWEEN.join(parts) for parts in zip(*texts)], dtype=object)
-        held = [block[count:] for block in held]
+        pending = [block[count:] for block in pending]
         row += count
-    if any(map(len, held)):
-        raise InputError(f"{label}: the columns are of different lengths; expected one value a row")
+    if any(map(len, pending)):
+        raise InputError(f"{label}: the columns have different lengths; expected one value per row")
 
 
 def _cut(array: Block) -> Iterator[Block]:
-    """Ids in memory, in blocks."""
+    """Cut ids in memory into blocks."""
     return (array[start : start + BLOCK] for start in range(0, len(array), BLOCK))
 
 

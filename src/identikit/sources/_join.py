@@ -20,24 +20,24 @@ from identikit.sources._open import name_apart, open_source
 from identikit.sources.files import writing_temporary
 from identikit.sources.memory import default_memory
 
-#: What is said of rows that were not paired by id.
+#: How reports describe rows that were not paired by id.
 BY_POSITION = "paired by position"
 
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """How many rows have an id that is in every view.
+    """The rows whose id is in every view.
 
     Parameters
     ----------
     names : tuple of str
-        The views.
+        The names of the views.
     of : tuple of int
-        Number of rows of each.
+        The number of rows of each view.
     first : array of int
         The numbers of the rows of the first view that matched.
     by_index : bool
-        Whether the ids are the labels of data frames.
+        Whether the ids are the index labels of data frames.
     """
 
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class Matched:
         return f"{how}{self.rows:,} rows matched by {by}; without a partner: {left}"
 
     def pick(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """The labels of the matched rows, given a label for every row of the first view."""
+        """The labels of the matched rows, given one label for every row of the first view."""
         if len(labels) != self.of[0]:
             raise InputError(
                 f"there are {len(labels)} group labels; when rows are paired by id, expected one "
@@ -72,7 +72,7 @@ class Matched:
 
 
 class Paired(NamedTuple):
-    """Views that belong together row by row, their names, and what matched if that was by id."""
+    """Views whose rows are paired, their names, and the matched rows if they were paired by id."""
 
     views: Sequence[object]
     names: Sequence[str] | None
@@ -88,28 +88,30 @@ def paired(
     share: float = 0.5,
     memory: int | None = None,
 ) -> Iterator[Paired]:
-    """Views whose t-th rows have the same id; without ids, the views as they are.
+    """Pair the rows of views by id, so that the t-th rows of all views have the same id.
 
-    Data frames bring ids with them, unless other ids are given: see `match_frames`.
+    Without ids, data frames are paired by their indexes if these hold ids (see `match_frames`), and
+    any other views are returned unchanged.
 
-    The rows come in the order of the first view. A view that has them in another order is copied
-    to a temporary file, in order. All temporary files lie in one folder in TMPDIR, which is gone
-    when the block ends.
+    Rows are in the order of the first view. A view that has them in another order is copied to a
+    temporary file in that order. All temporary files are in one folder in TMPDIR, which is deleted
+    when the `with` block ends.
 
     Parameters
     ----------
     views : sequence
-        Each as `open_source` takes it; their numbers of rows may differ.
+        Views that `open_source` accepts; their numbers of rows may differ.
     ids : str or sequence, optional
-        The column (or array) of each view's own file that holds its ids, or several, as
-        `named_columns` takes them; or, one a view, arrays of ids or files as `given_ids` does.
+        The column (or array) of each view that holds its ids, or several columns, written as
+        `named_columns` expects; or a list with one array or file of ids per view, as `given_ids`
+        expects.
     names : sequence of str, optional
         What reports call the views.
     share : float
-        The least share of the smallest view's rows that must match.
+        The smallest share of the smallest view's rows that must match.
     memory : int, optional
-        Bytes that the ids of all views may take, and after them the rows that are put in order;
-        half of the machine's memory by default.
+        Bytes that the ids of all views may take, and later the rows that are put in order; half
+        of the machine's memory by default.
     """
     if not 0 <= share <= 1:
         raise InputError(f"the share of rows that must match is {share}; expected 0 to 1")
@@ -120,7 +122,7 @@ def paired(
     for what, given in (("names", names), ("ids", ids)):
         if not isinstance(given, str | None) and len(given) != len(views):
             raise InputError(f"expected {what} for {len(views)} views, one each, got {len(given)}")
-    room = default_memory() if memory is None else memory
+    budget = default_memory() if memory is None else memory
     with ExitStack() as stack:
         named = named_columns(ids, len(views)) if isinstance(ids, str) else None
         joined = list(views) if named is None else list(map(without_columns, views, named))
@@ -136,7 +138,7 @@ def paired(
                 else column_ids(views[number], named[number], source.name)
                 for number, source in enumerate(sources)
             ]
-            places = match_ids(sources, columns, share, room)
+            places = match_ids(sources, columns, share, budget)
         with writing_temporary(Path(tempfile.gettempdir())):
             temporary = tempfile.TemporaryDirectory(prefix="identikit-join-")
         folder = Path(stack.enter_context(temporary))
@@ -144,7 +146,7 @@ def paired(
             rising = bool((np.diff(rows) > 0).all())
             if not rising or len(rows) < source.rows:
                 path = folder / f"{number}.npy"
-                joined[number] = joined_view(source, rows, path, room, rising=rising)
+                joined[number] = joined_view(source, rows, path, budget, rising=rising)
         every = tuple(source.name for source in sources)
         of = tuple(source.rows for source in sources)
         yield Paired(joined, every, Matched(every, of, places[0], ids is None))

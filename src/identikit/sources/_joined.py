@@ -1,4 +1,4 @@
-"""The rows of a view that have a partner, in the order in which the partners come."""
+"""The rows of a view that have a partner in every other view, in the order of the first view."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from identikit.sources._source import DerivedSource, Source
 from identikit.sources.files import writing_temporary
 from identikit.sources.npy import NpyWriter
 
-#: Of the memory given, a piece of the result takes up an eighth, since it is copied several times.
+#: A piece of the result takes up to 1/SHARE of the given memory, since it is copied several times.
 SHARE = 8
-#: Temporary files at most, and bytes of the rows that are read at a time.
+#: The largest number of temporary files, and the bytes of the rows that are read at a time.
 MOST_PIECES, BLOCK_BYTES = 256, 2**22
 
 
 @dataclass(frozen=True)
 class JoinedView:
-    """A recipe for some rows of a view, or for a copy of them in another order.
+    """A recipe for some rows of a view, or for a copy of its rows in another order.
 
     Parameters
     ----------
     view : path or Recipe
         What to open.
     places : str or None
-        A .npy file of the numbers of the rows that are meant, which rise; None for all rows.
+        A .npy file of the numbers of the chosen rows, in increasing order; None for all rows.
     eps : float
         Machine epsilon of the numbers as the view itself stores them.
     files : tuple of Path
         The files of the view itself.
     identity : str
-        The same for the same rows of the same view, in whichever temporary files they are.
+        A text that is the same for the same rows of the same view, whatever temporary files
+        hold them.
     """
 
     view: object
@@ -49,7 +50,7 @@ class JoinedView:
     identity: str
 
     def open_source(self, name: str) -> Source:
-        """Open the view, and the file of row numbers beside it."""
+        """Open the view, and the file of row numbers if there is one."""
         source = open_source(self.view, name)
         source.eps, source.origin, source.files = self.eps, self, self.files
         if self.places is None:
@@ -62,7 +63,7 @@ class JoinedView:
 
 
 class _PickedRows(DerivedSource):
-    """Rows of a source, by their rising numbers."""
+    """Some rows of a source, given by increasing row numbers."""
 
     def __init__(self, source: Source, places: Source) -> None:
         super().__init__(source, source.origin)
@@ -81,23 +82,24 @@ class _PickedRows(DerivedSource):
 def joined_view(
     source: Source, places: NDArray[np.int64], path: Path, memory: int, *, rising: bool
 ) -> JoinedView:
-    """What to open instead of a view of which only some rows have a partner, or out of order.
+    """What to open instead of a view if some rows have no partner, or if the order differs.
 
-    Rows that rise are picked as they are read. Others are copied into a file, in order; so are
-    those of an array in memory, because workers are sent paths and no arrays.
+    If the row numbers increase, rows are picked while the view is read. Otherwise they are copied
+    into a file in the new order; so are those of an array in memory, because workers are sent paths
+    rather than arrays.
 
     Parameters
     ----------
     source : Source
         The view.
     places : array of int
-        The numbers of the rows that have a partner, in order.
+        The numbers of the rows that have a partner, in the order wanted.
     path : Path
         A temporary file to write.
     memory : int
         Bytes that this may take.
     rising : bool
-        Whether these numbers rise.
+        Whether the row numbers increase.
     """
     whole = isinstance(source.origin, str)
     digest = blake2b(places.tobytes(), digest_size=16).hexdigest()
@@ -113,32 +115,33 @@ def joined_view(
 def _put_in_order(source: Source, places: NDArray[np.int64], path: Path, memory: int) -> None:
     """Read a view from its first row to its last, and write its rows in the order of `places`.
 
-    The rows are dealt out to pieces of the result that fit the memory, in the order in which they
-    are read; one piece after another is then put in order and written.
+    The result is divided into pieces that fit into memory. As rows are read, each goes to the
+    temporary file of its piece; then one piece after another is put in order and written.
     """
     dtype, width = source.read(0, 1).dtype, source.width
     row_bytes = width * dtype.itemsize
-    tall = max(1, memory // SHARE // row_bytes, len(places) // MOST_PIECES)
-    starts = range(0, len(places), tall)
-    step = max(1, min(tall, BLOCK_BYTES // row_bytes))
+    piece_rows = max(1, memory // SHARE // row_bytes, len(places) // MOST_PIECES)
+    starts = range(0, len(places), piece_rows)
+    step = max(1, min(piece_rows, BLOCK_BYTES // row_bytes))
     by_row = np.argsort(places)
-    held, writing = max(1, memory // SHARE // len(starts)), partial(writing_temporary, path.parent)
+    spool_bytes = max(1, memory // SHARE // len(starts))
+    writing = partial(writing_temporary, path.parent)
     with ExitStack() as stack:
         pieces = [
-            stack.enter_context(tempfile.SpooledTemporaryFile(held, dir=str(path.parent)))
+            stack.enter_context(tempfile.SpooledTemporaryFile(spool_bytes, dir=str(path.parent)))
             for _ in starts
         ]
         for start in range(0, len(places), step):
             targets = by_row[start : start + step]
             rows = _pick(source, places[targets])
             with writing():
-                for number in np.unique(targets // tall):
-                    part = np.ascontiguousarray(rows[targets // tall == number])
+                for number in np.unique(targets // piece_rows):
+                    part = np.ascontiguousarray(rows[targets // piece_rows == number])
                     pieces[number].write(part.data)
         stack.enter_context(writing())
         out = stack.enter_context(NpyWriter(path, width, dtype))
         for start, piece in zip(starts, pieces):
-            order = np.argsort(places[start : start + tall])
+            order = np.argsort(places[start : start + piece_rows])
             block = np.empty((len(order), width), dtype)
             piece.seek(0)
             block[order] = np.frombuffer(piece.read(), dtype).reshape(block.shape)
@@ -147,7 +150,7 @@ def _put_in_order(source: Source, places: NDArray[np.int64], path: Path, memory:
 
 
 def _pick(source: Source, numbers: NDArray[np.int64]) -> NDArray[Any]:
-    """Rows by their rising numbers, from runs no longer than the result that are read whole."""
+    """Rows by increasing numbers, read in whole runs that are no longer than the result."""
     pieces, start = [], 0
     while start < len(numbers):
         first = int(numbers[start])

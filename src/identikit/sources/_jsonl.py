@@ -1,4 +1,4 @@
-"""JSON lines: an object a row, whose fields are the columns; or a list of numbers a row."""
+"""JSON lines: one object per row, whose fields are the columns, or one list of numbers per row."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SNIFFED = 100
-# What a row is called that is no object but a list.
+# The name of the only column if rows are lists instead of objects.
 _ROW = ""
 
 
 @register(".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 def open_jsonl(path: Path, member: str | None, name: str) -> BandedRows:
-    """Open the fields of JSON lines that are a view; which, `sources._choice` says."""
+    """Open the view in JSON lines; `sources._choice` says which fields it consists of."""
     table = JsonLines(path, file_label(name, path))
     names = choose_fields(table.fields, member, table.label)
     lists = table.fields[names[0]].lists
@@ -54,7 +54,7 @@ def open_jsonl(path: Path, member: str | None, name: str) -> BandedRows:
 
 @register_ids(".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 def read_jsonl_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """The ids of all rows, from a field of integers or strings."""
+    """Yield the ids of all rows, from a field of integers or strings."""
     table = JsonLines(path, label)
     kind: type | None = None
     for first, objects in table.objects():
@@ -71,7 +71,7 @@ def read_jsonl_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]
 
 @register_frame(".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 def read_jsonl_frame(path: Path, label: str) -> pd.DataFrame:
-    """All fields, one column each."""
+    """All fields, as one column each."""
     import pandas as pd
 
     table = JsonLines(path, label)
@@ -80,7 +80,7 @@ def read_jsonl_frame(path: Path, label: str) -> pd.DataFrame:
 
 @register_table(".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 def jsonl_table(path: Path, label: str) -> Table:
-    """The fields, as text."""
+    """Describe the fields; their values are read as text."""
     import pandas as pd
 
     table = JsonLines(path, label)
@@ -100,21 +100,21 @@ def _text(value: object) -> str:
 
 
 class JsonLines:
-    """The rows of a file, and what the first of them hold."""
+    """The rows of a file, and the fields that the first rows have."""
 
     def __init__(self, path: Path, label: str) -> None:
         self.label = label
         self._lines = Lines(path, label, quoted=False)
         self.spans: list[Span] = list(self._lines.spans(lambda *_: None))
         if not self.spans:
-            raise InputError(f"{label} is empty; expected a JSON object a line")
+            raise InputError(f"{label} is empty; expected one JSON object per line")
         _, objects = next(self.objects())
         few = list(islice(objects, _SNIFFED))
         names = dict.fromkeys(name for each in few for name in each)
         self.fields = {name: _field([each.get(name) for each in few]) for name in names}
 
     def objects(self, first: int = 0) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        """The objects of every span, from one on, and the number of the first."""
+        """Yield the number of a span's first row and its objects, from span `first` on."""
         row = sum(span.records for span in self.spans[:first])
         for span, data in zip(self.spans[first:], self._lines.read(self.spans[first:])):
             found: list[dict[str, Any]] = []
@@ -129,7 +129,7 @@ class JsonLines:
     def blocks(
         self, first: int, names: list[str], lists: bool, width: int | None
     ) -> Iterator[NDArray[Any]]:
-        """Rows of numbers, from a span on."""
+        """Yield arrays of rows, from span `first` on."""
         for row, objects in self.objects(first):
             if lists:
                 rows = [self.value(each, names[0], row + k) for k, each in enumerate(objects)]
@@ -150,14 +150,14 @@ class JsonLines:
         return each[name]
 
     def _check(self, values: Any, names: list[str], width: int, row: int, *, lists: bool) -> None:
-        """Refuse a row that is not so many numbers."""
+        """Refuse a row that is not a list of `width` numbers."""
         where = f"{self.label}: row {row} (counting from 0)"
         if not isinstance(values, list):
             raise InputError(f"{where} has {values!r:.60} as {names[0]!r}; expected a list")
         if len(values) != width:
             raise InputError(
                 f"{where} holds a list of {len(values)} numbers in {names[0]!r}, and the first row "
-                f"of {width}; expected lists of one length"
+                f"one of {width}; expected lists of the same length"
             )
         for place, value in enumerate(values):
             if not _is_number(value):
@@ -182,7 +182,7 @@ class JsonLines:
 
 
 def _field(values: list[Any]) -> Field:
-    """What a field holds, by its first values."""
+    """Describe what a field holds, judging by its first values."""
     first = next((value for value in values if value is not None), None)
     if isinstance(first, list):
         return Field("lists", lists=bool(first) and _is_number(first[0]))

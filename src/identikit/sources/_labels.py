@@ -1,4 +1,4 @@
-"""Labels in, of groups or of slices: one integer or string a row."""
+"""Read labels of groups or slices: one integer or string per row."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from identikit.sources.files import open_binary, split_member
 from identikit.sources.registry import FOLDER, id_readers, kind_of
 from identikit.sources.whole import read_array
 
-# Beyond this, neighbouring whole numbers are one and the same float64.
+# Above this, float64 cannot represent every integer.
 _LARGEST_WHOLE = 2.0**53
 
 
 def read_labels(
     path_or_array: str | os.PathLike[str] | ArrayLike, what: str = "groups"
 ) -> NDArray[Any]:
-    """Labels as a 1-D array of integers or strings.
+    """Read labels as a 1-D array of integers or strings.
 
     Parameters
     ----------
     path_or_array : path or sequence
-        Integers or strings in memory; or a .npy file, a .txt file with one label a line, which are
-        taken as strings, or a column or array of any other file that ids are read from
+        Integers or strings in memory; or a .npy file; or a .txt file with one label per line, read
+        as strings; or a column or array of any other file from which ids can be read
         (`path::name`): .npz, .csv, .parquet, .h5ad and so on.
     what : str
-        What messages call them.
+        What error messages call them.
 
     Examples
     --------
@@ -71,13 +71,13 @@ def _from_file(path: Path, member: str | None, label: str) -> NDArray[Any]:
         blocks = read_ids(path, member, label)
     found = list(blocks)
     if not found:
-        raise InputError(f"{label} is empty; expected one label a row")
+        raise InputError(f"{label} is empty; expected one label per row")
     return np.concatenate(found)
 
 
 def _checked(labels: NDArray[Any], label: str) -> NDArray[Any]:
     if labels.ndim != 1:
-        raise InputError(f"{label} has shape {labels.shape}; expected 1-D, one label a row")
+        raise InputError(f"{label} has shape {labels.shape}; expected 1-D, one label per row")
     if labels.dtype.kind in "OT":  # T: NumPy's strings of variable length
         check_alike(labels, label, (int, float, np.integer, np.floating, np.bool_))
         labels = np.array(labels.tolist())

@@ -1,4 +1,4 @@
-"""Text files as spans of whole records: found in one pass, then read again span by span."""
+"""Text files as spans of complete records: found in one pass, then read again span by span."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from identikit.sources import memory
 from identikit.sources.files import explained, open_binary
 
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
-_MARK = b"\xef\xbb\xbf"  # which some programs put before UTF-8
+_MARK = b"\xef\xbb\xbf"  # the byte order mark that some programs put before UTF-8
 
-#: Called with a run of whole records, where each ends, and how many lines came before.
+#: Called with the bytes of complete records, where each ends, and how many lines precede them.
 Look = Callable[[bytes, NDArray[np.intp], int], None]
 
 
 @dataclass(frozen=True)
 class Span:
-    """Some consecutive records: their first byte, the one after them, and how many there are."""
+    """Consecutive records: their first byte, the byte after the last, and how many there are."""
 
     start: int
     stop: int
@@ -36,16 +36,16 @@ class Span:
 
 @dataclass(frozen=True)
 class Lines:
-    """The records of a text file, perhaps packed with gzip.
+    """The records of a text file, perhaps compressed with gzip.
 
     Parameters
     ----------
     path : Path
         The file.
     label : str
-        What errors call it.
+        What error messages call it.
     quoted : bool
-        Whether a line break within double quotes is part of a record, as in a table.
+        Whether a line break within double quotes is part of the record, as in a table.
     """
 
     path: Path
@@ -54,21 +54,18 @@ class Lines:
 
     @contextmanager
     def stream(self) -> Iterator[IO[bytes]]:
-        """The bytes, unpacked as they are read."""
+        """Open the file; a compressed one is unpacked while it is read."""
         with ExitStack() as stack, explained(self.label, OSError, EOFError, zlib.error, ValueError):
             file = stack.enter_context(open_binary(self.path, self.label))
-            # Buffered, so that a call gives all the bytes it is asked for.
+            # Buffered, so that a read returns all the bytes that were asked for.
             packed = self.path.suffix.lower() == ".gz"
             whole = gzip.GzipFile(fileobj=file) if packed else BufferedReader(cast(RawIOBase, file))
             yield stack.enter_context(cast(IO[bytes], whole))
 
     def spans(self, look: Look) -> Iterator[Span]:
-        """Cut the file into spans of whole records, in one pass; empty lines are none.
+        """Cut the file into spans of complete records in one pass, showing each span to `look`.
 
-        Parameters
-        ----------
-        look : callable
-            Is shown the records of every span.
+        Empty lines do not count as records.
         """
         with self.stream() as file:
             start = len(_MARK) if file.read(len(_MARK)) == _MARK else 0
@@ -102,7 +99,7 @@ class Lines:
                 start, data = start + stop, data[stop:]
 
     def read(self, spans: list[Span]) -> Iterator[bytes]:
-        """The bytes of some spans, one after another."""
+        """Yield the bytes of some spans, one span after another."""
         with self.stream() as file:
             for span in spans:
                 file.seek(span.start)
@@ -120,7 +117,7 @@ class Lines:
             )
 
     def _ends(self, data: bytes) -> NDArray[np.intp]:
-        """Where records end that are whole, each after its line break."""
+        """The positions after the line breaks that end complete records."""
         codes = np.frombuffer(data, np.uint8)
         breaks = codes == _NEWLINE
         if self.quoted and _QUOTE in data:
@@ -129,13 +126,13 @@ class Lines:
 
 
 def inside_quotes(codes: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which characters follow an odd number of double quotes."""
+    """Which characters are within quotes: they follow an odd number of double quotes."""
     inside: NDArray[np.bool_] = np.logical_xor.accumulate(codes == _QUOTE)
     return inside
 
 
 def blank(data: bytes, ends: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which records are nothing but a line break."""
+    """Which records consist of a line break only."""
     codes, starts = np.frombuffer(data, np.uint8), np.append(0, ends[:-1])
     sizes = ends - starts
     if not len(ends):
@@ -147,7 +144,7 @@ def blank(data: bytes, ends: NDArray[np.intp]) -> NDArray[np.bool_]:
 
 
 def text_eps(cells: Iterator[str]) -> float:
-    """Machine epsilon of numbers written with as many digits as the longest of these."""
+    """The relative precision of numbers written with as many digits as the longest of these."""
     digits = 1
     for cell in cells:
         mantissa = cell.strip().lower().split("e")[0].lstrip("+-0.").replace(".", "")

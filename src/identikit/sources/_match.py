@@ -1,8 +1,8 @@
-"""Which rows of several views have the same id.
+"""Find the rows of several views that have the same id.
 
 The ids of all views are in memory at once. An id takes 56 bytes if it is an integer, and 105 bytes
-and its characters if it is a string; so 1 GB is enough for 17 million integers, or for 8 million
-strings of 20 characters, those of all views together.
+plus its characters if it is a string. So 1 GB is enough for 17 million integers, or for 8 million
+strings of 20 characters, counting the ids of all views together.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _EXAMPLES = 3
 
 
 def match_frames(views: Sequence[object], share: float) -> list[Places] | None:
-    """The numbers of the rows of data frames whose labels are in the indexes of all.
+    """For each data frame, the numbers of the rows whose index labels occur in every frame.
 
-    None where rows go by position: if a view is no data frame, has the default index (the row's
-    number, which is no id) or a label twice, if no label is in all of them, or if all have the same
-    labels in the same order.
+    The result is None if rows should be paired by position: if a view is not a data frame, has the
+    default index (the row's number, which is not an id) or has a label twice, if no label is in all
+    of them, or if all frames have the same labels in the same order.
 
     Parameters
     ----------
     views : sequence
-        What was given.
+        The views as the user gave them.
     share : float
-        The least share of the shortest frame's labels that must be in all; otherwise neither the
-        labels nor the positions can be trusted, which is an error.
+        The smallest share of the shortest frame's labels that must be in all frames. If fewer
+        are, neither labels nor positions can be trusted, and that is an error.
     """
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(views, list | tuple) or len(views) < 2:
@@ -59,8 +59,8 @@ def match_frames(views: Sequence[object], share: float) -> list[Places] | None:
         raise InputError(
             f"the indexes of the data frames share only {matched} labels of {least} "
             f"({', '.join(map(repr, indexes[0][places[0][:_EXAMPLES]].tolist()))} among them), "
-            "too few to pair rows by and too many to be other ids: give the ids (ids=), or number "
-            "the rows anew with reset_index(drop=True) to pair them by position"
+            "too few to pair rows by label, and too many to ignore: pass the ids (ids=), or call "
+            "reset_index(drop=True) on every frame to pair rows by position"
         )
     return places if matched else None
 
@@ -68,7 +68,7 @@ def match_frames(views: Sequence[object], share: float) -> list[Places] | None:
 def match_ids(
     sources: Sequence[Source], columns: Sequence[Ids], share: float, memory: int
 ) -> list[Places]:
-    """The numbers of the rows of each view whose ids are in all views, in the order of the first.
+    """For each view, the numbers of the rows whose ids are in all views, in the first one's order.
 
     An id that a view has twice is an error.
 
@@ -79,7 +79,7 @@ def match_ids(
     columns : sequence of Ids
         Their ids.
     share : float
-        The least share of the smallest view's rows that must match.
+        The smallest share of the smallest view's rows that must match.
     memory : int
         Bytes that the ids may take.
     """
@@ -92,7 +92,7 @@ def match_ids(
             before = int((index == index[again]).argmax())
             raise InputError(
                 f"{column.label}: rows {before} and {again} (counting from 0) both have the id "
-                f"{shown(index[again])}; expected ids that occur once in a view"
+                f"{shown(index[again])}; expected every id only once in a view"
             )
         indexes.append(index)
     check_same_kind([column.label for column in columns], indexes)
@@ -106,20 +106,14 @@ def match_ids(
             examples.append(f"{', '.join(alone)} in {source.name!r}")
     raise InputError(
         f"only {len(places[0])} of the {least.rows} rows of view {least.name!r} have an id that "
-        f"every view has, and at least {share:.0%} must; without a partner are, for example, "
-        f"{'; '.join(examples)}: check that the ids are written alike, or lower the share of rows "
-        "that must match"
+        f"every view has, and at least {share:.0%} must; rows without a partner are, for example, "
+        f"{'; '.join(examples)}: check that the ids are written in the same way, or lower the "
+        "share of rows that must match"
     )
 
 
 def _match(indexes: Sequence[pd.Index[Any]]) -> list[Places]:
-    """The numbers of the rows whose label is in every index, in the order of the first one.
-
-    Parameters
-    ----------
-    indexes : sequence of pandas.Index
-        Each without duplicates.
-    """
+    """The numbers of the rows whose label is in every index; no index may have duplicates."""
     first = indexes[0]
     found = [np.asarray(index.get_indexer(first), dtype=np.int64) for index in indexes[1:]]
     everywhere = np.ones(len(first), dtype=bool)

@@ -1,4 +1,4 @@
-"""What views are called: by a mapping, or by the shortest parts of their paths that differ."""
+"""Names of views: the keys of a mapping, or the shortest parts of their paths that differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from identikit.errors import InputError
 
 
 def unpack(views: Any, names: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
-    """Views and names of a mapping from names to views; anything else as it is.
+    """Split a mapping from names to views into both; anything else is returned unchanged.
 
     >>> unpack({"old": [[1.0]], "new": [[2.0]]}, None)
     ([[[1.0]], [[2.0]]], ['old', 'new'])
@@ -19,19 +19,20 @@ def unpack(views: Any, names: Sequence[str] | None) -> tuple[Any, Sequence[str] 
     if not isinstance(views, Mapping):
         return views, names
     if names is not None:
-        raise InputError("these views have names already, as a mapping gives them; leave out names")
+        raise InputError("these views have names already, the keys of the mapping; leave out names")
     return list(views.values()), [str(name) for name in views]
 
 
 def tell_apart(names: Sequence[str], origins: Sequence[object]) -> list[str]:
-    """Names that differ: with a suffix or folders where paths differ, and else with a number.
+    """Make names differ by a suffix or by folders if their paths differ, otherwise by a number.
 
     Parameters
     ----------
     names : sequence of str
-        As they are to begin with.
+        The names, some of which may be equal.
     origins : sequence
-        Of each the whole path, as text, if its name is that of a file; anything else if not.
+        For each name the absolute path, as text, if it is the name of a file; otherwise anything
+        that is not text.
 
     Examples
     --------
@@ -50,12 +51,12 @@ def tell_apart(names: Sequence[str], origins: Sequence[object]) -> list[str]:
             continue
         member = name.partition("::")[2]
         files = [Path(str(path).removesuffix(f"::{member}")) for path in paths]
-        # What all have in common tells none apart.
+        # Folders that all paths share do not make names differ.
         shared = os.path.commonpath([file.parent for file in files])
         below = [file.relative_to(shared) for file in files]
         depth = max(len(file.parts) for file in below)
         ways = zip(*(_longer(name, file, depth) for file in below))
-        # The first that tells most apart; a file that is there twice stays so.
+        # The first way that gives the most distinct names; a file given twice has one name.
         best = max(ways, key=lambda way: len(set(way)))
         for place, longer in zip(places, best):
             found[place] = longer
@@ -70,7 +71,7 @@ def tell_apart(names: Sequence[str], origins: Sequence[object]) -> list[str]:
 
 
 def _longer(name: str, file: Path, depth: int) -> Iterator[str]:
-    """Ever longer names for a file: its own, with its suffix, and with up to `depth` folders."""
+    """Longer and longer names for a file: its own, with its suffix, and with its last folders."""
     whole = file.name + name[len(name.partition("::")[0]) :]
     folders = file.parts[:-1]
     yield name

@@ -31,11 +31,11 @@ from identikit.sources.npy import read_header
 from identikit.sources.registry import register, register_ids
 
 _ENCRYPTED = 0x1
-# 258 bytes for two bits: deflate cannot do better, so whoever promises more lies.
+# Deflate stores at most 258 bytes in two bits, so a larger ratio cannot be true.
 _MOST_DEFLATED = 1032
-# What a damaged archive raises before it comes to unpacking.
+# The errors that a damaged archive raises before anything is unpacked.
 _DIRECTORY_ERRORS = (NotImplementedError, OSError, UnicodeDecodeError, struct.error)
-# A local header is 30 bytes, of which the last four give the lengths of what follows it.
+# A local header has 30 bytes; the last four are the lengths of the name and the extra field.
 _LOCAL_HEADER = struct.Struct("<26xHH")
 
 
@@ -53,7 +53,7 @@ def open_npz(path: Path, member: str | None, name: str) -> FileRows | SparseRows
 
 @register_ids(".npz")
 def read_npz_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """The ids in an array of the archive."""
+    """Yield the ids in an array of the archive."""
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
         yield from vector_ids(StoredVector(*open_member(file, column, label, stack), label), label)
@@ -62,12 +62,12 @@ def read_npz_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
 def _sparse_parts(
     file: IO[bytes], path: Path, label: str, stack: ExitStack
 ) -> dict[str, StoredVector] | None:
-    """The arrays of a sparse matrix that SciPy saved, each with a file of its own; None if none."""
+    """The arrays of a sparse matrix that SciPy saved, each on its own open file; otherwise None."""
     try:
         with ZipFile(file) as archive:
             there = {name.removesuffix(".npy") for name in archive.namelist()}
     except (*UNPACKING_ERRORS, *_DIRECTORY_ERRORS):
-        return None  # opening a member says what is wrong
+        return None  # opening a member will explain what is wrong
     if not {"format", "shape", "data"} <= there:
         return None
     kind = _small(file, "format", label)
@@ -84,33 +84,22 @@ def _sparse_parts(
 
 
 def _small(file: IO[bytes], member: str, label: str) -> object:
-    """The one value of a member that holds one."""
+    """The value of a member that holds a single value."""
     with ExitStack() as stack:
         stream, stored = open_member(file, member, label, stack)
         if stored.shape != () or stored.dtype.itemsize > 64:
-            raise InputError(f"{label} is damaged: its member {member!r} is no single value")
+            raise InputError(f"{label} is damaged: its member {member!r} is not a single value")
         return stored.read(stream, 0, 1, label)[0].item()
 
 
 def open_member(
     file: IO[bytes], member: str | None, label: str, stack: ExitStack
 ) -> tuple[IO[bytes], StoredArray]:
-    """A seekable stream that holds the array, and where the array lies in it.
+    """A seekable stream that holds the array, and the position of the array in it.
 
-    A stored member is read in place. A deflated one is unpacked as it is read, and again from its
-    start when reading goes back; in Fortran order every block would need all of it, so that one
-    case is unpacked beforehand, onto the disk if it is large.
-
-    Parameters
-    ----------
-    file : binary file
-        The archive.
-    member : str or None
-        The array's name.
-    label : str
-        What the error calls it.
-    stack : ExitStack
-        Receives what has to be closed.
+    A stored member is read in place. A deflated one is unpacked while it is read, and again from
+    its start when reading goes back. In Fortran order every block would need all of it, so it is
+    then unpacked beforehand, to disk if it is large. `stack` receives what has to be closed.
     """
     size = size_of(file)
     with _explained(label, size):
@@ -137,14 +126,14 @@ def open_member(
 
 
 def array_names(path: Path, label: str) -> list[str]:
-    """The names of all arrays of a .npz file, in its order.
+    """The names of all arrays in a .npz file, in the order of the file.
 
     Parameters
     ----------
     path : Path
         The file.
     label : str
-        What the error calls it.
+        What the error message calls it.
     """
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
@@ -162,7 +151,7 @@ def _arrays(archive: ZipFile) -> dict[str, ZipInfo]:
 
 @contextmanager
 def _explained(label: str, size: int) -> Iterator[None]:
-    """Turn what a damaged archive raises into one sentence."""
+    """Turn the errors that a damaged archive raises into one sentence."""
     try:
         yield
     except InputError:
@@ -178,18 +167,18 @@ def _check_declared(info: ZipInfo, size: int, label: str) -> None:
     """Refuse a member whose sizes cannot be true, before anything is unpacked."""
     packed, unpacked = info.compress_size, info.file_size
     if info.compress_type == ZIP_STORED:
-        lie = unpacked != packed  # and that it lies within the file is checked with its shape
+        impossible = unpacked != packed  # its end is checked later, with its shape
     else:
-        lie = packed > size or unpacked > _MOST_DEFLATED * packed
-    if lie:
+        impossible = packed > size or unpacked > _MOST_DEFLATED * packed
+    if impossible:
         raise InputError(
-            f"{label} is truncated, damaged or malicious: the member {info.filename!r} is said to "
-            f"unpack {packed} bytes to {unpacked}, in a file of {size}"
+            f"{label} is truncated, damaged or malicious: the member {info.filename!r} declares "
+            f"that its {packed} bytes unpack to {unpacked}, in a file of {size} bytes"
         )
 
 
 def _unpacked(stream: IO[bytes], size: int, stack: ExitStack) -> IO[bytes]:
-    """All of a member, in memory if it is small and else in a file without a name."""
+    """Unpack a whole member, in memory if it is small and otherwise in a temporary file."""
     stream.seek(0)
     if size <= memory.IN_MEMORY:
         return io.BytesIO(stream.read())

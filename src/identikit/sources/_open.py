@@ -1,4 +1,4 @@
-"""One door for every kind of view."""
+"""Open a view of any kind: a path, an array, a tensor, a data frame and so on."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def open_source(view: object, name: str | None = None, position: int = 0) -> Sou
     Parameters
     ----------
     view : array, tensor, data frame, table, nested lists or path
-        What to read: a file, a Zarr store, or a folder of shards. `path::name` selects an array
-        inside a file, or inside every shard.
+        What to read. A path names a file, a Zarr store or a folder of shards; `path::name`
+        selects an array inside a file, or inside every shard.
     name : str, optional
-        What reports call it; by default the file's stem, with `::name` if one was selected, or
-        `view` and the position.
+        What reports call the view. The default is the stem of the file's name, followed by
+        `::name` if an array was selected; in memory it is `view` and the position.
     position : int
-        The place among the views, for that default.
+        The position among the views, for the default name.
 
     Examples
     --------
@@ -63,15 +63,15 @@ def open_source(view: object, name: str | None = None, position: int = 0) -> Sou
 
 
 def open_sources(views: Sequence[object], names: Sequence[str] | None = None) -> list[Source]:
-    """Open views whose rows belong together, row by row.
+    """Open views whose rows correspond: row t of every view describes the same thing.
 
     Parameters
     ----------
     views : sequence
         Each as `open_source` takes it.
     names : sequence of str, optional
-        One a view. Equal names of different files are told apart by their folders, other equal
-        names by " (2)", " (3)".
+        One name per view. If names are equal, the folders of different files are added to make
+        them differ; other equal names get " (2)", " (3)".
 
     Examples
     --------
@@ -86,7 +86,7 @@ def open_sources(views: Sequence[object], names: Sequence[str] | None = None) ->
     if not views:
         raise InputError("expected at least one view, got none")
     if isinstance(names, str) or (names is not None and len(names) != len(views)):
-        raise InputError(f"expected {len(views)} names, one a view, got {names!r}")
+        raise InputError(f"expected {len(views)} names, one per view, got {names!r}")
     given = [None] * len(views) if names is None else names
     with ExitStack() as stack:
         sources = []
@@ -109,7 +109,7 @@ def open_sources(views: Sequence[object], names: Sequence[str] | None = None) ->
 
 
 def is_in_memory(view: object) -> bool:
-    """Whether a view is an array, a data frame or lists, and not a path or read in blocks."""
+    """Whether a view is an array, a data frame or lists, rather than something read in blocks."""
     if isinstance(view, str | os.PathLike) or hasattr(view, "open_source"):
         return False
     return not (_dask.is_collection(view) or is_tensor(view) or lives_elsewhere(view))
@@ -122,7 +122,7 @@ def _open_path(view: str | os.PathLike[str], name: str | None, position: int) ->
     whole = os.path.abspath(path)  # noqa: PTH100 - Path.absolute would keep the dots
     kind = kind_of(path)
     if name is None:
-        # The dots of a folder's name are part of it, but for the one of a store.
+        # Dots in a folder's name do not begin a suffix, except in that of a Zarr store.
         name = Path(whole).name if kind == FOLDER else path.stem
         name = Path(name).stem if kind.endswith(".gz") else name
         shown = ",".join(part for part in (member or "").split(",") if not part.startswith(NOT))
@@ -130,7 +130,7 @@ def _open_path(view: str | os.PathLike[str], name: str | None, position: int) ->
     opener = openers().get(kind)
     if opener is None:
         label = file_label(name, path)
-        # A wrong path is the likelier slip than a wrong kind of file, so that is said first.
+        # A wrong path is a likelier mistake than a wrong kind of file, so check the path first.
         open_binary(path, label).close()
         known = ", ".join(suffix for suffix in openers() if suffix != FOLDER)
         raise InputError(
@@ -144,7 +144,7 @@ def _open_path(view: str | os.PathLike[str], name: str | None, position: int) ->
 
 
 def name_apart(sources: Sequence[Source], given: Sequence[str] | None) -> None:
-    """Make the names of views differ; those that were given are not taken for files' names."""
+    """Make the names of views differ, by their folders only if the caller gave no names."""
     origins = [source.origin if given is None else None for source in sources]
     for source, name in zip(sources, tell_apart([s.name for s in sources], origins)):
         source.name = name

@@ -1,8 +1,8 @@
 """PyTorch's .pt and .pth files: a tensor, or a dictionary with tensors in it.
 
-They are pickles, so PyTorch loads them with `weights_only`, which runs no code, and maps the file
-instead of reading it. Pages of a map count as the process's own, so the map is made anew now and
-then.
+They contain pickles, so PyTorch loads them with `weights_only`, which runs no code, and maps the
+file into memory instead of reading it. Mapped pages count as the process's own memory, so the map
+is renewed from time to time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from identikit.sources.device import TensorSource
 from identikit.sources.files import file_label, open_binary
 from identikit.sources.registry import register
 
-#: Bytes after which the map is made anew.
+#: Bytes after which the map is renewed.
 _MAPPED_BYTES = 64 * 2**20
-# What a damaged archive raises.
+# The errors that a damaged archive raises.
 _ARCHIVE_ERRORS = (
     BadZipFile,
     EOFError,
@@ -33,7 +33,7 @@ _ARCHIVE_ERRORS = (
     ValueError,
     struct.error,
 )
-# Members of the archive that hold the numbers of tensors.
+# Members of the archive that hold the data of tensors.
 _NUMBERS = re.compile(r"/data/\d+$")
 
 
@@ -44,17 +44,7 @@ def open_pt(path: Path, member: str | None, name: str) -> MappedTensor:
 
 
 class MappedTensor(TensorSource):
-    """Rows of a tensor in a file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    member : str or None
-        The tensor's key, if the file holds a dictionary.
-    name : str
-        What reports call the view.
-    """
+    """Rows of a tensor in a file."""
 
     def __init__(self, path: Path, member: str | None, name: str) -> None:
         self._path, self._member, self._used = path, member, 0
@@ -62,11 +52,11 @@ class MappedTensor(TensorSource):
         _check_archive(path, self._label)
         self._stamp = self._stamped()
         super().__init__(self._load(), name, self._label)
-        self.origin = None  # not the map, which `close` lets go of
+        self.origin = None  # not the map, which `close` releases
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start` to `stop`."""
-        # To touch a map of a file that has become shorter would end the process.
+        # Reading the map of a file that has become shorter would kill the process.
         if self._stamped() != self._stamp:
             raise InputError(f"{self._label} changed while it was read; let its writer finish")
         if self._used > _MAPPED_BYTES:
@@ -76,7 +66,7 @@ class MappedTensor(TensorSource):
         return block
 
     def close(self) -> None:
-        """Let go of the map; the next block makes a new one."""
+        """Release the map; the next block makes a new one."""
         self._array, self._used = None, _MAPPED_BYTES + 1
 
     def _stamped(self) -> tuple[int, int]:
@@ -91,21 +81,11 @@ class MappedTensor(TensorSource):
 
 
 def load_tensor(path: Path, member: str | None, label: str) -> Any:
-    """The tensor that is meant, mapped from the file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    member : str or None
-        The tensor's key, if the file holds a dictionary.
-    label : str
-        What errors call it.
-    """
+    """The chosen tensor, mapped from the file."""
     torch = require("torch", "torch", "reading .pt files")
     try:
         found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:  # whatever a file of any content makes of the unpickler
+    except Exception as error:  # a file may make the unpickler raise anything
         raise InputError(
             f"{label} cannot be read as plain tensors, and pickled files with anything else are "
             "never loaded, because that can run code; save it with torch.save(tensor, path)"
@@ -124,9 +104,9 @@ def load_tensor(path: Path, member: str | None, label: str) -> Any:
 
 
 def _check_archive(path: Path, label: str) -> None:
-    """Refuse what cannot be mapped: the format before PyTorch 1.6, and packed members.
+    """Refuse what cannot be mapped: files from before PyTorch 1.6, and compressed members.
 
-    And what is damaged other than in the numbers, for PyTorch does not look at checksums.
+    Damage outside of the tensors' data is refused too, since PyTorch does not verify checksums.
     """
     with open_binary(path, label) as file:
         try:
@@ -140,7 +120,7 @@ def _check_archive(path: Path, label: str) -> None:
         except _ARCHIVE_ERRORS as error:
             raise InputError(
                 f"{label} is damaged, truncated, or older than PyTorch 1.6, whose files are bare "
-                f"pickles and never loaded ({error}); save it again with torch.save or as "
+                f"pickles and are never loaded ({error}); save it again with torch.save or as "
                 ".safetensors"
             ) from error
     if packed:

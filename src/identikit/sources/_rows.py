@@ -1,7 +1,7 @@
-"""Rows of a matrix that lies in a file: seek, read, nothing kept.
+"""Rows of a matrix in a file, read by seeking; nothing is cached.
 
-A memory map would do the same with less code, but its pages count as the process's own, so the
-peak would grow with the number of rows.
+A memory map would do the same with less code, but its pages count as the process's own memory, so
+the peak would grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from identikit.sources.files import UNPACKING_ERRORS
 
 @dataclass(frozen=True)
 class StoredArray:
-    """Where an array lies in a file, and how.
+    """The position and the layout of an array in a file.
 
-    `bfloat16` marks a dtype of raw 16-bit words that are the upper halves of float32 numbers.
+    With `bfloat16`, the dtype is of raw 16-bit words, the upper halves of float32 numbers.
     """
 
     offset: int
@@ -35,7 +35,7 @@ class StoredArray:
 
     @property
     def end(self) -> int:
-        """The first byte after the array."""
+        """The position of the first byte after the array."""
         return self.offset + math.prod(self.shape) * self.dtype.itemsize
 
     def check_fits(self, size: int, label: str) -> None:
@@ -48,17 +48,7 @@ class StoredArray:
             )
 
     def read(self, stream: IO[bytes], first: int, count: int, label: str) -> NDArray[Any]:
-        """Some of its numbers, 1-D, in the order in which they lie in the file.
-
-        Parameters
-        ----------
-        stream : binary file
-            Where to read from.
-        first, count : int
-            The place of the first number in that order, and how many.
-        label : str
-            What errors call the file.
-        """
+        """Read `count` numbers from number `first` on, 1-D, in the order of the file."""
         place, size = self.offset + first * self.dtype.itemsize, count * self.dtype.itemsize
         # Bytes, because a buffer of big-endian or half-precision numbers cannot be sliced as such.
         buffer, done = np.empty(size, np.uint8), 0
@@ -72,25 +62,13 @@ class StoredArray:
         except UNPACKING_ERRORS as error:
             raise InputError(
                 f"{label} could not be read at byte {place}: {str(error) or 'it ends early'}; it "
-                "is damaged or changed while it was read"
+                "is damaged, or it changed while it was read"
             ) from error
         return np.ndarray(count, self.dtype, buffer)
 
 
 class FileRows(RowSource):
-    """A source of rows from a seekable binary stream.
-
-    Parameters
-    ----------
-    stream : binary file
-        Where to read from.
-    stored : StoredArray
-        Where the array lies in it.
-    name, label : str
-        What reports call the view, and what errors call it.
-    resources : ExitStack
-        What `close` closes; taken over from the opener if all is well.
-    """
+    """A source of rows from a seekable binary stream."""
 
     def __init__(
         self, stream: IO[bytes], stored: StoredArray, name: str, label: str, resources: ExitStack

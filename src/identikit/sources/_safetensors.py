@@ -1,6 +1,6 @@
 """The .safetensors format: a length, a JSON header of dtypes, shapes and offsets, then the bytes.
 
-Read here and not by its own package, which maps the whole file and has no NumPy bfloat16.
+The safetensors package is not used: it maps the whole file, and cannot give bfloat16 to NumPy.
 https://github.com/huggingface/safetensors#format
 """
 
@@ -38,7 +38,7 @@ _DTYPES = {
     "BOOL": "|b1",
 }
 _PREFIX = 8
-# The format's own limit: a garbled length must not become an allocation.
+# The format's own limit, so that a corrupted length does not become a huge allocation.
 _LONGEST_HEADER = 100_000_000
 
 
@@ -53,7 +53,7 @@ def open_safetensors(path: Path, member: str | None, name: str) -> FileRows:
 
 @register_ids(".safetensors")
 def read_tensor_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """The ids in a tensor, which can only be integers."""
+    """Yield the ids in a tensor, which can only be integers."""
     with open_binary(path, label) as file:
         stored = _find(file, column, label)
         if stored.bfloat16:
@@ -62,7 +62,7 @@ def read_tensor_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any
 
 
 def _find(file: IO[bytes], member: str | None, label: str) -> StoredArray:
-    """Where a tensor lies."""
+    """Find the position and the layout of a tensor, and check them against the file."""
     size = size_of(file)
     header, start = read_header(file, size, label)
     tensor = choose(header.keys() - {"__metadata__"}, member, label)
@@ -98,7 +98,7 @@ def _find(file: IO[bytes], member: str | None, label: str) -> StoredArray:
 
 
 def _check_all_used(header: dict[str, Any], size: int, label: str) -> None:
-    """Refuse bytes after the last tensor, which the format forbids: something was cut or moved."""
+    """Refuse bytes after the last tensor: the format forbids them, so the file was damaged."""
     try:
         end = max(header[name]["data_offsets"][1] for name in header.keys() - {"__metadata__"})
     except (TypeError, LookupError):
@@ -111,16 +111,16 @@ def _check_all_used(header: dict[str, Any], size: int, label: str) -> None:
 
 
 def read_header(file: IO[bytes], size: int, label: str) -> tuple[dict[str, Any], int]:
-    """The header of a file, not yet checked but for being a JSON object, and where data begins.
+    """Read the header, checking only that it is a JSON object, and find where the data begins.
 
     Parameters
     ----------
     file : binary file
-        At its start.
+        An open file, positioned at its start.
     size : int
-        How many bytes it has.
+        Its number of bytes.
     label : str
-        What errors call it.
+        What error messages call it.
     """
     if size < _PREFIX:
         raise InputError(f"{label} is truncated: expected at least {_PREFIX} bytes, found {size}")

@@ -1,9 +1,9 @@
 """A folder of shards: files of one format whose rows follow one another in the order of the names.
 
-The order is the plain one of the characters, so numbers in names must be padded with zeros; names
-that differ in their numbers only and do not sort by them are an error. Names that begin with a dot
-or an underscore are passed over, as are notes: README, LICENSE, and files in .json, .md, .txt,
-.yaml or .yml. Anything else that is no shard is an error.
+Names are sorted character by character, so numbers in them must be padded with zeros. If names
+differ only in their numbers and are not in numerical order, that is an error. Names that begin with
+a dot or an underscore are ignored, as are notes: README, LICENSE, and files that end in .json, .md,
+.txt, .yaml or .yml. Anything else that is not a shard is an error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def open_shards(path: Path, member: str | None, name: str) -> ShardRows:
 
 @register_ids(FOLDER)
 def read_shard_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """The ids of all rows, shard by shard."""
+    """Yield the ids of all rows, shard by shard."""
     shards = shards_of(path, label)
     reader = id_readers().get(kind_of(shards[0]))
     if reader is None:
@@ -50,22 +50,12 @@ def read_shard_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]
 
 
 class ShardRows:
-    """A source of rows from several files, a few of them open at a time.
-
-    Parameters
-    ----------
-    shards : list of Path
-        In order.
-    member : str or None
-        The array in each of them.
-    name, label : str
-        What reports call the view, and what errors call it.
-    """
+    """A source of rows from several files in the given order, a few of them open at a time."""
 
     def __init__(self, shards: list[Path], member: str | None, name: str, label: str) -> None:
         self.name = name
         self.width, self.eps = 0, 0.0
-        self.origin: object = label  # `open_source` makes it a whole path
+        self.origin: object = label  # `open_source` replaces it by the absolute path
         self.files: tuple[Path, ...] = ()
         self._shards, self._member = shards, member
         self._open: OrderedDict[int, Source] = OrderedDict()
@@ -95,7 +85,7 @@ class ShardRows:
         self.rows = sum(counts)
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`, from as many shards as they lie in."""
+        """Rows `start` to `stop`, which may lie in several shards."""
         start, stop, _ = slice(start, stop).indices(self.rows)
         block = np.empty((max(stop - start, 0), self.width), self._dtype)
         done = 0
@@ -125,7 +115,7 @@ class ShardRows:
 
 
 def shards_of(folder: Path, label: str) -> list[Path]:
-    """The shards in a folder, in order."""
+    """The shards in a folder, in the order of their names."""
     with explained(label, OSError, RuntimeError):
         _check_no_extraction(folder, label)
         found = [path for path in sorted(folder.iterdir()) if not _is_note(path)]
@@ -141,7 +131,7 @@ def shards_of(folder: Path, label: str) -> list[Path]:
         )
     kinds = sorted({kind_of(path) for path in found if path.name not in others})
     if others or len(kinds) > 1:
-        what = f"{', '.join(map(repr, others[:5]))}, no shard" if others else " and ".join(kinds)
+        what = f"{', '.join(map(repr, others[:5]))}, not shards" if others else " and ".join(kinds)
         raise InputError(
             f"{label} is a folder of {kinds[0]} files and also holds {what}; expected files of one "
             "format: move the others out, or name a single file"
@@ -156,7 +146,7 @@ def _is_note(path: Path) -> bool:
 
 
 def _check_no_extraction(folder: Path, label: str) -> None:
-    """Refuse the layers of an extraction, which are views of the same rows and not shards."""
+    """Refuse a folder of extracted layers, which are views of the same rows rather than shards."""
     path = folder / _MANIFEST
     check_inside(path, folder, label)
     if not path.is_file() or path.stat().st_size > _LARGEST_MANIFEST:
@@ -167,21 +157,21 @@ def _check_no_extraction(folder: Path, label: str) -> None:
         return
     if isinstance(manifest, dict) and "identikit" in manifest:
         raise InputError(
-            f"{label} is the folder of an extraction, whose files are different views of the same "
+            f"{label} is a folder of extracted layers, whose files are different views of the same "
             f"rows; name one of them, for example {folder}/layer_00.npy"
         )
 
 
 def _check_order(names: list[str], label: str) -> None:
-    """Refuse names that differ in their numbers only and are not in the order of the numbers."""
+    """Refuse names that differ only in their numbers and are not in numerical order."""
     last: dict[str, tuple[str, list[int]]] = {}
     for name in names:
         numbers = [int(number) for number in _NUMBER.findall(name)]
         before, smaller = last.get(key := _NUMBER.sub("#", name), ("", []))
         if numbers < smaller:
             raise InputError(
-                f"{label}: {before} comes before {name} in the order of names, in which shards are "
-                "read, but not in that of their numbers; pad the numbers with zeros, as in "
-                "part-002"
+                f"{label}: shards are read in the order of their names, in which {before} comes "
+                f"before {name}, against the order of their numbers; pad the numbers with zeros, "
+                "as in part-002"
             )
         last[key] = (name, numbers)

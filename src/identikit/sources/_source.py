@@ -21,12 +21,12 @@ class Source(Protocol):
     rows, width : int
         The shape; both are at least 1.
     eps : float
-        Machine epsilon of the stored numbers, which bounds how well a rank can be told.
+        Machine epsilon of the stored numbers, which limits how precisely a rank can be determined.
     origin : object
-        What `open_source` opens this view from again, in another process too: a whole path as
-        text, the array itself, or a `Recipe`.
+        What `open_source` can open this view from again, also in another process: an absolute
+        path as text, the array itself, or a `Recipe`.
     files : tuple of Path
-        The files it is read from; none for what lies in memory.
+        The files that it is read from; empty for a view in memory.
     """
 
     name: str
@@ -37,41 +37,41 @@ class Source(Protocol):
     files: tuple[Path, ...]
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop` as a slice would give them, 2-D, to be read and not written.
+        """Rows `start` to `stop`, as a slice would give them: a 2-D array that must not be changed.
 
-        The dtype is the stored one, in any byte order; bfloat16 comes as float32.
+        Its dtype is the stored one, in any byte order; bfloat16 is converted to float32.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the file; closing twice is harmless."""
+        """Close the file; closing it twice is harmless."""
         ...
 
 
 class Recipe(Protocol):
-    """A view that is made from others as it is read: small, and sent to workers as it is."""
+    """A view that is computed from others while it is read; it is small and is sent to workers."""
 
     def open_source(self, name: str) -> Source:
-        """Open what it is made from."""
+        """Open the view under the given name."""
         ...
 
 
 class RowSource:
-    """What most sources have in common: a checked shape, and what is closed with them.
+    """Base class of most sources: it checks the shape, and `close` releases the resources.
 
     Parameters
     ----------
     name, label : str
-        What reports call the view, and what errors call it.
+        What reports call the view, and what error messages call it.
     shape : tuple of int
-        Rows and columns; anything else is an error.
+        Rows and columns; any other number of axes is an error.
     eps : float
         Machine epsilon of the stored numbers.
     origin : object, optional
-        What lies in memory; `open_source` sets it to the whole path for what lies in a file.
+        The object in memory; for a file, `open_source` sets it to the absolute path.
     resources : ExitStack, optional
-        What `close` closes, taken over if the shape is right; the opener's own `with` closes
-        it otherwise.
+        What `close` closes. It is taken over from the caller only if the shape is right;
+        otherwise the caller's own `with` block closes it.
     """
 
     def __init__(
@@ -90,19 +90,19 @@ class RowSource:
         self._resources = ExitStack() if resources is None else resources.pop_all()
 
     def close(self) -> None:
-        """Let go of the file, if there is one."""
+        """Close the file, if there is one."""
         self._resources.close()
 
 
 class DerivedSource:
-    """What sources have in common that make their rows from those of another.
+    """Base class of sources that compute their rows from those of another source.
 
     Parameters
     ----------
     source : Source
-        Open; closed with this.
+        An open source; it is closed together with this one.
     origin : object
-        What this is opened from again.
+        What `open_source` can open this source from again.
     """
 
     def __init__(self, source: Source, origin: object) -> None:

@@ -1,6 +1,6 @@
-"""Sparse matrices, kept by rows: of SciPy, in files that SciPy saved, and in .h5ad files.
+"""Sparse matrices stored by rows: SciPy's, those in files that SciPy saved, and in .h5ad files.
 
-Rows become dense as they are read, a block at a time.
+Rows are made dense while they are read, one block at a time.
 """
 
 from __future__ import annotations
@@ -17,25 +17,15 @@ from identikit.sources._source import RowSource
 from identikit.sources._vectors import StoredVector, Vector
 from identikit.sources.checks import check_matrix, numeric_eps
 
-#: What `scipy.sparse.save_npz` calls its arrays.
+#: The names that `scipy.sparse.save_npz` gives its arrays.
 SAVED = frozenset(("data", "indices", "indptr", "shape", "format"))
 
 
 class SparseRows(RowSource):
-    """A source of the rows of a matrix in compressed sparse rows.
+    """A source of the rows of a matrix in the compressed sparse row (CSR) format.
 
-    Row i has ``data[indptr[i]:indptr[i+1]]`` in the columns ``indices[indptr[i]:indptr[i+1]]``.
-
-    Parameters
-    ----------
-    data, indices, indptr : Vector
-        As SciPy calls them.
-    shape : tuple of int
-        Rows and columns.
-    name, label : str
-        What reports call the view, and what errors call it.
-    resources : ExitStack, optional
-        What `close` closes; taken over from the opener if all is well.
+    Row i has the values ``data[indptr[i]:indptr[i+1]]`` in the columns
+    ``indices[indptr[i]:indptr[i+1]]``.
     """
 
     def __init__(
@@ -68,7 +58,7 @@ class SparseRows(RowSource):
         ends = np.asarray(self._indptr[start : stop + 1]).astype(np.int64)
         first, after = int(ends[0]), int(ends[-1])
         if first < 0 or after > self._data.shape[0] or (np.diff(ends) < 0).any():
-            raise InputError(f"{self._label} is damaged: rows {start} to {stop} have no ends")
+            raise InputError(f"{self._label} is damaged: indptr is wrong in rows {start} to {stop}")
         columns = np.asarray(self._indices[first:after]).astype(np.int64)
         if len(columns) and not 0 <= columns.min() <= columns.max() < self.width:
             raise InputError(
@@ -77,7 +67,7 @@ class SparseRows(RowSource):
             )
         values = np.asarray(self._data[first:after])
         shape = (stop - start, self.width)
-        if values.dtype == np.float16:  # which SciPy does not take
+        if values.dtype == np.float16:  # which SciPy does not support
             dense = csr_array((values.astype(np.float32), columns, ends - first), shape=shape)
             return dense.toarray().astype(np.float16)
         block: NDArray[Any] = csr_array((values, columns, ends - first), shape=shape).toarray()
@@ -87,41 +77,23 @@ class SparseRows(RowSource):
 def open_saved(
     parts: dict[str, StoredVector], name: str, label: str, stack: ExitStack
 ) -> SparseRows:
-    """A matrix that `scipy.sparse.save_npz` wrote.
-
-    Parameters
-    ----------
-    parts : dict of str to StoredVector
-        The arrays named in `SAVED`.
-    name, label : str
-        What reports call the view, and what errors call it.
-    stack : ExitStack
-        What has to be closed.
-    """
+    """Open a matrix that `scipy.sparse.save_npz` wrote, given the arrays named in `SAVED`."""
     shape = parts["shape"]
     if len(shape.shape) != 1 or shape.shape[0] > 2 or np.dtype(shape.dtype).kind not in "iu":
-        raise InputError(f"{label} is damaged: it says no shape of a matrix")
+        raise InputError(f"{label} is damaged: it does not hold the shape of a matrix")
     sizes = tuple(int(size) for size in shape[0 : shape.shape[0]])
     data, indices, indptr = (parts[key] for key in ("data", "indices", "indptr"))
     return SparseRows(data, indices, indptr, sizes, name, label, stack)
 
 
 def is_sparse(view: object) -> bool:
-    """Whether this is a sparse matrix or array of SciPy, without importing it."""
+    """Whether this is a SciPy sparse matrix or array; SciPy is not imported to find out."""
     scipy = sys.modules.get("scipy.sparse")
     return scipy is not None and bool(scipy.issparse(view))
 
 
 def open_matrix(matrix: Any, name: str) -> SparseRows:
-    """Open a sparse matrix of SciPy, of any kind.
-
-    Parameters
-    ----------
-    matrix : sparse matrix or array
-        Of two dimensions.
-    name : str
-        What reports call the view.
-    """
+    """Open a SciPy sparse matrix in any format."""
     label = f"view {name!r}"
     check_matrix(matrix.shape, label)
     rows = matrix.tocsr()

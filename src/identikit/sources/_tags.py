@@ -1,4 +1,4 @@
-"""What is said of every row in columns beside a view, or in arrays, as text: batches, units."""
+"""Tags of rows as text, such as batches and units, from other columns of a table or from arrays."""
 
 from __future__ import annotations
 
@@ -18,22 +18,29 @@ if TYPE_CHECKING:
 
 Tags = NDArray[np.object_]
 
-#: Stands between the values of several columns.
+#: Separates the values of several columns.
 BETWEEN = ", "
 
 
 def view_and_tags(view: Any, given: dict[str, Any]) -> tuple[object, dict[str, Tags]]:
-    """The view without the columns that tell of its rows, and what these say.
+    """Separate a view from the columns that hold tags of its rows.
 
-    A missing value is an empty text.
+    A missing value becomes an empty text.
 
     Parameters
     ----------
     view : path, data frame, array or AnnData
-        As `open_source` takes it.
+        A view that `open_source` accepts.
     given : dict
-        By what they are for: a column beside the view, several with commas between them, or a value
-        a row.
+        For each purpose, such as "batch", the name of a column, several names separated by commas,
+        or one value per row.
+
+    Returns
+    -------
+    view : object
+        The view without these columns.
+    tags : dict
+        For each purpose, one text per row.
     """
     named = {what: tags.split(",") for what, tags in given.items() if isinstance(tags, str)}
     columns = list(dict.fromkeys(name for names in named.values() for name in names))
@@ -52,7 +59,7 @@ def view_and_tags(view: Any, given: dict[str, Any]) -> tuple[object, dict[str, T
 
 
 def _columns(view: Any, without: Any, columns: list[str]) -> dict[str, Any]:
-    """Columns beside a view, given the view without them too."""
+    """Read columns of the table of a view; `without` is the view without them."""
     if not isinstance(view, str | os.PathLike):
         return {name: column_of(view, name, f"column {name!r}") for name in columns}
     import pandas as pd

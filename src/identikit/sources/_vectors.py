@@ -1,4 +1,4 @@
-"""1-D arrays, mostly in files: the parts of sparse matrices, ids and labels of rows."""
+"""1-D arrays, mostly in files: the parts of sparse matrices, and the ids and labels of rows."""
 
 from __future__ import annotations
 
@@ -14,37 +14,27 @@ from identikit.errors import InputError
 from identikit.sources._rows import StoredArray
 from identikit.sources.files import explained, open_binary
 
-#: Ids read at a time, and the most bytes they may take.
+#: The number of ids that are read at a time, and the most bytes that they may take.
 BLOCK, BLOCK_BYTES = 2**16, 2**24
 
 
 class Vector(Protocol):
-    """A 1-D array, perhaps in a file, of which slices are read."""
+    """A 1-D array, perhaps in a file, that is read in slices."""
 
     @property
     def dtype(self) -> Any:
-        """Of its entries."""
+        """The dtype of its entries."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many there are."""
+        """Its length, as a tuple."""
 
     def __getitem__(self, where: slice, /) -> Any:
-        """Some of them."""
+        """A slice of its entries."""
 
 
 class StoredVector:
-    """An array in a stream.
-
-    Parameters
-    ----------
-    stream : binary file
-        Where to read from.
-    stored : StoredArray
-        Where the array lies in it.
-    label : str
-        What errors call it.
-    """
+    """A 1-D array in a binary stream."""
 
     def __init__(self, stream: IO[bytes], stored: StoredArray, label: str) -> None:
         self.dtype, self.shape = stored.dtype, stored.shape
@@ -56,24 +46,16 @@ class StoredVector:
 
 
 def vector_ids(vector: Vector, label: str) -> Iterator[NDArray[Any]]:
-    """The ids or labels in an array of integers or strings, in blocks.
-
-    Parameters
-    ----------
-    vector : Vector
-        An id a row.
-    label : str
-        What the error calls it.
-    """
+    """Yield blocks of the ids or labels in an array of integers or strings."""
     if len(vector.shape) != 1:
         raise InputError(
-            f"{label} has shape {vector.shape} and dtype {vector.dtype}; expected 1-D, an integer "
-            "or a string a row"
+            f"{label} has shape {vector.shape} and dtype {vector.dtype}; expected 1-D, one "
+            "integer or string per row"
         )
     size = getattr(vector.dtype, "itemsize", 0)
     step = max(1, min(BLOCK, BLOCK_BYTES // max(size, 1)))
     for start in range(0, vector.shape[0], step):
-        with explained(label, ValueError):  # text that is damaged
+        with explained(label, ValueError):  # damaged text
             ids = np.asarray(vector[start : start + step])
             if ids.dtype.kind == "S":
                 ids = np.char.decode(ids, "utf-8")
@@ -84,17 +66,10 @@ def vector_ids(vector: Vector, label: str) -> Iterator[NDArray[Any]]:
         yield ids
 
 
-def line_ids(path: Path, label: str, what: str = "an id") -> Iterator[NDArray[Any]]:
-    """The ids or labels in a text file, one a line, in blocks of Python's strings.
+def line_ids(path: Path, label: str, what: str = "one id") -> Iterator[NDArray[Any]]:
+    """Yield blocks of the ids or labels in a text file, one per line, as Python strings.
 
-    Parameters
-    ----------
-    path : Path
-        The file; empty lines at its end do not count.
-    label : str
-        What errors call it.
-    what : str
-        What a line should hold.
+    Empty lines at the end do not count. `what` says in the error what a line should hold.
     """
     open_binary(path, label).close()
     with path.open(encoding="utf-8-sig") as file:
@@ -103,7 +78,9 @@ def line_ids(path: Path, label: str, what: str = "an id") -> Iterator[NDArray[An
             while lines := [line.strip() for line in islice(file, BLOCK)]:
                 for number, line in enumerate(lines, done + 1):
                     if line and empty:
-                        raise InputError(f"{label}: line {empty} is empty; expected {what} a line")
+                        raise InputError(
+                            f"{label}: line {empty} is empty; expected {what} per line"
+                        )
                     empty = empty or (None if line else number)
                 yield np.array([line for line in lines if line], dtype=object)
                 done += len(lines)
@@ -114,18 +91,9 @@ def line_ids(path: Path, label: str, what: str = "an id") -> Iterator[NDArray[An
 def check_alike(
     values: NDArray[Any], label: str, numbers: tuple[type, ...], first: int = 0
 ) -> None:
-    """Refuse objects that are neither all strings nor all numbers.
+    """Refuse objects that are neither all strings nor all numbers of the given types.
 
-    Parameters
-    ----------
-    values : array of object (n,)
-        The ids or labels.
-    label : str
-        What errors call them.
-    numbers : tuple of type
-        What numbers may be; true and false are numbers only if floats are.
-    first : int
-        The row of the first, for errors.
+    True and False count as numbers only if floats do. `first` is the row of the first value.
     """
     expected = (str,) if len(values) and isinstance(values[0], str) else numbers
     for row, value in enumerate(values, first):

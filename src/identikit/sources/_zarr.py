@@ -1,4 +1,4 @@
-"""Zarr stores that are folders, in version 2 or 3 of the format: one array of them."""
+"""One array of a Zarr store that is a folder, in version 2 or 3 of the format."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def open_zarr(path: Path, member: str | None, name: str) -> BandedRows:
 
 @register_ids(".zarr")
 def read_zarr_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """The ids of all rows, from a 1-D array of integers or strings."""
+    """Yield the ids of all rows, from a 1-D array of integers or strings."""
     with _explained(label):
         array = _open(path, column, label)
         _check_complete(path, array, label)
@@ -66,17 +66,17 @@ def _open(path: Path, member: str | None, label: str) -> Any:
     if _is_array(path):
         if member is not None:
             raise InputError(
-                f"{label}: this store is one array without a name; leave out '::{member}'"
+                f"{label}: this store holds a single array without a name; leave out '::{member}'"
             )
         array = zarr.open_array(str(path), mode="r")
     else:
-        # The names are then those of folders; a list inside the store could name anything.
+        # The names of folders are used, because consolidated metadata could name anything.
         group = zarr.open_group(str(path), mode="r", use_consolidated=False)
         arrays = dict(_arrays(group, ""))
         array = arrays[choose(arrays, None if member is None else member.strip("/"), label)]
     if "pickle" in _codecs(array.metadata.to_dict()):
         raise InputError(
-            f"{label} was packed with pickle, and pickled data is never loaded, because that can "
+            f"{label} was encoded with pickle, and pickled data is never loaded, because that can "
             "run code; save it as plain numbers"
         )
     return array
@@ -97,7 +97,7 @@ def _arrays(group: Any, above: str) -> Iterator[tuple[str, Any]]:
 
 
 def _codecs(metadata: object) -> set[str]:
-    """The names of everything that takes part in unpacking, at any depth."""
+    """The names of all codecs, filters and compressors, at any depth of the metadata."""
     if isinstance(metadata, dict):
         own = {str(metadata.get(key)).rpartition(".")[2] for key in ("id", "name")}
         parts = (value for key, value in metadata.items() if key != "attributes")
@@ -108,10 +108,10 @@ def _codecs(metadata: object) -> set[str]:
 
 
 def _check_complete(path: Path, array: Any, label: str) -> tuple[Path, ...]:
-    """The files of an array, none of which is missing.
+    """The files of an array; a missing chunk is an error.
 
-    Zarr reads a chunk that has no file as the fill value, so that a copy cut short is full of
-    zeros.
+    Zarr fills a chunk that has no file with the fill value, so an incomplete copy would be read as
+    if it were full of zeros.
     """
     folder = path / array.path
     found = [Path(root, name) for root, _, names in os.walk(folder) for name in names]
@@ -126,8 +126,8 @@ def _check_complete(path: Path, array: Any, label: str) -> tuple[Path, ...]:
     if len(chunks) < prod(grid):
         raise InputError(
             f"{label} is incomplete: {len(chunks)} of its {prod(grid)} chunks are there, and the "
-            f"rest would read as {array.fill_value}; finish writing or copying it, and write empty "
-            "chunks too if they are meant (write_empty_chunks)"
+            f"rest would read as {array.fill_value}; finish writing or copying it, and if some are "
+            "meant to be empty, write them too (write_empty_chunks)"
         )
     packed = min((files[key].stat().st_size for key in chunks), default=0)
     check_unpacked(prod(stored) * array.dtype.itemsize, packed, "a chunk", label)

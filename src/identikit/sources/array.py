@@ -1,4 +1,4 @@
-"""Arrays in memory, and whatever turns into one."""
+"""Arrays in memory, and whatever can be converted to one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from identikit.sources._source import RowSource
 from identikit.sources.checks import is_bfloat16, numeric_eps
 from identikit.sources.device import is_tensor, to_numpy
 
-# What pandas calls the contents of a column of objects that are no numbers.
+# pandas' names for the contents of a column of objects that are not numbers.
 _NO_NUMBERS = ("string", "empty", "datetime", "datetime64", "date", "time", "timedelta", "bytes")
 
 
 class ArraySource(RowSource):
-    """Rows of a NumPy array with any strides; blocks are read-only windows on it.
+    """Rows of a NumPy array with any strides; blocks are read-only views of it.
 
     Parameters
     ----------
@@ -40,20 +40,20 @@ class ArraySource(RowSource):
         block = self._array[start:stop]
         if is_bfloat16(block.dtype):
             return block.astype(np.float32)
-        # The memory is the caller's own: a slip further on must fail, not change their data.
+        # The memory belongs to the caller: a mistake in later code must fail, not change the data.
         block.flags.writeable = False
         return block
 
 
 def as_array(view: object, label: str) -> NDArray[Any]:
-    """A plain NumPy array of what came, without a copy where that is possible.
+    """Convert an object to a plain NumPy array, without a copy where that is possible.
 
     Parameters
     ----------
     view : object
-        An array, a tensor, a data frame, a table of pyarrow, nested lists.
+        An array, a tensor, a data frame, a pyarrow table or nested lists.
     label : str
-        What the error calls it.
+        What the error message calls it.
     """
     if isinstance(view, np.ma.MaskedArray) and np.ma.is_masked(view):
         raise InputError(
@@ -76,13 +76,13 @@ def as_array(view: object, label: str) -> NDArray[Any]:
 
 
 def is_frame(view: object) -> bool:
-    """Whether this is a data frame of pandas, without importing it."""
+    """Whether this is a pandas data frame; pandas is not imported to find out."""
     frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
     return frame is not None and isinstance(view, frame)
 
 
 def _frame_rows(view: Any, label: str) -> Any:
-    """The columns of a data frame that are the view, as something that converts to an array."""
+    """The columns of a data frame that form the view, as an object that converts to an array."""
     columns = [view.iloc[:, place] for place in range(view.shape[1])]
     fields = [(str(column.name), _field(column)) for column in columns]
     if not fields:
@@ -98,7 +98,7 @@ def _frame_rows(view: Any, label: str) -> Any:
 
 
 def _field(column: Any) -> Field:
-    """What a column of a data frame holds."""
+    """Describe what a column of a data frame holds."""
     from pandas.api import types
 
     kind, shown = column.dtype, str(column.dtype)
@@ -113,14 +113,14 @@ def _field(column: Any) -> Field:
 
 def _holds_lists(column: Any) -> bool:
     if column.dtype != object:
-        # pandas' name for a type of pyarrow, of which a list has the type of its items.
+        # A pyarrow type within pandas; only list types have a type of their items.
         return hasattr(getattr(column.dtype, "pyarrow_dtype", None), "value_type")
     there = column[column.notna()]
     return len(there) > 0 and isinstance(there.iloc[0], list | tuple | np.ndarray)
 
 
 def _rows_of(lists: Any, label: str) -> list[Any]:
-    """The rows of a column of lists, all of one length."""
+    """The rows of a column of lists, which must have the same length."""
     rows: list[Any] = lists.tolist()
     for number, row in enumerate(rows):
         if not isinstance(row, list | tuple | np.ndarray):
@@ -131,6 +131,7 @@ def _rows_of(lists: Any, label: str) -> list[Any]:
         if len(row) != len(rows[0]):
             raise InputError(
                 f"{label}: column {lists.name!r} holds a list of {len(rows[0])} numbers in its "
-                f"first row and of {len(row)} in row {number}; expected lists of one length"
+                f"first row and one of {len(row)} in row {number}; expected lists of the same "
+                "length"
             )
     return rows

@@ -1,4 +1,4 @@
-"""What every kind of view must satisfy: real numbers, in rows × columns, at least one of each."""
+"""Checks of every view: it must hold real numbers, in at least one row and one column."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from identikit.errors import InputError
 
-# Half of what NumPy calls eps: the largest relative error of rounding to nearest.
+# The unit roundoff of bfloat16: half of what NumPy would call its eps.
 BFLOAT16_EPS = 2.0**-8
 FLOAT64_EPS = 2.0**-52
 _LISTED = 20
@@ -20,7 +20,7 @@ _HINTS = {
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether this is the bfloat16 that other packages add to NumPy, known by its name only."""
+    """Whether this is the bfloat16 that other packages add to NumPy; only its name is checked."""
     return dtype.name == "bfloat16"
 
 
@@ -30,9 +30,9 @@ def numeric_eps(dtype: np.dtype[Any], label: str) -> float:
     Parameters
     ----------
     dtype : numpy.dtype
-        The dtype as stored; one that holds no real numbers is an error.
+        The stored dtype; if it does not hold real numbers, that is an error.
     label : str
-        The view, as the error calls it.
+        What the error message calls the view.
     """
     if is_bfloat16(dtype):
         return BFLOAT16_EPS
@@ -50,14 +50,14 @@ def numeric_eps(dtype: np.dtype[Any], label: str) -> float:
 
 
 def check_matrix(shape: tuple[int, ...], label: str) -> tuple[int, int]:
-    """The shape as (rows, columns), or an error that says how to get there.
+    """The shape as (rows, columns), or an error that says how to reshape the array.
 
     Parameters
     ----------
     shape : tuple of int
-        The shape that came.
+        The shape of the array.
     label : str
-        The view, as the error calls it.
+        What the error message calls the view.
     """
     if len(shape) == 1:
         raise InputError(
@@ -79,16 +79,16 @@ def check_matrix(shape: tuple[int, ...], label: str) -> tuple[int, int]:
 
 
 def choose(names: Collection[str], member: str | None, label: str) -> str:
-    """The array that is meant in a file that holds several.
+    """Choose one array of a file that may hold several.
 
     Parameters
     ----------
     names : collection of str
-        Those that the file holds.
+        The names of the arrays in the file.
     member : str or None
-        The one asked for; None will do if there is only one.
+        The name that was asked for; it may be None if there is only one array.
     label : str
-        The view, as the error calls it.
+        What the error message calls the view.
     """
     if not names:
         raise InputError(f"{label} holds no arrays; expected at least one")
@@ -98,7 +98,7 @@ def choose(names: Collection[str], member: str | None, label: str) -> str:
     if member is None:
         if len(names) > 1:
             raise InputError(
-                f"{label} holds {len(names)} arrays; choose one with path::name, of: {listed}"
+                f"{label} holds {len(names)} arrays; choose one with path::name: {listed}"
             )
         return next(iter(names))
     if member not in names:

@@ -1,9 +1,9 @@
-"""PyTorch tensors, and arrays that other libraries keep, on a graphics card mostly.
+"""PyTorch tensors, and arrays of other libraries, mostly on a GPU.
 
-What its own library sums up comes in by the array API standard: PyTorch and CuPy through
-array_api_compat, any other library through its arrays' own ``__array_namespace__``. Tested with
-PyTorch on the CPU and with array_api_strict, which refuses whatever the standard does not promise;
-never run with CuPy or on a graphics card.
+Arrays that are summed up by their own library are used through the array API standard: PyTorch and
+CuPy through array_api_compat, any other library through its arrays' own ``__array_namespace__``.
+This is tested with PyTorch on the CPU and with array_api_strict, which refuses everything that the
+standard does not guarantee. It has never been run with CuPy or on a GPU.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from identikit.sources.checks import BFLOAT16_EPS, is_bfloat16, numeric_eps
 
 
 def is_tensor(view: object) -> bool:
-    """Whether this is a torch.Tensor, which can only come once torch is loaded."""
+    """Whether this is a torch.Tensor; torch is not imported to find out."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     return tensor is not None and isinstance(view, tensor)
 
 
 def lives_elsewhere(view: Any) -> bool:
-    """Whether this is an array that its own library shall sum up, where it is.
+    """Whether this is an array that its own library should sum up, on its own device.
 
-    Not a tensor in this process's memory: NumPy reads that as it lies, and BLAS's symmetric
-    product takes half the operations of the general one.
+    A tensor in this process's memory is not: NumPy can read it without a copy, and the symmetric
+    matrix product of BLAS takes half the operations of the general one.
     """
     if is_tensor(view):
         return bool(view.device.type != "cpu")
@@ -39,7 +39,7 @@ def lives_elsewhere(view: Any) -> bool:
 
 
 def to_numpy(array: Any) -> NDArray[Any]:
-    """An array from any device, with or without gradient, as NumPy's; bfloat16 as float32."""
+    """Convert an array from any device, with or without gradient, to NumPy; bfloat16 to float32."""
     if is_tensor(array):
         half = str(array.dtype) == "torch.bfloat16"
         tensor: NDArray[Any] = (array.detach().float() if half else array).numpy(force=True)
@@ -55,27 +55,27 @@ def to_numpy(array: Any) -> NDArray[Any]:
 
 
 class TensorSource(RowSource):
-    """Rows of an array of another library, brought to the host a block at a time.
+    """Rows of another library's array, copied to the host one block at a time.
 
     Parameters
     ----------
-    array : torch.Tensor, cupy.ndarray or any array of the standard
+    array : torch.Tensor, cupy.ndarray or any array of the array API standard
         Two-dimensional, dense, of a real dtype.
     name : str
         What reports call the view.
     label : str, optional
-        What errors call it; "view" and its name by default.
+        What error messages call it; "view" and its name by default.
     """
 
     def __init__(self, array: Any, name: str, label: str | None = None) -> None:
         label = f"view {name!r}" if label is None else label
         super().__init__(name, label, tuple(array.shape), 0.0, array)
-        # Sums of a tensor that is being trained would keep every block for the gradient.
+        # Sums of a tensor that requires gradients would keep every block in memory.
         self._array = array.detach() if is_tensor(array) else array
         try:
             first = self.read(0, 1)
         except (TypeError, RuntimeError, ValueError, BufferError) as error:
-            layout = getattr(array, "layout", "its own")
+            layout = getattr(array, "layout", "unknown")
             raise InputError(
                 f"{label} is a {type(array).__name__} of dtype {array.dtype} on {array.device}, of "
                 f"layout {layout}, whose rows do not convert to NumPy arrays ({error}); expected a "
@@ -85,7 +85,7 @@ class TensorSource(RowSource):
         self.eps = BFLOAT16_EPS if half else numeric_eps(np.dtype(first.dtype), label)
 
     def block(self, start: int, stop: int) -> Any:
-        """Rows `start` to `stop`, where they are."""
+        """Rows `start` to `stop`, on the device."""
         return self._array[start:stop, :]
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
@@ -96,19 +96,19 @@ class TensorSource(RowSource):
 
 
 class DeviceSource(TensorSource):
-    """Rows of an array that its own library can sum up, where it is.
+    """Rows of an array that its own library can sum up, on its own device.
 
     Parameters
     ----------
     array, name
-        As of `TensorSource`.
+        As for `TensorSource`.
 
     Attributes
     ----------
     xp : module
-        The functions of the standard for this array.
+        The array API namespace of this array.
     device : object
-        Where the array is, as its library says.
+        The device of the array, as its library names it.
     """
 
     def __init__(self, array: Any, name: str) -> None:
@@ -117,12 +117,12 @@ class DeviceSource(TensorSource):
 
     @property
     def has_float64(self) -> bool:
-        """Whether the device computes in float64, in which everything is summed."""
+        """Whether the device supports float64, in which all sums are computed."""
         return "float64" in self.xp.__array_namespace_info__().dtypes(device=self.device)
 
 
 def on_one_device(sources: Sequence[Source]) -> list[DeviceSource]:
-    """All the views, if they lie on one device that can sum them up; otherwise none."""
+    """All the views if they are on one device that can sum them up; otherwise an empty list."""
     found = [source for source in sources if isinstance(source, DeviceSource)]
     together = len(found) == len(sources) and all(
         source.xp is found[0].xp and source.device == found[0].device for source in found

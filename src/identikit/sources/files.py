@@ -1,4 +1,4 @@
-"""What every reader of files needs: open them safely, and say in one sentence what is wrong."""
+"""What every file reader needs: open files safely, and explain in one sentence what is wrong."""
 
 from __future__ import annotations
 
@@ -13,38 +13,39 @@ from zipfile import BadZipFile
 
 from identikit.errors import InputError
 
-#: What a damaged or shrinking archive raises while it is unpacked.
+#: The errors that a damaged or shrinking archive raises while it is unpacked.
 UNPACKING_ERRORS = (BadZipFile, EOFError, zlib.error)
 
 
 def split_member(view: str | os.PathLike[str]) -> tuple[Path, str | None]:
-    """Split `path::name`; the shortest path that is a file wins, but the whole comes first.
+    """Split `path::name` into the path and the name, which is None if there is none.
 
-    If none is a file, the same for a folder.
+    If the whole text is an existing file, it is the path; otherwise the shortest path that is one.
+    If no file exists, the same is tried with folders.
     """
     text = os.fsdecode(view)
     pieces = text.split("::")
     counts = (len(pieces), *range(1, len(pieces)))
-    # Not Path.is_file, which raises for a path that is too long or in a folder that is closed.
+    # Not Path.is_file, which raises for a path that is too long or in an unreadable folder.
     tries = ((there, count) for there in (os.path.isfile, os.path.isdir) for count in counts)
     count = next((n for there, n in tries if there("::".join(pieces[:n]))), 1)
     return Path("::".join(pieces[:count])), "::".join(pieces[count:]) if pieces[count:] else None
 
 
 def file_label(name: str, path: Path) -> str:
-    """What an error calls the view that comes from a file."""
+    """What error messages call a view that is read from a file."""
     return f"view {name!r} ({path})"
 
 
 def open_binary(path: Path, label: str) -> IO[bytes]:
-    """Open a regular file for unbuffered reading, or say why that is not possible.
+    """Open a regular file for unbuffered reading, or explain why that is not possible.
 
     Parameters
     ----------
     path : Path
         The file.
     label : str
-        What the error calls it.
+        What the error message calls it.
     """
     try:
         mode = path.stat().st_mode
@@ -61,7 +62,7 @@ def open_binary(path: Path, label: str) -> IO[bytes]:
 
 
 def size_of(file: IO[bytes]) -> int:
-    """The number of bytes of an open file."""
+    """The number of bytes in an open file."""
     return os.fstat(file.fileno()).st_size
 
 
@@ -71,29 +72,29 @@ def check_inside(path: Path, folder: Path, label: str) -> None:
     Parameters
     ----------
     path : Path
-        What was found.
+        The path that was found in the folder.
     folder : Path
-        Where it was found.
+        The folder.
     label : str
-        What the error calls the folder.
+        What the error message calls the folder.
     """
     if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
         raise InputError(
-            f"{label}: {path.name!r} is a link to {path.resolve()}, out of the folder, and is not "
-            "followed; copy the file in its place, or name it itself"
+            f"{label}: {path.name!r} is a link to {path.resolve()}, outside of the folder, and is "
+            "not followed; copy the file into the folder, or give its own path"
         )
 
 
 @contextmanager
 def explained(label: str, *errors: type[BaseException]) -> Iterator[None]:
-    """Turn what a library raises about a file into one sentence.
+    """Turn the errors that a library raises about a file into one sentence.
 
     Parameters
     ----------
     label : str
-        What the error calls the file.
+        What the error message calls the file.
     *errors : type
-        What the library raises.
+        The errors to explain.
     """
     try:
         yield
@@ -108,11 +109,11 @@ def explained(label: str, *errors: type[BaseException]) -> Iterator[None]:
 
 @contextmanager
 def writing_temporary(folder: Path) -> Iterator[None]:
-    """Say what to do if a temporary file cannot be written."""
+    """Explain what to do if a temporary file cannot be written."""
     try:
         yield
     except OSError as error:
         raise InputError(
             f"cannot write temporary files in {folder}: {error.strerror or error}; set TMPDIR to "
-            "a folder with room for the views whose rows have to be put in order"
+            "a folder with enough space for the views whose rows have to be reordered"
         ) from error

@@ -1,4 +1,4 @@
-"""What may be in memory: of a compressed file that may be a trap, and of what is read whole."""
+"""Limits on memory: for compressed files that may be malicious, and for arrays read whole."""
 
 from __future__ import annotations
 
@@ -8,62 +8,62 @@ from pathlib import Path
 
 from identikit.errors import InputError
 
-#: What is unpacked whole in memory is refused if it is larger than this and unpacks to more than
-#: so many times its size. Embeddings are noise: they hardly get smaller.
+#: Data that is unpacked whole in memory is refused if it is larger than LARGEST_UNPACKED and more
+#: than MOST_UNPACKED times its packed size. Embeddings are close to noise and hardly compress.
 LARGEST_UNPACKED = 2**30
 MOST_UNPACKED = 100
 
-#: Bytes of a piece of rows that is read at once where the format leaves the choice.
+#: Bytes of the rows that are read at once, where the format leaves the choice.
 PIECE_BYTES = 4 * 2**20
-#: Bytes of an array that is unpacked in memory as a whole; a larger one is unpacked onto the disk.
+#: Bytes of the largest array that is unpacked in memory; a larger one is unpacked to disk.
 IN_MEMORY = 2**26
-#: Bytes of a row of a text file; a longer one is no row of a table.
+#: Bytes of the longest row of a text file; anything longer cannot be a row of a table.
 LARGEST_RECORD = 64 * 2**20
 
-#: Numbers in memory for each one that is read whole: as stored, as float64, and what is made of it.
+#: Copies in memory of an array that is read whole: as stored, as float64, and intermediate results.
 COPIES = 4
 
 
 def check_unpacked(unpacked: int, packed: int, what: str, label: str) -> None:
-    """Refuse to unpack in memory what is much larger than the bytes it comes from.
+    """Refuse to unpack data in memory that is much larger than the bytes it comes from.
 
     Parameters
     ----------
     unpacked, packed : int
-        Bytes as declared, and as stored.
+        The declared number of bytes after unpacking, and the stored number of bytes.
     what : str
-        What it is, for the error.
+        What would be unpacked, for the error message.
     label : str
-        What the error calls the file.
+        What the error message calls the file.
     """
     if unpacked > LARGEST_UNPACKED and unpacked > MOST_UNPACKED * packed:
         raise InputError(
-            f"{label}: {what} would unpack {packed} bytes to {unpacked} in memory, as only a "
+            f"{label}: {what} would unpack {packed} bytes to {unpacked} in memory, which only a "
             "damaged or malicious file does; save it without compression or in smaller chunks"
         )
 
 
 def default_memory() -> int:
-    """Half of the memory that this process may have, in bytes."""
+    """Half of the memory that this process may use, in bytes."""
     import psutil
 
     return min(int(psutil.virtual_memory().total), *container_limits()) // 2
 
 
 def container_limits(root: Path = Path("/")) -> list[int]:
-    """What control groups allow this process, as those of containers do; at least one number.
+    """The memory limits that control groups set, as containers do; always at least one number.
 
-    Every group above a process's own may set a limit, and the smallest counts.
+    The process's own group and every group above it may set a limit, and the smallest one counts.
 
     Parameters
     ----------
     root : Path
-        Where the system's files are.
+        The root of the file system.
     """
     limits = [sys.maxsize]
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return limits
     for line in lines:
         _, controllers, path = line.split(":", 2)
@@ -81,14 +81,14 @@ def container_limits(root: Path = Path("/")) -> list[int]:
 
 
 def check_whole(numbers: int, label: str, memory: int | None = None) -> None:
-    """Refuse to read at once what does not fit the memory, before any of it is read.
+    """Refuse to read an array at once if it does not fit into memory, before any of it is read.
 
     Parameters
     ----------
     numbers : int
-        How many there are, as declared.
+        The declared number of entries.
     label : str
-        What the error calls what holds them.
+        What the error message calls the array.
     memory : int, optional
         The budget in bytes; half of the machine's memory by default.
     """
@@ -96,6 +96,6 @@ def check_whole(numbers: int, label: str, memory: int | None = None) -> None:
     if needed > budget:
         raise InputError(
             f"{label} holds {numbers:,} numbers, which are needed at once and would take "
-            f"{needed / 1e6:,.1f} MB of memory with the work on them; the budget is "
+            f"{needed / 1e6:,.1f} MB of memory including the work on them; the budget is "
             f"{budget / 1e6:,.1f} MB: give fewer rows or columns, or a larger memory budget"
         )

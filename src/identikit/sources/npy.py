@@ -1,4 +1,4 @@
-"""NumPy's .npy files: headers by NumPy's own reader and writer, rows a block at a time."""
+"""NumPy's .npy files: NumPy reads and writes the headers; rows are read one block at a time."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from identikit.sources._rows import FileRows, StoredArray
 from identikit.sources.files import file_label, open_binary, size_of
 from identikit.sources.registry import register, register_ids
 
-# The longest header that NumPy's parser takes, but not before it has read it.
+# NumPy's own limit for a header, which it checks only after it has read the header.
 _LONGEST_HEADER = 10_000
-# A garbled header makes NumPy's parser, which is Python's own, raise any of these.
+# A corrupted header makes NumPy's parser, which is Python's own, raise any of these.
 _PARSING_ERRORS = (ValueError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
 
 
 class NpyWriter:
     """A .npy file whose rows are written in blocks, and whose number of rows is known at the end.
 
-    Use it in a `with` block, or call `close`. It is not atomic: write to a path that
-    `identikit._files.replacing` gives, or in a folder of one's own.
+    Use it in a `with` block, or call `close`. Writing is not atomic: write to a path that
+    `identikit._files.replacing` gives, or in a temporary folder.
 
     Parameters
     ----------
     path : Path
         The file; it is overwritten.
     width : int or None
-        Numbers in a row; None for a one-dimensional array.
+        Numbers per row; None for a one-dimensional array.
     dtype : dtype
-        Of the stored numbers.
+        The dtype of the stored numbers.
     """
 
     def __init__(self, path: Path, width: int | None, dtype: DTypeLike) -> None:
@@ -68,19 +68,19 @@ class NpyWriter:
         self.put(self.rows, rows)
 
     def close(self) -> None:
-        """Write the number of rows where it belongs."""
+        """Write the final number of rows into the header, and close the file."""
         if not self._file.closed:
             self._file.seek(0)
             self._write_header()
             self._file.close()
 
     def abandon(self) -> None:
-        """Close the file as it is; a full disk fails again on what is still buffered."""
+        """Close the unfinished file; if writing the rest fails, the error is ignored."""
         with suppress(OSError):
             self._file.close()
 
     def _write_header(self) -> None:
-        # NumPy leaves room for the first axis to grow, so the header keeps its length.
+        # NumPy leaves space for the first axis to grow, so the header keeps its length.
         header = {
             "descr": npy.dtype_to_descr(self.dtype),
             "fortran_order": False,
@@ -104,11 +104,11 @@ def open_npy(path: Path, member: str | None, name: str) -> FileRows:
 
 @register_ids(".npy")
 def refuse_column(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """Say that a .npy file has no columns with names."""
+    """Raise an error: a .npy file has no named columns."""
     open_binary(path, label).close()
     raise InputError(
         f"{label}: a .npy file holds one array and no column {column!r}; save rows and ids "
-        "together as .npz or Parquet, or give the ids in files of their own, one a view"
+        "together as .npz or Parquet, or give the ids in separate files, one per view"
     )
 
 
@@ -118,11 +118,11 @@ def read_header(stream: IO[bytes], size: int, label: str) -> StoredArray:
     Parameters
     ----------
     stream : binary file
-        At its start.
+        A stream, positioned at its start.
     size : int
-        How many bytes it has.
+        Its number of bytes.
     label : str
-        What the error calls it.
+        What the error message calls it.
     """
     try:
         version = npy.read_magic(stream)
@@ -130,7 +130,7 @@ def read_header(stream: IO[bytes], size: int, label: str) -> StoredArray:
             _check_header_length(stream, 2)
             shape, fortran, dtype = npy.read_array_header_1_0(stream)
         elif version in ((2, 0), (3, 0)):
-            # 3.0 is 2.0 with UTF-8 field names, which only structured dtypes have: refused anyway.
+            # 3.0 is 2.0 with UTF-8 field names, which only (refused) structured dtypes have.
             _check_header_length(stream, 4)
             shape, fortran, dtype = npy.read_array_header_2_0(stream)
         else:
@@ -151,7 +151,7 @@ def read_header(stream: IO[bytes], size: int, label: str) -> StoredArray:
     stored = StoredArray(stream.tell(), shape, dtype, fortran)
     stored.check_fits(size, label)
     if stored.end < size:
-        # A header that was cut or changed is likelier than a second array after the first.
+        # A truncated or changed header is likelier than a second array after the first.
         raise InputError(
             f"{label} is damaged: its header promises an array of shape {shape} and dtype {dtype}, "
             f"which needs {stored.end} bytes, but {size} were found; write or copy the file again"

@@ -1,4 +1,4 @@
-"""A view in the coordinates of a few directions, projected as it is read."""
+"""A view in the coordinates of a few directions, projected while it is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from identikit._linalg import Array
 from identikit.sources._open import open_source
 from identikit.sources._source import DerivedSource, Source
 
-#: Rows that are projected at a time: what they take as float64 does not depend on the block.
+#: Rows that are projected at a time, so that their float64 copy does not grow with the block.
 CHUNK = 64
 
 
@@ -21,20 +21,20 @@ CHUNK = 64
 class Projected:
     """A recipe for ``x @ basis``: the rows of a view in the coordinates of some directions.
 
-    A row that is not finite stays so, in every column. Numbers count as precise as the view itself
-    stores them.
+    A row that is not finite stays so, in every column. The machine epsilon is that of the view
+    itself.
 
     Parameters
     ----------
     origin : object
         What to open: a path, an array, or another recipe.
     mean : array (d,)
-        A point near the rows, so that no digits cancel.
+        A point near the rows, subtracted before projecting so that no digits cancel.
     basis : array (d, k)
         Directions in columns.
     at_mean : array (k,), optional
-        The coordinates of that point, where they are not ``mean @ basis``: along a column of zeros
-        in the basis all rows are then at exactly one place.
+        The coordinates of that point, if they are not ``mean @ basis``. Where the basis has a
+        column of zeros, all rows then have exactly this coordinate.
     """
 
     origin: object
@@ -53,9 +53,9 @@ class ProjectedSource(DerivedSource):
     Parameters
     ----------
     source : Source
-        Open; closed with this.
+        An open source; it is closed together with this one.
     recipe : Projected
-        What to project it on.
+        The directions to project it on.
     """
 
     def __init__(self, source: Source, recipe: Projected) -> None:
@@ -77,8 +77,8 @@ class ProjectedSource(DerivedSource):
             some = block[first : first + CHUNK]
             rows = centred[: len(some)]
             np.subtract(some, self._mean, out=rows)
-            # Transposes are Fortran-ordered windows, into which BLAS writes. SciPy's BLAS, because
-            # this runs beside the only loop over rows: see `one_thread`.
+            # Transposes are Fortran-ordered views, into which BLAS can write. It is SciPy's BLAS,
+            # because this runs inside the only loop over rows: see `one_thread`.
             target = out[first : first + CHUNK]
             dgemm(1.0, self._basis, rows.T, trans_a=1, beta=0.0, c=target.T, overwrite_c=1)
         out += self._at_mean

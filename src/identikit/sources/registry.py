@@ -1,4 +1,4 @@
-"""Which function opens which kind of file: every private module beside this one may add some."""
+"""Which function opens which kind of file; the private modules in this folder register them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ FrameReader = Callable[[Path, str], "pd.DataFrame"]
 TableOpener = Callable[[Path, str], "Table"]
 F = TypeVar("F")
 
-#: The kind of a folder of shards, which any suffix may have.
+#: The kind of a folder of shards, whose name may have any suffix.
 FOLDER = "/"
-#: What lies at the top of a Zarr store, of version 3 or 2.
+#: Files at the top of a Zarr store, of version 3 or 2, at least one of which exists.
 _ZARR = ("zarr.json", ".zgroup", ".zarray")
 
 _openers: dict[str, Opener] = {}
@@ -37,17 +37,17 @@ _tables: dict[str, TableOpener] = {}
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a table, for those that stand beside a view.
+    """The columns of a table, from which those that do not belong to the view are read.
 
     Parameters
     ----------
     fields : dict of str to Field
-        What they hold, by name.
+        What each column holds, by name.
     frames : callable
-        Gives those with these names, in the table's order, as data frames of consecutive rows.
-        Those of a text file are text.
+        Called with names in the table's order, yields these columns as data frames of
+        consecutive rows; from a text file, as text.
     index : collection
-        Names of columns that are the index of the frame that the table was.
+        Names of the columns that were the index of a data frame when the table was saved.
     """
 
     fields: dict[str, Field]
@@ -60,43 +60,44 @@ def register(*suffixes: str) -> Callable[[Opener], Opener]:
 
     It is called with the path, the name of the array inside (or None) and the view's name.
     """
-    return partial(_keep, _openers, suffixes)
+    return partial(_add, _openers, suffixes)
 
 
 def register_ids(*suffixes: str) -> Callable[[IdReader], IdReader]:
     """Make the decorated function read the ids of rows from files with these suffixes.
 
-    It is called with the path, the name of the column or array that holds them, and what errors
-    call it. It yields 1-D arrays of integers or strings (dtype kind i, u or U; b for labels
-    that are true or false), those of consecutive rows from the first to the last.
+    It is called with the path, the name of the column or array that holds them, and what error
+    messages call it. It yields 1-D arrays of integers or strings (dtype kind i, u or U; b for
+    labels that are true or false), for consecutive rows from the first to the last.
     """
-    return partial(_keep, _id_readers, suffixes)
+    return partial(_add, _id_readers, suffixes)
 
 
 def register_frame(*suffixes: str) -> Callable[[FrameReader], FrameReader]:
     """Make the decorated function read whole tables from files with these suffixes.
 
-    It is called with the path and what errors call it, and returns a pandas DataFrame. Only
-    tables have one, whose columns are chosen by names and patterns.
+    It is called with the path and what error messages call it, and returns a pandas DataFrame.
+    Only tables have such a reader: formats whose columns are chosen by names and patterns.
     """
-    return partial(_keep, _frame_readers, suffixes)
+    return partial(_add, _frame_readers, suffixes)
 
 
 def register_table(*suffixes: str) -> Callable[[TableOpener], TableOpener]:
-    """Make the decorated function tell the columns of tables in files with these suffixes.
+    """Make the decorated function describe the tables in files with these suffixes.
 
-    It is called with the path and what errors call it. What stands beside a view is read so.
+    It is called with the path and what error messages call it. The columns that do not belong to a
+    view are read through its result.
     """
-    return partial(_keep, _tables, suffixes)
+    return partial(_add, _tables, suffixes)
 
 
-def _keep(where: dict[str, F], suffixes: Sequence[str], function: F) -> F:
+def _add(where: dict[str, F], suffixes: Sequence[str], function: F) -> F:
     where.update(dict.fromkeys(suffixes, function))
     return function
 
 
 def kind_of(path: Path) -> str:
-    """What a path is filed under: its suffix in lower case; `.zarr` or `FOLDER` for a folder."""
+    """The kind of a path: its suffix in lower case, or `.zarr` or `FOLDER` for a folder."""
     suffix = path.suffix.lower()
     if suffix == ".gz":
         suffix = "".join(path.suffixes[-2:]).lower()
@@ -108,13 +109,13 @@ def kind_of(path: Path) -> str:
 
 
 def openers() -> dict[str, Opener]:
-    """All openers by kind; a new format is a new file in this folder and nothing else."""
+    """All openers by kind; to add a format, add a file to this folder."""
     _load()
     return dict(sorted(_openers.items()))
 
 
 def id_readers() -> dict[str, IdReader]:
-    """All readers of ids by kind."""
+    """All id readers by kind."""
     _load()
     return dict(sorted(_id_readers.items()))
 
@@ -126,7 +127,7 @@ def frame_readers() -> dict[str, FrameReader]:
 
 
 def tables() -> dict[str, TableOpener]:
-    """All that tell the columns of tables by kind."""
+    """All functions that describe tables, by kind."""
     _load()
     return dict(sorted(_tables.items()))
 

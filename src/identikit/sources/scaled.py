@@ -1,4 +1,4 @@
-"""A view in units of powers of two, for numbers whose squares float64 cannot hold."""
+"""A view divided by powers of two, for numbers whose squares would overflow or underflow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from identikit._linalg import Array
 from identikit.sources._open import open_source
 from identikit.sources._source import DerivedSource, Source
 
-#: Below 2^-1022 numbers of float64 have fewer digits: they are multiples of this power of two.
+#: Exponent of the smallest subnormal float64; numbers below 2^-1022 are multiples of it.
 _LEAST = -1074
 
 _BLOCK_NUMBERS = 2**20
@@ -22,14 +22,14 @@ Exponent = int | NDArray[np.intc]
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """A recipe for the rows of a view over 2^exponent.
+    """A recipe for the rows of a view divided by 2^exponent.
 
     Parameters
     ----------
     origin : object
         What to open: a path, an array, or another recipe.
     exponent : int or array (d,)
-        Of all columns, or of each.
+        One exponent for all columns, or one per column.
     """
 
     origin: object
@@ -41,14 +41,14 @@ class Scaled:
 
 
 class ScaledSource(DerivedSource):
-    """The rows of an open source over 2^exponent, in float64.
+    """The rows of an open source divided by 2^exponent, in float64.
 
     Parameters
     ----------
     source : Source
-        Open; closed with this.
+        An open source; it is closed together with this one.
     exponent : int or array (d,)
-        Of all columns, or of each.
+        One exponent for all columns, or one per column.
     """
 
     def __init__(self, source: Source, exponent: Exponent) -> None:
@@ -65,7 +65,7 @@ class ScaledSource(DerivedSource):
 
 
 def largest_values(source: Source) -> Array:
-    """The largest absolute value of every column, of those that are finite."""
+    """The largest finite absolute value of every column."""
     found, step = np.zeros(source.width), max(1, _BLOCK_NUMBERS // source.width)
     for start in range(0, source.rows, step):
         block = np.abs(source.read(start, min(start + step, source.rows)).astype(np.float64))
@@ -74,6 +74,6 @@ def largest_values(source: Source) -> Array:
 
 
 def unit_exponents(source: Source) -> NDArray[np.intc]:
-    """Of every column, the power of two that its numbers are no larger than; 0 for zeros."""
+    """For every column, an exponent e such that all numbers are below 2^e; 0 for zeros."""
     _, exponents = np.frexp(largest_values(source))
     return exponents

@@ -1,4 +1,4 @@
-"""Arrays that are read at once, if they fit the memory."""
+"""Read whole arrays at once, if they fit into memory."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["array_names", "read_array", "read_whole"]
 
 
 def read_whole(source: Source, memory: int | None = None) -> NDArray[Any]:
-    """All rows of a view.
+    """Read all rows of a view.
 
     Parameters
     ----------
     source : Source
-        Open.
+        An open source.
     memory : int, optional
-        Bytes that it and the work on it may take; half of the machine's memory by default.
+        Bytes that the rows and the work on them may take; half of the machine's memory by default.
     """
     check_whole(source.rows * source.width, f"view {source.name!r}", memory)
     return source.read(0, source.rows)
@@ -36,7 +36,7 @@ def read_whole(source: Source, memory: int | None = None) -> NDArray[Any]:
 def read_array(
     path: Path, member: str | None, label: str, memory: int | None = None
 ) -> NDArray[Any]:
-    """An array of any shape out of a .npy or .npz file, in the machine's own byte order.
+    """Read an array of any shape from a .npy or .npz file, in the machine's own byte order.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ def read_array(
     member : str or None
         The name of the array in a .npz file.
     label : str
-        What errors call it.
+        What error messages call it.
     memory : int, optional
-        Bytes, as of `read_whole`.
+        The budget in bytes, as for `read_whole`.
     """
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
