@@ -365,7 +365,7 @@ def set_at(*path):
     ("change", "words"),
     [
         (set_at("format", "other"), "holds no moments: its header says 'other'"),
-        (lambda _: "[]", "damaged: it holds no JSON object"),
+        (lambda _: "[]", "damaged: its document is not a JSON object"),
         (lambda _: "{", "damaged or cut short"),
         (lambda _: "[" * 100_000, "damaged or cut short"),
         (lambda _: '{"a":' * 100_000, "damaged or cut short"),
@@ -430,7 +430,7 @@ def test_a_list_of_arrays_that_differs_from_the_header_is_refused(saved):
     with safe_open(saved, "numpy") as file:
         header = file.metadata()["identikit"]
     saved.write_bytes(save(load_file(saved), {"identikit": header}))
-    with pytest.raises(InputError, match="its bytes are not those that were written"):
+    with pytest.raises(InputError, match="its contents do not match its digest"):
         load_moments(saved)
 
 
