@@ -379,13 +379,13 @@ def set_at(*path):
         (set_at("views", 0, "name", 7), "'name' cannot be '7'"),
         (set_at("views", 0, "width", 0), "'width' cannot be '0'"),
         (set_at("views", 0, "width", True), "'width' cannot be 'True'"),
-        (set_at("views", 0, "width", 4), "its arrays are not those that its header tells"),
-        (set_at("views", 0, "width", 2**62), "its arrays are not those that its header tells"),
+        (set_at("views", 0, "width", 4), "its arrays do not match its header"),
+        (set_at("views", 0, "width", 2**62), "its arrays do not match its header"),
         (set_at("views", 0, "eps", float("nan")), "'eps' cannot be 'nan'"),
         (set_at("views", 0, "eps", -1.0), "'eps' cannot be"),
         (set_at("folds", []), "'folds' cannot be"),
         (set_at("folds", 0, -1), "cannot be '-1'"),
-        (set_at("folds", [1, 1, 1, 1]), "its arrays are not those that its header tells"),
+        (set_at("folds", [1, 1, 1, 1]), "its arrays do not match its header"),
         (set_at("folds", 0, 2), "'rows' cannot be '4'"),
         (set_at("rows", 5), "'rows' cannot be '5'"),
         (set_at("dropped", -1), "'dropped' cannot be"),
@@ -393,9 +393,9 @@ def set_at(*path):
         (set_at("fold_rule", [1]), "'fold_rule' cannot be"),
         (set_at("sample", "seed", "x"), "'seed' cannot be 'x'"),
         (set_at("sample", "size", 2), "'sample' cannot be"),
-        (set_at("sample", "rows", 2), "its arrays are not those that its header tells"),
+        (set_at("sample", "rows", 2), "its arrays do not match its header"),
         (set_at("turned", 1), "'turned' cannot be '1'"),
-        (set_at("turned", True), "its arrays are not those that its header tells"),
+        (set_at("turned", True), "its arrays do not match its header"),
         (set_at("shards", 0, "rows", 0), "'rows' cannot be '0'"),
         (set_at("shards", 0, "digests", ["x", "y"]), "'digests' cannot be"),
         (set_at("shards", 0, "digests", ["0" * 32]), "'digests' cannot be"),
@@ -420,7 +420,7 @@ def test_a_list_of_arrays_that_differs_from_the_header_is_refused(saved):
     ):
         saved.write_bytes(good)
         rewrite(saved, arrays=arrays)
-        with pytest.raises(InputError, match="its arrays are not those that its header tells"):
+        with pytest.raises(InputError, match="its arrays do not match its header"):
             load_moments(saved)
     for metadata in (None, {}, {"identikit": "{}"}):
         saved.write_bytes(save(load_file(saved), metadata))

@@ -70,7 +70,7 @@ class Segment:
         self.started = True
 
     def part(self) -> Part:
-        """The moments about the mean, from the sums about the pivot; uses the segment up."""
+        """The moments about the mean, from the sums about the pivot; call it only once."""
         layout, d = self.layout, self.layout.width
         norms, one = slice(d, d + len(layout.widths)), d + len(layout.widths)
         n = round(self.gram[one, one])
