@@ -222,7 +222,7 @@ def test_names_may_be_given_to_all_parts(parts):
     replace(load_moments(parts[1]), names=("x", "y")).save(parts[1])
     assert merge_moments(parts, ["p", "q"]).names == ("p", "q")
     for names in (["p"], ["p", "p"]):
-        with pytest.raises(InputError, match="expected 2 different names, one a view, got p"):
+        with pytest.raises(InputError, match="expected 2 different names, one per view, got p"):
             merge_moments(parts, names)
 
 
@@ -514,7 +514,7 @@ def test_what_cannot_be_loaded_is_not_saved(tmp_path, rng):
 
 def test_saving_asks_for_the_suffix_and_spares_what_is_there(tmp_path, rng):
     moments = accumulate([rng.normal(size=(20, 2))])
-    with pytest.raises(InputError, match=r"ends in .moments, not in x.safetensors"):
+    with pytest.raises(InputError, match=r"must end in .moments; got x.safetensors"):
         save_moments(moments, "x.safetensors")
     moments.save(tmp_path / "x.moments")
     before = (tmp_path / "x.moments").read_bytes()
@@ -649,7 +649,9 @@ def test_hours_of_work_are_not_written_over(broken):
     paths, target = broken
     kept = target.with_name("part.moments.partial")
     before = kept.read_bytes()
-    with pytest.raises(InputError, match=r"partial holds what was read before; go on .* --resume"):
+    with pytest.raises(
+        InputError, match=r"partial holds an unfinished reading; continue .* --resume"
+    ):
         reading(counted(paths), target)
     assert kept.read_bytes() == before
 
@@ -675,7 +677,7 @@ def test_resuming_nothing_reads_everything(files, tmp_path):
     [
         (
             {"seed": 1},
-            r"differently: the seed was 0 and is now 1\. .*: read the same in the same way",
+            r"different settings: the seed was 0 and is now 1\. .*: use the same data and settings",
         ),
         ({"sample": 5}, "the size of the row sample was 1000 and is now 5"),
         ({"drop_nonfinite": True}, "leaving out rows that are not finite"),
@@ -730,7 +732,7 @@ def test_what_was_kept_must_be_whole(broken):
 def test_ranges_that_nobody_reads_are_refused(broken, spans):
     paths, target = broken
     rewrite(target.with_name("part.moments.partial"), set_at("partial", "spans", spans))
-    with pytest.raises(InputError, match="ranges of rows that nobody reads; delete it"):
+    with pytest.raises(InputError, match="ranges of rows that cannot be right; delete it"):
         reading(counted(paths), target, resume=True)
 
 
@@ -755,13 +757,13 @@ def test_a_finished_file_is_not_resumed(broken):
     paths, target = broken
     accumulate([np.eye(3)]).save(target)
     target.rename(f"{target}.partial")
-    with pytest.raises(InputError, match="is not what was kept of a reading"):
+    with pytest.raises(InputError, match="is not an unfinished reading"):
         reading(counted(paths), target, resume=True)
 
 
 def test_a_wrong_name_is_found_before_the_rows_are_read(files):
     sources = counted(files)
-    with pytest.raises(InputError, match=r"ends in .moments"):
+    with pytest.raises(InputError, match=r"must end in .moments"):
         reading(sources, "x.safetensors")
     assert sources[0].read_rows == 0
 
