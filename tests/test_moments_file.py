@@ -449,7 +449,7 @@ def test_numbers_that_cannot_be_are_refused(saved, rng):
             load_moments(saved)
     empty = [part.count for part in load_good(saved, good).parts].index(0)
     rewrite(saved, arrays=mean(empty, 1.0))
-    with pytest.raises(InputError, match=f"fold {empty} has no rows, but statistics"):
+    with pytest.raises(InputError, match=f"fold {empty} has no rows, but its statistics are"):
         load_moments(saved)
 
 

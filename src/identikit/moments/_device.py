@@ -64,7 +64,7 @@ class DeviceScan(Scan):
         return to_numpy(self.xp.max(norms, axis=0))
 
     def largest(self, norms: Any, keeper: ExtremesKeeper) -> NDArray[np.intp]:
-        """Which rows may be among the largest, by their squared norms."""
+        """Rows that may be among the largest, by their squared norms."""
         order = self.xp.argsort(norms, axis=0, descending=True, stable=True)
         return np.unique(to_numpy(order[: keeper.extremes.size, :]))
 
