@@ -252,7 +252,7 @@ def whitening(
         if factor is not None:
             return Whitening(inverse[:, None] * factor, 0.0, 0.0, 0.0, True)
         values, vectors = eigh(standardised)
-        singular, turn = np.sqrt(values), inverse[:, None] * vectors
+        singular, directions = np.sqrt(values), inverse[:, None] * vectors
         errors = np.sqrt((rounding**2) @ vectors**2)
         # Constant columns are exact zeros and are left out. Half the tolerance is used because a
         # direction near the threshold must be judged with full precision.
@@ -273,19 +273,19 @@ def whitening(
         inner = (vectors.T * stored) @ root * inverse
         left, singular, right = svd(np.sqrt(values)[:, None] * inner)
         errors = np.sqrt(right**2 @ rounding**2)
-        turn = (unit[:, None] * vectors / np.sqrt(values)) @ left * singular
+        directions = (unit[:, None] * vectors / np.sqrt(values)) @ left * singular
     if singular.size == 0 or singular[0] == 0.0:
         return Whitening(np.empty((len(scale), 0)), 0.0, 0.0, 0.0, True)
     least = np.maximum(min(tolerance * float(singular[0]), LARGEST_ROUNDING), errors)
     counts = singular > least
     if counts.all():
-        return Whitening(turn / singular, float(singular[-1]), 0.0, float(least[-1]), settled)
+        return Whitening(directions / singular, float(singular[-1]), 0.0, float(least[-1]), settled)
     # As columns differ in rounding, a direction may count while a larger one does not.
     first = int(np.argmin(counts))
     smallest = float(singular[counts].min(initial=np.inf)) if counts.any() else 0.0
     dropped = float(singular[first])
     return Whitening(
-        turn[:, counts] / singular[counts], smallest, dropped, float(least[first]), settled
+        directions[:, counts] / singular[counts], smallest, dropped, float(least[first]), settled
     )
 
 

@@ -100,11 +100,11 @@ def accumulate(
                 )
             labels = duplicate_groups(sources)
         with engine_for(engine) as workers:
-            dealt = assign_folds(sources[0].rows, folds, labels, seed)
+            assigned = assign_folds(sources[0].rows, folds, labels, seed)
             return in_range(
                 lambda views: read_moments(
                     views,
-                    dealt,
+                    assigned,
                     seed=seed,
                     sample=sample,
                     drop_nonfinite=drop_nonfinite,

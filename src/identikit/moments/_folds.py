@@ -79,9 +79,9 @@ class Folds:
         return (np.arange(start, stop, dtype=np.int64) * self.count // self.rows).astype(np.int16)
 
     def _scattered(self, start: int, stop: int) -> FoldOfRow:
-        first, dealt = self._blocks(start, stop)
+        first, assigned = self._blocks(start, stop)
         begin = first * self.block
-        return np.repeat(dealt, self.block)[start - begin : stop - begin]
+        return np.repeat(assigned, self.block)[start - begin : stop - begin]
 
     def _blocks(self, start: int, stop: int) -> tuple[int, FoldOfRow]:
         """The number of the first block that contains some of these rows, and the blocks' folds."""
@@ -90,8 +90,8 @@ class Folds:
         begin, end = first // count * count, -(-after // count) * count
         keys = row_keys(begin, end, seed + _STREAM).reshape(-1, count)
         # Sorting random keys gives a permutation of the folds for every `count` blocks.
-        dealt = np.argsort(keys, axis=1, kind="stable").astype(np.int16).reshape(-1)
-        return first, dealt[first - begin : after - begin]
+        assigned = np.argsort(keys, axis=1, kind="stable").astype(np.int16).reshape(-1)
+        return first, assigned[first - begin : after - begin]
 
     def split(self, start: int, stop: int) -> Iterator[tuple[int, Chosen]]:
         """Yield each fold among rows `start` to `stop`, and which of these rows it has.
@@ -116,10 +116,10 @@ class Folds:
             yield int(fold), run if run.stop - run.start == len(where) else where
 
     def _split_blocks(self, start: int, stop: int) -> Iterator[tuple[int, Chosen]]:
-        first, dealt = self._blocks(start, stop)
-        order = np.argsort(dealt, kind="stable")
+        first, assigned = self._blocks(start, stop)
+        order = np.argsort(assigned, kind="stable")
         within = np.arange(self.block) + first * self.block - start
-        ends = np.searchsorted(dealt[order], np.arange(self.count + 1))
+        ends = np.searchsorted(assigned[order], np.arange(self.count + 1))
         for fold, (begin, end) in enumerate(pairwise(ends)):
             where = (order[begin:end, None] * self.block + within).reshape(-1)
             where = where[slice(*np.searchsorted(where, (0, stop - start)))]
@@ -166,8 +166,8 @@ def assign_folds(
         raise InputError(f"folds is {folds}; give a number from 1 to {np.iinfo(np.int16).max}")
     if groups is None:
         return Folds(rows, folds, seed=seed)
-    dealt = group_folds(groups, rows, folds)
-    return Folds(rows, int(dealt.max()) + 1, dealt, grouped=True)
+    assigned = group_folds(groups, rows, folds)
+    return Folds(rows, int(assigned.max()) + 1, assigned, grouped=True)
 
 
 def group_folds(groups: ArrayLike, rows: int, folds: int) -> FoldOfRow:

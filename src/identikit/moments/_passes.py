@@ -153,7 +153,7 @@ def read_rows(
     `threads` is how many threads this process may use if there is no engine; `second` says whether
     this is the second pass.
     """
-    rows, told = reading.folds.rows, progress or silent
+    rows, report = reading.folds.rows, progress or silent
     if engine is not None:
         at_a_time = spans_for(rows, engine.workers)
     else:
@@ -166,7 +166,7 @@ def read_rows(
         some, before = left[first : first + at_a_time], sum(b - a for a, b in done)
 
         def count(found: int, before: int = before) -> None:
-            told("reading", before + found, rows)
+            report("reading", before + found, rows)
 
         try:
             if engine is not None:

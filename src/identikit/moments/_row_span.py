@@ -76,7 +76,7 @@ def level(values: Array) -> Array:
     two becomes equal to the mean (Bendel and Mickey 1978).
     """
     k, mean = len(values), float(np.mean(values))
-    turn, left = np.eye(k), np.array(values, dtype=np.float64)
+    rotation, left = np.eye(k), np.array(values, dtype=np.float64)
     order = np.argsort(left)
     low, high = 0, k - 1  # the smallest and the largest entry that is not yet equal to the mean
     while low < high:
@@ -87,9 +87,9 @@ def level(values: Array) -> Array:
         # cos² such that one entry becomes the mean, and the other keeps the sum of both unchanged.
         share = min(max((left[b] - mean) / gap, 0.0), 1.0)
         cos, sin = np.sqrt(share), np.sqrt(1 - share)
-        turn[:, [a, b]] = turn[:, [a, b]] @ np.array([[cos, sin], [sin, -cos]])
+        rotation[:, [a, b]] = rotation[:, [a, b]] @ np.array([[cos, sin], [sin, -cos]])
         left[a], left[b] = mean, left[a] + left[b] - mean
         low += 1
         if left[b] < mean:  # the entry was too large and is now too small: it is next
             order[low - 1], low, high = b, low - 1, high - 1
-    return turn
+    return rotation

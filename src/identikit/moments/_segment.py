@@ -57,8 +57,8 @@ class Segment:
     def add(self, rows: Array) -> None:
         """Add augmented rows, which must be C-contiguous; overwrites them if there are roots."""
         if self.layout.roots is not None:
-            for columns, turn in zip(self.layout.columns, self.layout.inverses):
-                rows[:, columns] = dgemm(1.0, rows[:, columns], turn)
+            for columns, inverse in zip(self.layout.columns, self.layout.inverses):
+                rows[:, columns] = dgemm(1.0, rows[:, columns], inverse)
         # Only SciPy's BLAS is used in this loop, not NumPy's, even for a dot product; `one_thread`
         # says why.
         add_gram(rows, self.gram, self.started)

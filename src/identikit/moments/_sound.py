@@ -151,7 +151,7 @@ def _semi_definite(part: Part, layout: StackLayout) -> bool:
         sizes = sizes + _rounding(part.count, part.mean)
     else:
         own = np.sqrt(_own_squares(part, layout))
-        terms = [own[c] @ np.abs(turn) for c, turn in zip(layout.columns, layout.inverses)]
+        terms = [own[c] @ np.abs(inverse) for c, inverse in zip(layout.columns, layout.inverses)]
         sizes = sizes + (CANCELLED * np.concatenate(terms)) ** 2
         sizes = np.maximum(sizes, HARDLY_VARIES * sizes.max(initial=0.0))
     unit = 1 / np.sqrt(np.maximum(sizes, VANISHED**2))

@@ -25,13 +25,13 @@ def scan_spans(
     sources: Sequence[Source],
     reading: Reading,
     spans: Sequence[tuple[int, int]],
-    told: Callable[[int], None],
+    report: Callable[[int], None],
 ) -> Summed:
     """Read every range in a thread of its own, with one BLAS thread each, and merge the results.
 
     Products of a few hundred columns are too small for BLAS to parallelise well, and leave cores
     idle while rows are being converted; reading whole ranges in parallel keeps them busy. Threads
-    open the sources again, since a file has only one position. `told` is called by the calling
+    open the sources again, since a file has only one position. `report` is called by the calling
     thread with the number of rows read so far.
     """
     done, stop = [0] * len(spans), [False]
@@ -57,7 +57,7 @@ def scan_spans(
                 running = bool(wait(futures, PATIENCE, FIRST_EXCEPTION).not_done) and not any(
                     future.done() and future.exception() for future in futures
                 )
-                told(sum(done))
+                report(sum(done))
         finally:
             stop[0] = True  # has no effect if all are done
         failed = [future.exception() for future in futures if future.done()]

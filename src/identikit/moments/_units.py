@@ -21,7 +21,7 @@ def with_exponents(moments: Moments, exponents: Sequence[int]) -> Moments:
     if layout.roots is not None:  # the stored coordinates do not change, only their roots
         inner = np.zeros_like(each)
         roots = tuple(np.ldexp(root, step) for root, step in zip(layout.roots, steps))
-        inverses = tuple(np.ldexp(turn, -step) for turn, step in zip(layout.inverses, steps))
+        inverses = tuple(np.ldexp(inverse, -step) for inverse, step in zip(layout.inverses, steps))
         layout = StackLayout(layout.widths, roots, inverses)
     twice = 2 * np.array(steps)
     parts = tuple(

@@ -115,7 +115,7 @@ class Dask:
         Dask lets other workers repeat the items of a worker that is lost. If rows that were sent to
         it are lost too, all items are repeated.
         """
-        told: set[int] = set()
+        reported: set[int] = set()
         for _ in range(1 + REDONE):
             futures = self._submit(task, views, items)
             root = self._sum(futures)
@@ -126,8 +126,8 @@ class Dask:
                     self._check(future, number)
                     if number == len(items):
                         return self._ask(future.result)  # type: ignore[no-any-return]
-                    if number not in told:
-                        told.add(number)
+                    if number not in reported:
+                        reported.add(number)
                         done(number)
                     if future is not root:
                         future.release()
