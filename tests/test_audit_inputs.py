@@ -221,7 +221,7 @@ def test_parquet_with_an_id_column(views, rng, tmp_path):
         (["--engine", "pool", "--scheduler", "tcp://x:1"], "--scheduler is for --engine dask"),
         (["--engine", "single", "--workers", "2"], "--workers is for"),
         (["--resume"], "--save-moments"),
-        (["--save-moments", "kept.npz"], "ends in .moments"),
+        (["--save-moments", "kept.npz"], "must end in .moments"),
     ],
 )
 def test_a_wrong_call_is_one_sentence(files, options, message):

@@ -128,7 +128,7 @@ def test_without_a_sample_the_file_holds_no_rows():
 
 def test_what_is_wrong_is_said_before_the_rows_are_read():
     call = ("moments", "a.npy", "b.npy", "-o")
-    assert "ends in .moments" in refused(*call, "x.json")
+    assert "must end in .moments" in refused(*call, "x.json")
     assert "at least two" in refused("moments", "a.npy", "-o", "x.moments")
     assert "no directory" in refused(*call, "nope/x.moments")
     assert "no such file" in refused("moments", "a.npy", "nope.npy", "-o", "x.moments")
@@ -188,7 +188,7 @@ def test_a_merge_refuses_what_does_not_fit(parts):
     )
     assert "there is no such file" in refused("merge", "nope.moments", "-o", "more.moments")
     assert "holds no moments" in refused_kind("map")
-    assert "ends in .moments" in refused("merge", *parts, "-o", "more.json")
+    assert "must end in .moments" in refused("merge", *parts, "-o", "more.json")
     assert not Path("more.moments").exists()
 
 
@@ -273,7 +273,7 @@ def test_a_killed_reading_goes_on_where_it_was():
         assert process.wait() == -signal.SIGKILL
     assert not Path("part.moments").exists()
     assert 0 < rows_read("first.log") < 2 * rows
-    assert "go on from there with --resume, or delete it" in refused(*call)
+    assert "continue it with --resume, or delete it" in refused(*call)
     assert "the seed was 0 and is now 1" in refused(*call, "--resume", "--seed", "1")
     spans = read_header(kept).partial.spans
     finished = sum(stop - start for start, stop in spans)

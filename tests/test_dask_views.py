@@ -175,7 +175,7 @@ def test_what_lies_on_another_cluster_is_refused(array: np.ndarray, client: Any)
     (persisted,) = client.persist([da.from_array(array, chunks=1000)])
     with (
         distributed.Client(client.scheduler.address, set_as_default=False) as another,
-        pytest.raises(InputError, match=r"lies on the Dask cluster at .*the client that persisted"),
+        pytest.raises(InputError, match=r"is on the Dask cluster at .*the client that persisted"),
     ):
         accumulate([persisted], engine=another)
 

@@ -218,7 +218,8 @@ def test_what_repeats_is_said_to_repeat_whatever_its_kind(rng):
 
 
 def test_other_words_for_groups_are_refused(rng):
-    with pytest.raises(InputError, match="groups is 'copies'; give a label a row, or 'duplicates'"):
+    message = "groups is 'copies'; give one label per row, or 'duplicates'"
+    with pytest.raises(InputError, match=message):
         accumulate([rng.normal(size=(20, 2))], groups="copies")
 
 

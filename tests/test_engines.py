@@ -389,12 +389,12 @@ def test_dask_is_an_extra(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_engines_without_workers_are_refused():
-    with pytest.raises(InputError, match="a pool of 0 workers does nothing; give at least 1"):
+    with pytest.raises(InputError, match="a pool needs at least 1 worker; got workers=0"):
         Pool(0)
     pytest.importorskip("distributed")
-    with pytest.raises(InputError, match="a cluster of 0 workers does nothing; give at least 1"):
+    with pytest.raises(InputError, match="a cluster needs at least 1 worker; got workers=0"):
         Dask(workers=0)
-    with pytest.raises(InputError, match="tcp://a:1 has the workers that it has; leave out work"):
+    with pytest.raises(InputError, match="of the scheduler at tcp://a:1 is fixed; leave out work"):
         Dask("tcp://a:1", workers=2)
 
 

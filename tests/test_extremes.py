@@ -248,12 +248,12 @@ def test_a_file_may_have_none(tmp_path, rng):
         (set_at("extremes", [8]), "'extremes' cannot be"),
         (set_at("extremes", [8, 17]), "'extremes' cannot be"),
         (set_at("extremes", [8, -1]), "cannot be '-1'"),
-        (set_at("extremes", [8, 3]), "its arrays are not those that its header tells"),
-        (set_at("extremes", None), "its arrays are not those that its header tells"),
+        (set_at("extremes", [8, 3]), "its arrays do not match its header"),
+        (set_at("extremes", None), "its arrays do not match its header"),
         (set_at("distinct", [1024, 5]), "'distinct' cannot be"),
         (set_at("distinct", [1024, 1024, 1024, 1025]), "'distinct' cannot be"),
-        (set_at("distinct", [1024, 1024, 1024, 1]), "its arrays are not those"),
-        (set_at("distinct", [2000, 1024, 1024, 1024]), "its count of distinct rows cannot be"),
+        (set_at("distinct", [1024, 1024, 1024, 1]), "its arrays do not match its header"),
+        (set_at("distinct", [2000, 1024, 1024, 1024]), "its count of distinct rows is impossible"),
     ],
 )
 def test_a_header_that_cannot_be_is_refused(saved, change, words):
@@ -271,11 +271,11 @@ def test_numbers_that_cannot_be_are_refused(saved):
 
     for name, place, value, words in (
         ("extreme_rows", 2, np.float64(np.nan), "not finite"),
-        ("extreme_folds", 0, np.uint64(5), "folds that do not have them"),
-        ("extreme_folds", 0, np.uint64(2**64 - 1), "folds that do not have them"),
-        ("distinct_hashes", 1, np.uint64(0), "count of distinct rows cannot be"),
-        ("distinct_counts", 0, np.uint64(0), "count of distinct rows cannot be"),
-        ("distinct_counts", 0, np.uint64(2000), "count of distinct rows cannot be"),
+        ("extreme_folds", 0, np.uint64(5), "folds that do not exist or have fewer"),
+        ("extreme_folds", 0, np.uint64(2**64 - 1), "folds that do not exist or have fewer"),
+        ("distinct_hashes", 1, np.uint64(0), "count of distinct rows is impossible"),
+        ("distinct_counts", 0, np.uint64(0), "count of distinct rows is impossible"),
+        ("distinct_counts", 0, np.uint64(2000), "count of distinct rows is impossible"),
     ):
         spoilt(name, place, value)
         with pytest.raises(InputError, match=words):

@@ -145,9 +145,9 @@ def test_a_worker_that_is_killed_is_made_up_for(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("pool", "a worker process, and the 2 that took its place, ended without a word"),
+        ("pool", "a worker process, and the 2 that replaced it, died without an error"),
         pytest.param(
-            "dask", "worker after worker .* ended on the same", marks=pytest.mark.extra("dask")
+            "dask", "several workers .* in turn died on the same", marks=pytest.mark.extra("dask")
         ),
     ],
 )
@@ -268,7 +268,7 @@ def test_a_file_that_changes_while_it_is_read(
     said = str(caught.value)
     assert str(path) in said
     if what == "disappears" and name == "dask":
-        assert "does not find it; every worker has to see the files under the same paths" in said
+        assert "does not find it; every worker must find the files under the same paths" in said
 
 
 @pytest.mark.extra("dask")
@@ -277,7 +277,7 @@ def test_a_file_that_only_this_process_sees(dask: Dask, paths: list[str]):
     missing = "/no/such/folder/x.npy"
     from identikit.moments._passes import _scan_span
 
-    says = f"{missing}.*: the worker at tcp://.* does not find it; every worker has to see"
+    says = f"{missing}.*: the worker at tcp://.* does not find it; every worker must find"
     with pytest.raises(InputError, match=says):
         dask.reduce(_scan_span, [missing], [(None, 0, 5)], lambda _: None)
 

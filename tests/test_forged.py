@@ -68,7 +68,7 @@ def test_a_scatter_that_is_none_is_refused(rng, change, ill):
     result = CliRunner().invoke(app, ["audit", "forged.moments"])
     assert result.exit_code == 2
     assert result.stderr == (
-        "identikit: forged.moments is damaged: the statistics of fold 2 are those of no rows: it "
+        "identikit: forged.moments is damaged: the statistics of fold 2 are impossible: it "
         "has a scatter matrix that is not positive semi-definite\n"
     )
     merged = CliRunner().invoke(app, ["merge", "forged.moments", "-o", "all.moments"])
@@ -98,18 +98,20 @@ def test_higher_moments_are_bounded_by_the_second(rng, name):
 def test_counts_must_fit(rng):
     moments = moments_of(rng)
     alone = with_part(moments, count=1)
-    assert "fold 2 are those of no rows: it has one row, and rows that differ" in impossible(alone)
+    assert "fold 2 are impossible: it has only one row, but a scatter that" in impossible(alone)
     sources = open_sources([rng.normal(size=(50, 2))])
     known = read_moments(sources, assign_folds(50, 5), digest=True)
     assert impossible(known) is None
     more = replace(known, shards=(Shard(51, known.shards[0].digests),))
-    assert "its shards have more rows than the 50 that it tells of" in impossible(more)
+    assert "its shards have more rows than the 50 that it counts" in impossible(more)
 
 
 def test_rows_must_fit_the_statistics(rng):
     moments = moments_of(rng)
     far = replace(moments.extremes, rows=moments.extremes.rows * 100)
-    assert "has no room for its largest rows" in impossible(replace(moments, extremes=far))
+    assert "has largest rows that its scatter does not allow" in impossible(
+        replace(moments, extremes=far)
+    )
     sample = replace(moments.sample, rows=moments.sample.rows * 100)
     assert "its sample has rows" in impossible(replace(moments, sample=sample))
 

@@ -350,7 +350,7 @@ def test_a_folder_of_other_settings_is_refused(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     small(tmp_path)
-    with pytest.raises(InputError, match=f"differently: .*{message}.*give another folder"):
+    with pytest.raises(InputError, match=f"different settings: .*{message}.*give another folder"):
         small(tmp_path, **changes)
     assert small(tmp_path, save_seconds=1.0).steps == 12
 

@@ -328,6 +328,6 @@ def test_a_folder_of_another_schedule_is_refused(
     right = {"schedule": "cosine", "warmup": 2, "rates": {"g.": 2.0}, "clip": 1.0}
     call = partial(train, plain, supervised, shuffled(doubles(), 32), 5, folder=tmp_path)
     call(**right)
-    with pytest.raises(InputError, match=f"differently: .*{message}.*give another folder"):
+    with pytest.raises(InputError, match=f"different settings: .*{message}.*give another folder"):
         call(**{**right, **changes})
     assert call(**right).steps == 5

@@ -469,7 +469,7 @@ def test_an_impossible_number_of_folds_raises(folds):
 
 @pytest.mark.parametrize("groups", [np.arange(9), np.zeros((10, 1))])
 def test_groups_of_another_length_raise(groups):
-    with pytest.raises(InputError, match="the views have 10 rows; give one label a row"):
+    with pytest.raises(InputError, match="the views have 10 rows; give one label per row"):
         assign_folds(10, 2, groups)
 
 

@@ -222,7 +222,7 @@ def test_names_may_be_given_to_all_parts(parts):
     replace(load_moments(parts[1]), names=("x", "y")).save(parts[1])
     assert merge_moments(parts, ["p", "q"]).names == ("p", "q")
     for names in (["p"], ["p", "p"]):
-        with pytest.raises(InputError, match="expected 2 different names, one a view, got p"):
+        with pytest.raises(InputError, match="expected 2 different names, one per view, got p"):
             merge_moments(parts, names)
 
 
@@ -365,7 +365,7 @@ def set_at(*path):
     ("change", "words"),
     [
         (set_at("format", "other"), "holds no moments: its header says 'other'"),
-        (lambda _: "[]", "damaged: it holds no JSON object"),
+        (lambda _: "[]", "damaged: its document is not a JSON object"),
         (lambda _: "{", "damaged or cut short"),
         (lambda _: "[" * 100_000, "damaged or cut short"),
         (lambda _: '{"a":' * 100_000, "damaged or cut short"),
@@ -379,13 +379,13 @@ def set_at(*path):
         (set_at("views", 0, "name", 7), "'name' cannot be '7'"),
         (set_at("views", 0, "width", 0), "'width' cannot be '0'"),
         (set_at("views", 0, "width", True), "'width' cannot be 'True'"),
-        (set_at("views", 0, "width", 4), "its arrays are not those that its header tells"),
-        (set_at("views", 0, "width", 2**62), "its arrays are not those that its header tells"),
+        (set_at("views", 0, "width", 4), "its arrays do not match its header"),
+        (set_at("views", 0, "width", 2**62), "its arrays do not match its header"),
         (set_at("views", 0, "eps", float("nan")), "'eps' cannot be 'nan'"),
         (set_at("views", 0, "eps", -1.0), "'eps' cannot be"),
         (set_at("folds", []), "'folds' cannot be"),
         (set_at("folds", 0, -1), "cannot be '-1'"),
-        (set_at("folds", [1, 1, 1, 1]), "its arrays are not those that its header tells"),
+        (set_at("folds", [1, 1, 1, 1]), "its arrays do not match its header"),
         (set_at("folds", 0, 2), "'rows' cannot be '4'"),
         (set_at("rows", 5), "'rows' cannot be '5'"),
         (set_at("dropped", -1), "'dropped' cannot be"),
@@ -393,9 +393,9 @@ def set_at(*path):
         (set_at("fold_rule", [1]), "'fold_rule' cannot be"),
         (set_at("sample", "seed", "x"), "'seed' cannot be 'x'"),
         (set_at("sample", "size", 2), "'sample' cannot be"),
-        (set_at("sample", "rows", 2), "its arrays are not those that its header tells"),
+        (set_at("sample", "rows", 2), "its arrays do not match its header"),
         (set_at("turned", 1), "'turned' cannot be '1'"),
-        (set_at("turned", True), "its arrays are not those that its header tells"),
+        (set_at("turned", True), "its arrays do not match its header"),
         (set_at("shards", 0, "rows", 0), "'rows' cannot be '0'"),
         (set_at("shards", 0, "digests", ["x", "y"]), "'digests' cannot be"),
         (set_at("shards", 0, "digests", ["0" * 32]), "'digests' cannot be"),
@@ -420,7 +420,7 @@ def test_a_list_of_arrays_that_differs_from_the_header_is_refused(saved):
     ):
         saved.write_bytes(good)
         rewrite(saved, arrays=arrays)
-        with pytest.raises(InputError, match="its arrays are not those that its header tells"):
+        with pytest.raises(InputError, match="its arrays do not match its header"):
             load_moments(saved)
     for metadata in (None, {}, {"identikit": "{}"}):
         saved.write_bytes(save(load_file(saved), metadata))
@@ -430,7 +430,7 @@ def test_a_list_of_arrays_that_differs_from_the_header_is_refused(saved):
     with safe_open(saved, "numpy") as file:
         header = file.metadata()["identikit"]
     saved.write_bytes(save(load_file(saved), {"identikit": header}))
-    with pytest.raises(InputError, match="its bytes are not those that were written"):
+    with pytest.raises(InputError, match="its contents do not match its digest"):
         load_moments(saved)
 
 
@@ -449,7 +449,7 @@ def test_numbers_that_cannot_be_are_refused(saved, rng):
             load_moments(saved)
     empty = [part.count for part in load_good(saved, good).parts].index(0)
     rewrite(saved, arrays=mean(empty, 1.0))
-    with pytest.raises(InputError, match=f"fold {empty} has no rows, but statistics"):
+    with pytest.raises(InputError, match=f"fold {empty} has no rows, but its statistics are"):
         load_moments(saved)
 
 
@@ -514,7 +514,7 @@ def test_what_cannot_be_loaded_is_not_saved(tmp_path, rng):
 
 def test_saving_asks_for_the_suffix_and_spares_what_is_there(tmp_path, rng):
     moments = accumulate([rng.normal(size=(20, 2))])
-    with pytest.raises(InputError, match=r"ends in .moments, not in x.safetensors"):
+    with pytest.raises(InputError, match=r"must end in .moments; got x.safetensors"):
         save_moments(moments, "x.safetensors")
     moments.save(tmp_path / "x.moments")
     before = (tmp_path / "x.moments").read_bytes()
@@ -649,7 +649,9 @@ def test_hours_of_work_are_not_written_over(broken):
     paths, target = broken
     kept = target.with_name("part.moments.partial")
     before = kept.read_bytes()
-    with pytest.raises(InputError, match=r"partial holds what was read before; go on .* --resume"):
+    with pytest.raises(
+        InputError, match=r"partial holds an unfinished reading; continue .* --resume"
+    ):
         reading(counted(paths), target)
     assert kept.read_bytes() == before
 
@@ -675,7 +677,7 @@ def test_resuming_nothing_reads_everything(files, tmp_path):
     [
         (
             {"seed": 1},
-            r"differently: the seed was 0 and is now 1\. .*: read the same in the same way",
+            r"different settings: the seed was 0 and is now 1\. .*: use the same data and settings",
         ),
         ({"sample": 5}, "the size of the row sample was 1000 and is now 5"),
         ({"drop_nonfinite": True}, "leaving out rows that are not finite"),
@@ -730,7 +732,7 @@ def test_what_was_kept_must_be_whole(broken):
 def test_ranges_that_nobody_reads_are_refused(broken, spans):
     paths, target = broken
     rewrite(target.with_name("part.moments.partial"), set_at("partial", "spans", spans))
-    with pytest.raises(InputError, match="ranges of rows that nobody reads; delete it"):
+    with pytest.raises(InputError, match="ranges of rows that cannot be right; delete it"):
         reading(counted(paths), target, resume=True)
 
 
@@ -755,13 +757,13 @@ def test_a_finished_file_is_not_resumed(broken):
     paths, target = broken
     accumulate([np.eye(3)]).save(target)
     target.rename(f"{target}.partial")
-    with pytest.raises(InputError, match="is not what was kept of a reading"):
+    with pytest.raises(InputError, match="is not an unfinished reading"):
         reading(counted(paths), target, resume=True)
 
 
 def test_a_wrong_name_is_found_before_the_rows_are_read(files):
     sources = counted(files)
-    with pytest.raises(InputError, match=r"ends in .moments"):
+    with pytest.raises(InputError, match=r"must end in .moments"):
         reading(sources, "x.safetensors")
     assert sources[0].read_rows == 0
 

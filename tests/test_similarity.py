@@ -232,10 +232,10 @@ def test_mutual_knn_is_none_if_every_row_is_a_neighbour() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"k": 0}, "svcca keeps k = 0 components; give k of at least 1"),
-        ({"k": -2}, "svcca keeps k = -2 components"),
-        ({"variance": 0.0}, r"a share 0.0 of the variance; give one in \(0, 1\]"),
-        ({"variance": 1.01}, "a share 1.01 of the variance"),
+        ({"k": 0}, "svcca got k = 0 components; k must be at least 1"),
+        ({"k": -2}, "svcca got k = -2 components"),
+        ({"variance": 0.0}, r"svcca got variance = 0.0; it must be a share in \(0, 1\]"),
+        ({"variance": 1.01}, "svcca got variance = 1.01"),
     ],
 )
 def test_svcca_refuses_nonsense(options: dict[str, float], message: str) -> None:
@@ -244,7 +244,7 @@ def test_svcca_refuses_nonsense(options: dict[str, float], message: str) -> None
 
 
 def test_mutual_knn_refuses_no_neighbours() -> None:
-    with pytest.raises(InputError, match="mutual_knn looks at k = 0 neighbours; give k of at"):
+    with pytest.raises(InputError, match="mutual_knn got k = 0 neighbours; k must be at"):
         ik.mutual_knn(ik.accumulate(views()), k=0)
 
 

@@ -480,7 +480,7 @@ def test_an_error_names_its_unit(tmp_path: Path, how: str, processes: bool, erro
 
 @needs_cores
 def test_a_process_that_dies_is_said(tmp_path: Path):
-    with pytest.raises(InputError, match=r"ended without a word: it ran out of memory.*are kept"):
+    with pytest.raises(InputError, match=r"died without an error message: .*are kept"):
         work_in(tmp_path).each("seed={}", fails, range(2), processes=True, how="dies")
 
 

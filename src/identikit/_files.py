@@ -1,4 +1,4 @@
-"""Writing files: beside the target, then moved into place, never over something unasked."""
+"""Writing files atomically: a temporary file beside the target is moved into place."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from identikit.errors import InputError
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
-    """Give a temporary path beside `path`; move it into place if the block ends well.
+    """Yield a temporary path beside `path`, and move it into place if the block succeeds.
 
-    A block that raises, or a process that is killed, leaves the old file as it was.
+    If the block raises, or the process is killed, an old file stays unchanged.
 
     Parameters
     ----------
     path : path
-        Where the file shall be.
+        Where to write the file.
     overwrite : bool
-        If false, an existing file is an error and not touched.
+        If false, raise an error if the file exists already, and leave it unchanged.
     """
     target = Path(path)
     if target.is_dir():

@@ -12,17 +12,18 @@ from scipy.linalg.lapack import dgeqrf, dgeqrf_lwork, dpocon, dpotrf, dtrtri
 
 Array = NDArray[np.float64]
 
-#: A scatter matrix in plain float64 says nothing of eigenvalues below this share of the largest.
+#: Eigenvalues of a float64 scatter matrix below this share of the largest are rounding errors.
 GRAM_FLOOR = 1e-13
 
-#: A standardised scatter with a reciprocal condition above this is whitened by Cholesky's factor.
+#: A standardised scatter matrix whose reciprocal condition number is above this is whitened by its
+#: Cholesky factor.
 WELL_CONDITIONED = 1e-5
 
-#: No direction is dropped that holds more than this of a standardised column's spread: in wide
-#: views the largest singular value is many columns' worth, and no yardstick for rounding.
+#: A direction with more than this share of a standardised column's spread is never dropped. In wide
+#: views the largest singular value sums up many columns and is too large a scale for rounding.
 LARGEST_ROUNDING = 2.0**-5
 
-#: Above this share of the largest eigenvalue, correlations from a scatter matrix are good to 1e-9.
+#: Eigenvalues above this share of the largest give correlations with errors of at most 1e-9.
 GRAM_EXACT = 1e-8
 
 
@@ -30,9 +31,9 @@ def rank_tolerance(rows: int, width: int, eps: float) -> float:
     """Smallest singular value, as a share of the largest, that counts towards the rank.
 
     ``min(max(n, d) ε, √ε)`` with ε the machine epsilon of the type that numbers were *stored* in.
-    The first is the usual rule. The second is a limit for large n: at √ε a direction still stands
-    far above rounding (in float16 the usual rule would leave no direction from n = 1024 on). See
-    also `LARGEST_ROUNDING`.
+    The first term is the usual rule. The second limits it for large n, where a direction of √ε is
+    still far above rounding (in float16 the usual rule would leave no direction from n = 1024 on).
+    See also `LARGEST_ROUNDING`.
 
     >>> rank_tolerance(1000, 32, 2.0**-23) == 1000 * 2.0**-23
     True
@@ -44,30 +45,30 @@ def rank_tolerance(rows: int, width: int, eps: float) -> float:
 
 @cache
 def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController  # scikit-learn brings it
+    from threadpoolctl import ThreadpoolController  # a dependency of scikit-learn
 
     return ThreadpoolController()
 
 
 def one_thread(size: int = 64) -> AbstractContextManager[Any]:
-    """One BLAS thread for work on matrices of moderate size.
+    """Limit BLAS to one thread for work on matrices of moderate size.
 
-    LAPACK's reductions are many small steps with a barrier each. A second thread gains a few per
-    cent on an idle machine, and costs a factor of 50 where another process has the second core.
-    NumPy and SciPy each bring a BLAS, and the idle threads of one spin in the way of the other.
+    LAPACK's reductions consist of many small steps that end in a barrier. A second thread gains a
+    few per cent on an idle machine, but costs a factor of 50 if another process uses the second
+    core. NumPy and SciPy each have their own BLAS, and idle threads of one slow down the other.
     """
     return _blas().limit(limits=1) if 64 <= size <= 2048 else nullcontext()
 
 
 def blas_threads() -> int:
-    """Threads that BLAS may use here: the cores, or what the user or a pool has set."""
+    """Number of threads that BLAS may use: the cores, or what the user or a pool has set."""
     return max(int(library["num_threads"]) for library in _blas().info())
 
 
 def random_rotation(width: int, rng: np.random.Generator) -> Array:
-    """A rotation or reflection, uniform over all of them (Haar; Stewart 1980)."""
-    turn, upper = np.linalg.qr(rng.normal(size=(width, width)))
-    uniform: Array = turn * np.sign(np.diagonal(upper))
+    """A random rotation or reflection from the uniform (Haar) distribution (Stewart 1980)."""
+    rotation, upper = np.linalg.qr(rng.normal(size=(width, width)))
+    uniform: Array = rotation * np.sign(np.diagonal(upper))
     return uniform
 
 
@@ -81,8 +82,9 @@ def svd(matrix: Array) -> tuple[Array, Array, Array]:
 def singular_values(matrix: Array) -> Array:
     """Singular values, largest first.
 
-    As roots of the eigenvalues of the smaller Gram matrix, three times as fast, where none is so
-    small that squaring costs digits: σ is then off by at most ε σ₁²/2σ, 1e-11 σ₁.
+    They are computed as square roots of the eigenvalues of the smaller Gram matrix, which is three
+    times as fast, unless one is so small that squaring it loses digits. The error of σ is then at
+    most ε σ₁²/2σ, which is 1e-11 σ₁.
     """
     with one_thread(min(matrix.shape)):
         wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
@@ -100,9 +102,9 @@ def eigh(matrix: Array) -> tuple[Array, Array]:
 
 
 def orthonormal_columns(columns: Array) -> Array:
-    """Columns turned and scaled to be orthonormal, fewer of them if they are dependent.
+    """An orthonormal basis of the space that the columns span.
 
-    They come from the Gram matrix, so that directions below `GRAM_FLOOR` are rounding.
+    It is computed from the Gram matrix, in which directions below `GRAM_FLOOR` are rounding errors.
     """
     values, vectors = eigh(columns.T @ columns)
     kept = values > GRAM_FLOOR * values.max(initial=0.0)
@@ -111,7 +113,7 @@ def orthonormal_columns(columns: Array) -> Array:
 
 
 def triangle(rows: Array, *, overwrite: bool = False) -> Array:
-    """R of rows = QR, without Q: the same inner products of columns in as few rows as possible.
+    """R of the QR decomposition, which has the same inner products of columns in fewer rows.
 
     Parameters
     ----------
@@ -119,21 +121,21 @@ def triangle(rows: Array, *, overwrite: bool = False) -> Array:
         Overwrite a matrix in Fortran order, which saves the memory of a copy.
     """
     rows = np.asfortranarray(rows, dtype=np.float64)
-    room, _ = dgeqrf_lwork(*rows.shape)  # without it LAPACK goes column by column
+    room, _ = dgeqrf_lwork(*rows.shape)  # without workspace LAPACK goes column by column
     factors, *_ = dgeqrf(rows, lwork=int(room), overwrite_a=overwrite)
     upper: Array = np.triu(factors[: min(rows.shape)])
     return upper
 
 
 def span(factor: Array, rows: int, eps: float) -> Array:
-    """Orthonormal basis (M, r) of the space that the rows of some matrix span, given its R.
+    """Orthonormal basis (M, r) of the row space of a matrix, given R of its QR decomposition.
 
     Parameters
     ----------
     factor : array (m, M)
-        R of the matrix, or anything with its inner products of columns.
+        R, or any other matrix with the same inner products of columns.
     rows : int
-        How many rows the matrix itself has, for the rank tolerance.
+        Number of rows of the matrix itself, for the rank tolerance.
     eps : float
         Machine epsilon of the type that its numbers were stored in.
     """
@@ -148,8 +150,9 @@ def span(factor: Array, rows: int, eps: float) -> Array:
 def spacings(mean: Array, eps: float) -> Array:
     """The unit in the last place of a column's mean, in the type that the column was stored in.
 
-    ε 2^⌊log₂|m|⌋ with ε the machine epsilon: stored numbers are off by up to half of it. It is at
-    least the rounding error of the mean itself, which is summed up in float64.
+    ε 2^⌊log₂|m|⌋ with ε the machine epsilon; the rounding error of a stored number is at most half
+    of it. The result is at least the rounding error of the mean itself, which is computed in
+    float64.
 
     >>> spacings(np.array([1000.0, 0.0]), 2.0**-10).tolist()
     [0.5, 0.0]
@@ -160,21 +163,22 @@ def spacings(mean: Array, eps: float) -> Array:
 
 
 def standard_deviations(scatter_diagonal: Array, mean: Array, rows: int, eps: float) -> Array:
-    """Root of the scatter's diagonal; 0 for a column whose spread is rounding of its mean.
+    """Square root of the scatter's diagonal; 0 for a column that is constant up to rounding.
 
-    That is so if the standard deviation is no more than the unit in the last place of the mean
-    (`spacings`): rounding alone makes 0.3 to 0.5 of that.
+    A column counts as constant if its standard deviation is at most the unit in the last place of
+    its mean (`spacings`); rounding alone causes 0.3 to 0.5 of that.
     """
     rounding = rows * spacings(mean, eps) ** 2
     return np.sqrt(np.where(scatter_diagonal > rounding, scatter_diagonal, 0.0))
 
 
 def rounding_shares(mean: Array, scale: Array, rows: int, eps: float) -> Array:
-    """How large the rounding of a standardised column may look: u_j √n (1 + √(d/n)).
+    """Bound on the rounding errors of each standardised column: u_j √n (1 + √(d/n)).
 
-    u_j is the unit in the last place of the mean, over the root of the column's scatter. The
-    factor is that of the largest singular value of n × d independent errors (Marchenko and Pastur
-    1967); such a unit is 3.5 deviations of them, so a direction of errors stays well below.
+    u_j is the unit in the last place of the mean, divided by the square root of the column's
+    scatter. The factor is the largest singular value of n × d independent errors of variance 1
+    (Marchenko and Pastur 1967). One unit is 3.5 standard deviations of a rounding error, so that a
+    direction of rounding errors stays well below the bound.
     """
     widest = np.sqrt(rows) + np.sqrt(len(mean))
     shares: Array = widest * spacings(mean, eps) * inverse_or_zero(scale)
@@ -187,12 +191,12 @@ def inverse_or_zero(values: Array) -> Array:
 
 
 class Whitening(NamedTuple):
-    """Coordinates in which a centred view is orthonormal: ``X @ map`` has orthonormal columns.
+    """A linear map that whitens a centred view: ``X @ map`` has orthonormal columns.
 
-    Of the singular values of the standardised view, `smallest` is the least that counts and
-    `dropped` the largest that does not; both are 0 where the view is so well conditioned that they
-    were not computed. `tolerance` is what had to be exceeded. `settled` is whether a scatter matrix
-    holds all the digits that this needed.
+    `smallest` is the smallest singular value of the standardised view that counts towards the rank,
+    and `dropped` the largest that does not. Both are 0 if the view is so well conditioned that they
+    were not computed. `tolerance` is the value that a singular value had to exceed. `settled` says
+    whether the scatter matrix was precise enough to decide the rank.
     """
 
     map: Array
@@ -214,26 +218,26 @@ def whitening(
     tolerance: float,
     rounding: Array | None = None,
 ) -> Whitening:
-    """Whiten a view given by its scatter, on standardised columns and with a rank tolerance.
+    """Whiten a view given by its scatter matrix, with a rank tolerance.
 
     Columns are standardised first, so that the rank does not depend on their units. With
-    ``root`` = R the scatter is that of X' where X = X' R: well conditioned coordinates of an
-    ill-conditioned view, so that small directions keep their digits.
+    ``root`` = R the scatter matrix is that of X', where X = X' R. X' are well-conditioned
+    coordinates of an ill-conditioned view, in which small directions keep their digits.
 
     Parameters
     ----------
     scatter : array (d, d)
-        Scatter of the view, in X' if a root is given.
+        Scatter matrix of the view, or of X' if a root is given.
     root : array (d, d) or None
-        R, if the scatter is that of X'.
+        R, if the scatter matrix is that of X'.
     scale : array (d,)
-        Root of the diagonal of X's scatter (0 for a constant column).
+        Square root of the diagonal of X's scatter matrix (0 for a constant column).
     tolerance : float
-        The least singular value kept, as a share of the largest.
+        The smallest singular value kept, as a share of the largest.
     rounding : array (d,), optional
-        How large the errors of each standardised column may be (`rounding_shares`). A direction v
-        counts only if its singular value is above √Σ v_j² u_j²: far from zero numbers are stored
-        coarsely, whatever their spread.
+        Bound u_j on the rounding errors of each standardised column (`rounding_shares`). A
+        direction v counts only if its singular value is above √Σ v_j² u_j², because numbers far
+        from zero are stored coarsely, whatever their spread.
     """
     inverse = inverse_or_zero(scale)
     if rounding is None:
@@ -248,19 +252,19 @@ def whitening(
         if factor is not None:
             return Whitening(inverse[:, None] * factor, 0.0, 0.0, 0.0, True)
         values, vectors = eigh(standardised)
-        singular, turn = np.sqrt(values), inverse[:, None] * vectors
+        singular, directions = np.sqrt(values), inverse[:, None] * vectors
         errors = np.sqrt((rounding**2) @ vectors**2)
-        # A constant column is a zero that costs no digits. Half the tolerance, because a direction
-        # near the border must be judged by exact digits.
+        # Constant columns are exact zeros and are left out. Half the tolerance is used because a
+        # direction near the threshold must be judged with full precision.
         share = values[: np.count_nonzero(scale)] / max(values[0], 1e-300)
         doubtful = (share < GRAM_EXACT) & (share > (tolerance / 2) ** 2 - GRAM_FLOOR)
-        # Rounding may have taken all of a direction from the scatter that the rows still have.
+        # A direction that the rows do have may be lost completely in the rounded scatter matrix.
         reach = np.sqrt(values[: len(share)] + GRAM_FLOOR * values[0])
         doubtful &= reach > errors[: len(share)] / 2
         settled = not doubtful.any()
         tolerance = max(tolerance, GRAM_FLOOR**0.5)
     else:
-        # Merged moments may be stored in coordinates that fit only a part of their rows.
+        # The coordinates of merged moments may be well conditioned for only a part of the rows.
         stored = np.sqrt(np.maximum(np.diagonal(scatter), 0.0))
         unit = inverse_or_zero(stored)
         values, vectors = eigh(scatter * unit[:, None] * unit)
@@ -269,26 +273,27 @@ def whitening(
         inner = (vectors.T * stored) @ root * inverse
         left, singular, right = svd(np.sqrt(values)[:, None] * inner)
         errors = np.sqrt(right**2 @ rounding**2)
-        turn = (unit[:, None] * vectors / np.sqrt(values)) @ left * singular
+        directions = (unit[:, None] * vectors / np.sqrt(values)) @ left * singular
     if singular.size == 0 or singular[0] == 0.0:
         return Whitening(np.empty((len(scale), 0)), 0.0, 0.0, 0.0, True)
     least = np.maximum(min(tolerance * float(singular[0]), LARGEST_ROUNDING), errors)
     counts = singular > least
     if counts.all():
-        return Whitening(turn / singular, float(singular[-1]), 0.0, float(least[-1]), settled)
-    # Where columns are rounded differently, a direction may count and a larger one not.
+        return Whitening(directions / singular, float(singular[-1]), 0.0, float(least[-1]), settled)
+    # As columns differ in rounding, a direction may count while a larger one does not.
     first = int(np.argmin(counts))
     smallest = float(singular[counts].min(initial=np.inf)) if counts.any() else 0.0
     dropped = float(singular[first])
     return Whitening(
-        turn[:, counts] / singular[counts], smallest, dropped, float(least[first]), settled
+        directions[:, counts] / singular[counts], smallest, dropped, float(least[first]), settled
     )
 
 
 def _inverse_factor(matrix: Array, least: float) -> Array | None:
-    """L⁻ᵀ of the Cholesky factor L, if the matrix is better conditioned than 1/`least`.
+    """L⁻ᵀ of the Cholesky factor L, or None if the condition number is 1/`least` or more.
 
-    Ten times as fast as eigenvectors; the condition is that of the 1-norm, which is the larger.
+    This is ten times as fast as eigenvectors. The condition number is that of the 1-norm, which is
+    larger than that of the 2-norm.
     """
     with one_thread(len(matrix)):
         factor, failed = dpotrf(matrix.T, lower=0, clean=1)
@@ -302,12 +307,12 @@ def _inverse_factor(matrix: Array, least: float) -> Array | None:
 
 
 def well_conditioned_root(scatter: Array, scale: Array) -> tuple[Array, Array]:
-    """F and R = F⁻¹ such that X F is nearly orthonormal, from a scatter that has lost digits.
+    """F and R = F⁻¹ such that X F is nearly orthonormal, from a scatter matrix that lost digits.
 
-    The eigenvalues that rounding has taken are floored, so that X F has a condition number at which
-    a second scatter matrix, taken in X F, is exact again.
+    Eigenvalues that are lost in rounding are replaced by a lower bound. X F is then so well
+    conditioned that its own scatter matrix, from a second pass over the rows, is accurate.
     """
-    if not scale.any():  # a constant view is left as it is
+    if not scale.any():  # a constant view needs no other coordinates
         return np.eye(len(scale)), np.eye(len(scale))
     safe = np.where(scale > 0, scale, 1.0)
     values, vectors = eigh(scatter / safe[:, None] / safe)

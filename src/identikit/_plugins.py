@@ -1,4 +1,4 @@
-"""What lies in a folder of the package: a new file is found by itself."""
+"""The modules in a folder of the package, so that a new file needs no registration elsewhere."""
 
 from __future__ import annotations
 
@@ -8,17 +8,11 @@ from types import ModuleType
 
 
 def module_names(package: str) -> list[str]:
-    """The modules of a package by name, in alphabetical order; none of them is imported.
-
-    Parameters
-    ----------
-    package : str
-        Such as "identikit.similarity".
-    """
+    """The names of a package's modules in alphabetical order, without importing them."""
     found = pkgutil.iter_modules(import_module(package).__path__)
     return sorted(module.name for module in found if not module.ispkg)
 
 
 def modules(package: str) -> dict[str, ModuleType]:
-    """The same, imported."""
+    """Import all modules of a package, and return them by name."""
     return {name: import_module(f"{package}.{name}") for name in module_names(package)}

@@ -1,7 +1,8 @@
-"""What long work keeps on disk, so that it can be stopped at any time and go on later.
+"""Files for long-running work, so that it can be stopped at any time and resumed later.
 
-One file holds arrays and a JSON document, and is either there as a whole or not at all. A folder of
-such files belongs to one task, whose settings it knows: work of other settings is never mixed in.
+Each file holds a JSON document and arrays, and is written either completely or not at all. A folder
+of such files belongs to one task. It records the settings of that task, and work with other
+settings is never mixed in.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from identikit._files import replacing, write_text
 from identikit._text import shorten
 from identikit.errors import InputError
 
-#: The largest share of the time that goes into writing: one part in this many.
+#: At most one part in this many of the running time is spent on writing.
 SHARE = 20
 
-#: How many differences of settings a message names.
+#: How many differences between settings an error message lists.
 NAMED = 4
 
 
-#: NumPy's names of the types of numbers that most arrays have.
+#: NumPy's names for the number types of safetensors that are used here.
 _KINDS = {"F64": "float64", "F32": "float32", "I64": "int64", "U64": "uint64"}
 
 
 class DamagedError(InputError):
-    """A file that is cut short, or that nobody here has written."""
+    """A file is truncated, corrupted, or was not written by identikit."""
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
@@ -54,13 +55,13 @@ def write(
     Parameters
     ----------
     path : path
-        Where the file shall be.
+        Where to write the file.
     document : mapping
-        What JSON can hold.
+        Anything that can be written as JSON.
     arrays : mapping
         Arrays of numbers by name.
     overwrite : bool
-        If false, an existing file is an error and not touched.
+        If false, raise an error if the file exists already, and leave it unchanged.
     """
     from safetensors.numpy import save
 
@@ -71,12 +72,12 @@ def write(
     text = json.dumps(document)
     metadata = {"identikit": text, "digest": digest_of_file(text, plain)}
     with replacing(path, overwrite=overwrite) as temporary:
-        # The library's own file writer reports a full disk as something that is not an OSError.
+        # The library's own file writer reports a full disk by an exception that is no OSError.
         temporary.write_bytes(save(plain, metadata))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The document and the arrays of a file that `write` wrote.
+    """Read the document and the arrays of a file that `write` wrote.
 
     Raises FileNotFoundError if there is no such file, and DamagedError if it cannot be read.
     """
@@ -85,8 +86,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
 
     _check_is_file(path)
     try:
-        # All at once: not two files, if another is moved here meanwhile, and not through a memory
-        # map, which ends the process if the file becomes shorter.
+        # Read all bytes at once, so that they come from one file even if it is replaced meanwhile.
+        # A memory map would crash the process if the file were truncated while it is read.
         data = Path(path).read_bytes()
         arrays = load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
@@ -99,7 +100,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         raise _damaged(path, error) from error
     if digest != digest_of_file(text, arrays):
         raise DamagedError(
-            f"{path} is damaged: its bytes are not those that were written; copy or write it again"
+            f"{path} is damaged: its contents do not match its digest; copy or write it again"
         )
     return document, arrays
 
@@ -107,7 +108,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
 def describe(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, tuple[str, tuple[int, ...]]]]:
-    """The document of a file, and type and shape of each of its arrays, which are not read.
+    """Read the document of a file, and the type and shape of each array, but not the arrays.
 
     Raises what `read` raises.
     """
@@ -137,7 +138,7 @@ def _check_is_file(path: str | os.PathLike[str]) -> None:
 def _parsed(text: str, path: str | os.PathLike[str]) -> dict[str, Any]:
     document = json.loads(text)
     if not isinstance(document, dict):
-        raise DamagedError(f"{path} is damaged: it holds no JSON object")
+        raise DamagedError(f"{path} is damaged: its document is not a JSON object")
     return document
 
 
@@ -148,7 +149,7 @@ def _damaged(path: str | os.PathLike[str], error: Exception) -> DamagedError:
 
 
 def digest_of_file(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
-    """A digest of all that a file holds: the document's text, and name and bytes of each array."""
+    """A digest of a file's whole content: the document's text and every array's name and bytes."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
     for name, array in sorted(arrays.items()):
         digest.update(name.encode())
@@ -157,7 +158,7 @@ def digest_of_file(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """In which entries two documents differ, in words."""
+    """List the entries in which two documents differ, as phrases for an error message."""
     found: list[str] = []
     for key in {**now, **before}:
         old, new = before.get(key), now.get(key)
@@ -172,16 +173,16 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def check_same(
     where: object, before: Mapping[str, Any], now: Mapping[str, Any], what: str, remedy: str
 ) -> None:
-    """Refuse to go on with work that was asked for differently.
+    """Raise an error if earlier work was done with other settings than those of now.
 
     Parameters
     ----------
     where : path
-        What holds the earlier work.
+        The file or folder of the earlier work.
     before, now : mapping
-        What was asked for then, and what is now.
+        The settings of the earlier work, and those of now.
     what : str
-        What it holds, such as "a training".
+        What kind of work it is, such as "a training".
     remedy : str
         What the user can do, such as "give another folder, or delete this one".
     """
@@ -189,31 +190,31 @@ def check_same(
     if apart:
         more = f"; and {len(apart) - NAMED} more" if len(apart) > NAMED else ""
         raise InputError(
-            f"{where} holds {what} that was asked for differently: {'; '.join(apart[:NAMED])}"
-            f"{more}. The two are not mixed: {remedy}"
+            f"{where} holds {what} with different settings: {'; '.join(apart[:NAMED])}"
+            f"{more}. The two cannot be mixed: {remedy}"
         )
 
 
 def open_folder(
     folder: Path, header: str, asked: Mapping[str, Any], what: str, remedy: str
 ) -> dict[str, Any]:
-    """Make the folder of a task, or find one of the very same task; refuse any other.
+    """Create the folder of a task, or reopen it; raise an error if it belongs to another task.
 
     Parameters
     ----------
     folder : Path
-        Where files go.
+        The folder.
     header : str
-        The name of the JSON file in it that says what was asked for.
+        The name of the JSON file in it that records the settings.
     asked : mapping
-        What is asked for now; entries that the folder's header has beyond these do not count.
+        The settings of now. Further entries of a header that exists already are not compared.
     what, remedy : str
         As in `check_same`.
 
     Returns
     -------
     dict
-        The header that is there: that of an earlier run, or `asked`.
+        The header of an earlier run if there is one, otherwise `asked`.
     """
     if folder.is_file():
         raise InputError(f"{folder} is a file; {remedy}")
@@ -222,7 +223,7 @@ def open_folder(
         before = read_json(path)
         check_same(folder, {key: before.get(key) for key in now}, now, what, remedy)
         for left in folder.rglob(".*.safetensors.*"):
-            left.unlink(missing_ok=True)  # half written when the work was killed
+            left.unlink(missing_ok=True)  # a temporary file of a run that was killed
         return before
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -233,7 +234,7 @@ def open_folder(
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file."""
+    """Read a JSON object from a file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -244,12 +245,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 class Pace:
-    """Says when it is time to write again: every so often, and never for most of the time.
+    """Decides when to write again, so that writing takes only a small share of the time.
 
     Parameters
     ----------
     every : float
-        Seconds between two writings, at least; 0 to write every time, whatever that costs.
+        Least number of seconds between two writes; 0 to write every time, whatever that costs.
     """
 
     def __init__(self, every: float) -> None:
@@ -260,6 +261,6 @@ class Pace:
         return time.monotonic() >= self._next
 
     def written(self, began: float) -> None:
-        """Note that a writing that began at this time (`time.monotonic`) is done."""
+        """Record the end of a write that began at this time (`time.monotonic`)."""
         end = time.monotonic()
         self._next = end + (max(self.every, SHARE * (end - began)) if self.every else 0.0)

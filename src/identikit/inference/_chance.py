@@ -1,4 +1,4 @@
-"""What independent views score: chance levels of canonical correlations."""
+"""Chance levels: canonical correlations of independent views."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.errors import InputError
 
-#: Below this width the limit law is too high by a per cent or more, and a simulation is cheap.
+#: Below this width the limit law is too high by one per cent or more, and a simulation is cheap.
 SMALL = 32
 
 
@@ -17,10 +17,10 @@ def cca_chance(n: int, p: int, q: int) -> float:
     """Expected mean canonical correlation of independent views of n rows and p and q columns.
 
     Squared correlations of independent Gaussian views follow the Jacobi ensemble, and Wachter's law
-    for large widths. The mean of r is exact for one column, simulated below 32 columns (the seed is
-    fixed), and otherwise the mean of √t under Wachter's law; for p = q, c = p/(n−1) and
-    φ = arcsin √c that is (sin 2φ − 2φ cos 2φ)/(π sin² φ). If p + q > n − 1, then p + q − n + 1
-    correlations are 1.
+    in the limit of large widths. The mean of r is exact for one column, simulated below 32 columns
+    (with a fixed seed), and otherwise the mean of √t under Wachter's law. For p = q, c = p/(n−1)
+    and φ = arcsin √c that mean is (sin 2φ − 2φ cos 2φ)/(π sin² φ). If p + q > n − 1, then
+    p + q − n + 1 correlations are 1.
 
     Parameters
     ----------
@@ -57,16 +57,16 @@ def cca_chance(n: int, p: int, q: int) -> float:
 def cca_chance_square(n: int, p: int, q: int) -> float:
     """Expected mean *squared* canonical correlation of independent views: max(p, q)/(n − 1).
 
-    Exact, and for any data exactly the mean over all pairings of the rows.
+    This is exact, and for any data it is also the exact mean over all pairings of the rows.
     """
     N, p, q = _checked(n, p, q)
     return min(q / N, 1.0)
 
 
 def cca_chance_edge(n: int, p: int, q: int) -> float:
-    """The largest canonical correlation that independent views of this shape tend to.
+    """The limit of the largest canonical correlation of independent views of this shape.
 
-    √λ₊ with λ₊ = (√(c₁(1−c₂)) + √(c₂(1−c₁)))², the upper edge of Wachter's law.
+    It is √λ₊ with λ₊ = (√(c₁(1−c₂)) + √(c₂(1−c₁)))², the upper edge of Wachter's law.
     """
     N, p, q = _checked(n, p, q)
     if p + q >= N:
@@ -75,9 +75,9 @@ def cca_chance_edge(n: int, p: int, q: int) -> float:
 
 
 def adjusted_r2(mean_square: float, n: int, p: int, q: int) -> float:
-    """Mean squared canonical correlation less its chance level: (R² − q/N)/(1 − q/N), q ≥ p.
+    """Mean squared canonical correlation, adjusted for chance: (R² − q/N)/(1 − q/N), q ≥ p.
 
-    Zero on average for independent views, one for equal ones (Ezekiel's form).
+    N = n − 1. It is 0 on average for independent views and 1 for equal ones (Ezekiel's formula).
     """
     chance = cca_chance_square(n, p, q)
     return (mean_square - chance) / (1.0 - chance)
@@ -97,7 +97,7 @@ def _edges(c1: float, c2: float) -> tuple[float, float]:
 def _wachter_mean(c1: float, c2: float) -> float:
     """∫ √t w(t) dt with w(t) = √((λ₊−t)(t−λ₋)) / (2π c₁ t(1−t)).
 
-    With t = λ₋ + (λ₊−λ₋) sin² θ the integrand is smooth, also where λ₋ → 0 or λ₊ → 1.
+    The substitution t = λ₋ + (λ₊−λ₋) sin² θ makes the integrand smooth, even as λ₋ → 0 or λ₊ → 1.
     """
     low, high = _edges(c1, c2)
     nodes, weights = _quadrature()
@@ -119,8 +119,8 @@ def _quadrature() -> tuple[Array, Array]:
 def _simulated(N: int, p: int, q: int) -> float:
     """Mean of r over draws of the Jacobi ensemble: r² are the eigenvalues of (A + B)⁻¹ A.
 
-    A and B are Wishart matrices with q and N − q degrees of freedom, drawn by Bartlett's factors,
-    so that the cost does not depend on N.
+    A and B are Wishart matrices with q and N − q degrees of freedom, drawn by Bartlett's
+    decomposition, so that the cost does not depend on N.
     """
     rng = np.random.default_rng(0)
     draws = 8000 // p  # each draw is itself a mean over p correlations
@@ -132,6 +132,6 @@ def _simulated(N: int, p: int, q: int) -> float:
         factors.append(L)
     A, B = (L @ L.transpose(0, 2, 1) for L in factors)
     whitener = np.linalg.inv(np.linalg.cholesky(A + B))
-    # The singular values of the whitened factor of A are the correlations themselves.
+    # The singular values of the whitened factor of A are the correlations r, not their squares.
     r = np.linalg.svd(whitener @ factors[0], compute_uv=False)
     return float(r.mean())

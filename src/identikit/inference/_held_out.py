@@ -1,4 +1,4 @@
-"""Canonical correlations on rows that had no part in finding the directions."""
+"""Canonical correlations on rows that were not used to find the directions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from identikit.moments import Moments
 class HeldOutCCA:
     """Mean held-out canonical correlation, its interval, and the mean of each fold.
 
-    It under-estimates what CCA in sample over-estimates: the two bracket the truth.
+    The held-out mean underestimates the true value and in-sample CCA overestimates it, so that the
+    two bracket it.
     """
 
     value: float
@@ -25,14 +26,14 @@ class HeldOutCCA:
 
 
 def held_out_cca(moments: Moments, i: int | str = 0, j: int | str = 1) -> HeldOutCCA | None:
-    """CCA with directions from all folds but one and correlations on that one, over all folds.
+    """CCA by cross-validation: directions from all folds but one, correlations on that fold.
 
-    None if a view has no direction.
+    The result is None if a view has rank 0.
 
     Parameters
     ----------
     moments : Moments
-        Of at least two folds.
+        With at least two folds.
     i, j : int or str
         The two views.
     """

@@ -1,4 +1,4 @@
-"""Independent twins of two views, drawn from their moments: no row is needed."""
+"""Independent twins of two views, drawn from their moments without looking at any row."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from identikit.moments import Moments, Part, StackLayout
 from identikit.moments.memory import DRAWS_SHARE
 from identikit.moments.sample import RowSample
 
-#: Draws for few columns, for many, and the cost beyond which there are fewer: p q min(p, q) of one
-#: draw times their number. What many columns sum up varies little, so few draws know it.
+#: Number of draws for narrow views, for wide views, and the total cost above which there are fewer
+#: than `MOST`; one draw costs p q min(p, q). A measure that sums over many columns varies little
+#: between draws, so that few of them suffice.
 MOST, LEAST, COST = 99, 10, 5e7
 
 Draw = tuple[Array, Array, Array]
 
 
 def number_of_draws(p: int, q: int) -> int:
-    """How many draws there are for views of these ranks.
+    """The number of draws for views of these ranks.
 
     >>> [number_of_draws(d, d) for d in (8, 64, 100, 256)]
     [99, 99, 50, 10]
@@ -31,11 +32,11 @@ def number_of_draws(p: int, q: int) -> int:
 def coherence_draw(rng: np.random.Generator, N: int, p: int, q: int) -> Array:
     """UᵀV of independent orthonormal frames U (N × p) and V (N × q), uniformly distributed.
 
-    That is what is left of two independent Gaussian views of N + 1 rows once they are whitened, and
-    for any data it has the first two moments of a random pairing of the rows, exactly:
-    E c_ab = 0, E c_ab c_cd = δ_ac δ_bd / N. As U may be the first p axes, it is the first p rows of
-    V; V = ZR⁻¹ for Gaussian Z, of which the other rows matter by their Wishart matrix only (its
-    factor is Bartlett's), so that the cost does not depend on N.
+    This is the coherence of two independent Gaussian views of N + 1 rows after whitening. For any
+    data it has exactly the first two moments of a random pairing of the rows: E c_ab = 0 and
+    E c_ab c_cd = δ_ac δ_bd / N. U may be taken to be the first p axes, so that UᵀV is the first p
+    rows of V. V = ZR⁻¹ for Gaussian Z, and the other rows of Z matter only through their Wishart
+    matrix, which is drawn by Bartlett's decomposition, so that the cost does not depend on N.
     """
     from scipy.linalg import cholesky, solve_triangular
 
@@ -54,7 +55,7 @@ def coherence_draw(rng: np.random.Generator, N: int, p: int, q: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Twins(Moments):
-    """Two views with all that they are by themselves, and another cross-scatter."""
+    """Two views that keep their own statistics, with another cross-scatter between them."""
 
     cross: Array | None = None
     coherent: Array | None = None
@@ -75,7 +76,7 @@ class Twins(Moments):
         return self.coherent if i < j else self.coherent.T
 
     def loadings(self, view: int, without: int | None = None) -> Array:
-        """``UᵀX``, which all twins share."""
+        """``UᵀX``, which is the same for all twins."""
         key = ("loadings", view)
         if key not in self._cache:
             self._cache[key] = super().loadings(view, without)
@@ -83,16 +84,17 @@ class Twins(Moments):
         return found
 
     def canonical_correlations(self, i: int, j: int) -> Array:
-        """Those of the draw, which has its decomposition with it."""
+        """Those of the draw, whose decomposition is stored already."""
         return self.canonical(i, j)[1]
 
 
 def twins(moments: Moments, i: int, j: int) -> Iterator[Moments]:
-    """Moments of two views (0 and 1) like these, whose rows have nothing to do with each other.
+    """Draw moments of two views (0 and 1) with these statistics whose rows are independent.
 
-    The cross-scatter XᵀY becomes L_iᵀ C L_j, with L the whitened views' loadings and C of
-    `coherence_draw`: exact in the first two moments over all pairings of the rows, and in all of
-    them for Gaussian views. The seed is fixed, and pairs of the same ranks share their draws.
+    The cross-scatter XᵀY is replaced by L_iᵀ C L_j, with the loadings L of the whitened views and a
+    draw C of `coherence_draw`. Its first two moments are exactly those over all pairings of the
+    rows, and for Gaussian views all moments are. The seed is fixed, and pairs of the same ranks
+    share their draws.
 
     Parameters
     ----------
@@ -127,7 +129,7 @@ def _draws(moments: Moments, p: int, q: int) -> Iterator[Draw]:
     if kept is not None and kept[0] == (p, q):
         yield from kept[1]
         return
-    # One slot: of many shapes the last. It makes room before it is filled again.
+    # Only the draws of the last shape are cached; they are freed before new ones are made.
     moments._cache.pop("draws", None)
     room = DRAWS_SHARE * moments.folds * sum(moments.widths) ** 2
     few = K * (p + q) * min(p, q) <= room
@@ -143,9 +145,9 @@ def _draws(moments: Moments, p: int, q: int) -> Iterator[Draw]:
 
 
 def _decomposed(C: Array) -> Draw:
-    """Thin singular value decomposition by the smaller Gram matrix, twice as fast.
+    """Thin singular value decomposition by the smaller Gram matrix, which is twice as fast.
 
-    Where a value is so small that squaring it costs digits, LAPACK's own.
+    LAPACK's own routine is used if a singular value is so small that squaring it loses digits.
     """
     if C.shape[0] > C.shape[1]:
         right, values, left = _decomposed(C.T)
@@ -158,7 +160,7 @@ def _decomposed(C: Array) -> Draw:
 
 
 def _alone(moments: Moments, i: int, j: int) -> Moments:
-    """What two views are by themselves, in their own coordinates: it serves all draws."""
+    """The statistics of each of two views, in its own coordinates, which all draws share."""
     views, n = (i, j), moments.rows
     cache: dict[object, object] = {}
     for place, view in enumerate(views):
@@ -186,15 +188,15 @@ def _alone(moments: Moments, i: int, j: int) -> Moments:
 
 
 def shuffled(moments: Moments, i: int, j: int) -> Iterator[Moments]:
-    """The moments with the sampled rows of view j in another order, as often as there are draws.
+    """Yield the moments with the sampled rows of view j in random order, once for every draw.
 
-    The sample does not know which rows belong together: all of them are shuffled.
+    The sample does not store the groups of rows, so that single rows are shuffled.
 
     Parameters
     ----------
     moments : Moments
     i, j : int
-        The view that keeps its order, and the one that does not.
+        The view whose rows keep their order, and the one whose rows are shuffled.
     """
     from dataclasses import replace
 

@@ -10,21 +10,21 @@ from identikit._linalg import Array
 def jackknife_interval(
     value: float, leave_one_out: Array, floor: float = -np.inf, level: float = 0.95
 ) -> tuple[float, float]:
-    """Interval for a value from its values without each of the F folds.
+    """Confidence interval for a value, from the values without each of the F folds.
 
-    value ± t_{F−1} sqrt((F−1)/F Σ_f (v_(f) − v̄)²), cut off at `floor`. It holds if rows in
-    different folds are independent: put dependent rows into one fold, by groups.
+    value ± t_{F−1} sqrt((F−1)/F Σ_f (v_(f) − v̄)²), cut off at `floor`. The interval is valid if
+    rows in different folds are independent. Use groups to put dependent rows into one fold.
 
     Parameters
     ----------
     value : float
-        From all folds.
+        The value from all folds.
     leave_one_out : array (F,)
-        From all folds but one.
+        The values from all folds but one.
     floor : float
-        The least value possible.
+        The smallest value possible.
     level : float
-        Coverage.
+        Coverage probability.
     """
     from scipy.special import stdtrit  # Student's quantile; scipy.stats takes a second to import
 

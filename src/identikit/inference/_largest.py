@@ -1,4 +1,4 @@
-"""The largest of many similarities: how large it is by chance."""
+"""The distribution of the largest of many similarities under independence."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import numpy as np
 from identikit._linalg import Array, eigh
 from identikit.inference._null import Null
 
-#: Draws of all values at once.
+#: Number of joint draws of all values.
 DRAWS = 1999
 
 
 def largest_by_chance(
     laws: Sequence[Sequence[Null | None]], first: Array, second: Array, draws: int = DRAWS
 ) -> Array:
-    """Draws of the largest value of a table whose rows and columns are all independent views.
+    """Draw the largest value of a table of similarities between independent views.
 
-    One pairing of the rows serves all cells, so that cells of like views rise and fall together:
-    for quadratic forms of the cross-scatter, such as CKA, the correlation of cells (i, j) and
-    (k, l) is ρ(i, k) ρ'(j, l), with ρ the debiased CKA of views i and k. So Z = R N R'ᵀ with normal
-    N, RRᵀ = ρ and R'R'ᵀ = ρ', and every cell is its own law's quantile at the level of Z. The seed
-    is fixed.
+    All cells share one pairing of the rows, so that cells of similar views are correlated. For
+    quadratic forms of the cross-scatter, such as CKA, the correlation of cells (i, j) and (k, l) is
+    ρ(i, k) ρ'(j, l), with ρ the debiased CKA of views i and k. Therefore Z = R N R'ᵀ is drawn with
+    normal N, RRᵀ = ρ and R'R'ᵀ = ρ', and the value of a cell is the quantile of its own null law at
+    the level Φ(Z). The seed is fixed.
 
     Parameters
     ----------
     laws : sequence of sequence of Null or None
-        Of every cell; cells without one do not count.
+        The null law of every cell; cells without one are ignored.
     first, second : arrays
-        ρ of the rows' views and of the columns'.
+        ρ of the views in the rows of the table, and of those in its columns.
     draws : int
-        How many draws.
+        Number of draws.
     """
     from scipy.special import ndtr
 
@@ -47,7 +47,7 @@ def largest_by_chance(
 
 
 def _root(correlations: Array) -> Array:
-    """R with RRᵀ the correlations, or the nearest that are possible."""
+    """R with RRᵀ equal to the correlations, or close to them if they are not positive definite."""
     values, vectors = eigh(correlations)
     root = vectors * np.sqrt(values)
     unit: Array = root / np.linalg.norm(root, axis=1)[:, None]

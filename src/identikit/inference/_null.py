@@ -1,4 +1,4 @@
-"""The distribution of a similarity under independence: its mean, its band, its tail."""
+"""The distribution of a similarity under independence."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ import numpy as np
 
 from identikit._linalg import Array
 
-#: Below this a skewness is none: the shape of the gamma law would overflow.
+#: A skewness below this counts as 0, because the shape of the gamma distribution would overflow.
 FLAT = 1e-3
 
-#: Spread below this share of the mean is rounding.
+#: A standard deviation below this share of the mean is rounding error.
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Null:
-    """What a measure scores for independent views: three moments, and how they were found.
+    """The distribution of a measure for independent views, given by its first three moments.
 
-    The law is a shifted gamma law with these moments (Pearson's type III): exact for one column a
-    view, and normal in the limit of many. If the moments are those of K draws, the tail is
-    Student's, u/√(1 + 1/K) with K − 1 degrees of freedom where the gamma law has a normal score of
-    u: what K draws do not know of their law makes no value look rarer than it is.
+    It is a shifted gamma distribution (Pearson's type III) with these moments, which is exact for
+    one column per view and normal in the limit of many. If the moments are estimated from K draws,
+    the normal score u of a value under the gamma distribution is replaced by u/√(1 + 1/K) and
+    compared with Student's distribution with K − 1 degrees of freedom, so that the estimation error
+    makes no value look rarer than it is.
 
     Parameters
     ----------
     mean, sd, skewness : float
     draws : int
-        How many draws the moments are from; 0 if they are exact.
+        Number of draws the moments are estimated from; 0 if they are exact.
     """
 
     mean: float
@@ -39,7 +40,7 @@ class Null:
 
     @staticmethod
     def of_draws(values: Array) -> Null:
-        """The law of some draws; the skewness is shrunk by what so few could show by chance."""
+        """Estimate the distribution from draws; the skewness is shrunk by its sampling error."""
         K, mean, sd = len(values), float(values.mean()), float(values.std(ddof=1))
         if sd <= ROUNDING * abs(mean):
             return Null(mean, 0.0, 0.0, K)
@@ -47,7 +48,7 @@ class Null:
         return Null(mean, sd, skewness * skewness**2 / (skewness**2 + 6 / K), K)
 
     def p(self, value: float) -> float:
-        """How probable it is that independent views score this or more."""
+        """The probability that independent views score at least this value."""
         from scipy.special import ndtri, stdtr
 
         if self.sd == 0.0:
@@ -55,16 +56,16 @@ class Null:
         tail = self._gamma_tail((value - self.mean) / self.sd)
         if not self.draws:
             return tail
-        # The least score that a number can have: draws do not know of zeros.
+        # The tail is bounded below, as its normal score must be finite.
         score = float(ndtri(max(tail, 1e-300))) / math.sqrt(1 + 1 / self.draws)
         return float(stdtr(self.draws - 1, score))
 
     def quantile(self, level: float) -> float:
-        """The score that this share of independent views stay below."""
+        """The value that this share of independent views stay below."""
         return float(self.quantiles(np.array(level)))
 
     def quantiles(self, levels: Array) -> Array:
-        """`quantile` of many levels."""
+        """`quantile` for an array of levels."""
         from scipy.special import gammainccinv, gammaincinv, ndtr, ndtri, stdtrit
 
         if self.sd == 0.0:
@@ -80,7 +81,7 @@ class Null:
         return np.asarray(self.mean + self.sd * z, dtype=np.float64)
 
     def _gamma_tail(self, z: float) -> float:
-        """The tail of a standardised value."""
+        """The probability of exceeding a standardised value."""
         from scipy.special import gammainc, gammaincc, ndtr
 
         g = self.skewness

@@ -1,4 +1,4 @@
-"""Sufficient statistics: Moments, and the one loop over rows that makes them."""
+"""Moments, the sufficient statistics of views, and the one loop over rows that computes them."""
 
 from identikit.moments._accumulate import accumulate
 from identikit.moments._distinct import DUPLICATES, Distinct, duplicate_groups

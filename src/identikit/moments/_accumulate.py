@@ -1,4 +1,4 @@
-"""Views in, Moments out."""
+"""`accumulate`: the moments of views in one call."""
 
 from __future__ import annotations
 
@@ -33,42 +33,43 @@ def accumulate(
     engine: object = None,
     digest: bool = False,
 ) -> Moments:
-    """Moments of views of the same rows, in one pass over blocks of rows.
+    """Compute the moments of views of the same rows, in one pass over blocks of rows.
 
-    A view too ill-conditioned for its scatter matrix to hold its digits costs a second pass, in
-    coordinates in which it is well conditioned.
+    If a view is so ill-conditioned that its scatter matrix loses digits, a second pass computes it
+    in coordinates in which the view is well conditioned.
 
     Parameters
     ----------
     views : sequence or mapping
-        In a list or by name: arrays (rows × columns), anything with ``__array__``, torch tensors,
-        or paths; ``"file.npz::name"`` names an array inside a file.
+        A list, or a mapping from names to views. A view is an array (rows × columns), anything with
+        ``__array__``, a torch tensor, or a path; ``"file.npz::name"`` names an array inside a file.
     folds : int
-        Number of folds the statistics are kept for.
+        Number of folds for which separate statistics are kept.
     groups : array (rows,) or "duplicates", optional
-        A label a row; rows of one group share a fold. Without it, folds are small blocks of rows
-        that are scattered at random, so that sorted rows are in all of them. With "duplicates",
-        rows that are equal in all views share a fold, for one more reading.
+        One label per row; rows of one group share a fold. Without it, folds are small blocks of
+        rows that are scattered at random, so that every fold covers the whole range of sorted rows.
+        With "duplicates", rows that are equal in all views share a fold, which takes one more pass.
     names : sequence of str, optional
         Names of the views.
     seed : int
-        Of the folds and of the row sample.
+        Seed of the folds and of the row sample.
     sample : int
-        How many rows to keep for the measures that need rows. With 0 no row is kept, not even the
-        largest of each view, by which an audit tells whether a few rows decide.
+        Number of rows to keep for the measures that need rows. With 0 no row is kept, not even the
+        largest rows of each view, which an audit uses to find out whether a few rows determine the
+        result.
     drop_nonfinite : bool
-        Leave rows with a NaN or infinity out of all views, instead of raising.
+        Leave rows with NaN or infinity out of all views, instead of raising an error.
     memory : int, optional
-        Bytes the statistics may take; half of the machine's memory by default.
+        Bytes that the statistics may take; half of the machine's memory by default.
     block_rows : int, optional
-        Rows to read at a time.
+        Number of rows to read at a time.
     progress : callable, optional
-        Called with ("reading", rows done, rows in all).
+        Called with ("reading", rows done, total rows).
     engine : str or Engine, optional
-        Who reads: this process by default, "pool" for processes on this machine, "dask" for a
-        Dask cluster started for the call, a scheduler's address, or a Dask client.
+        What reads the rows: this process by default, "pool" for processes on this machine, "dask"
+        for a Dask cluster started for the call, a scheduler's address, or a Dask client.
     digest : bool
-        Digest what is read, so that moments that share a shard are not merged.
+        Compute digests of the data, so that moments of the same shard cannot be merged twice.
 
     Returns
     -------
@@ -94,16 +95,16 @@ def accumulate(
         if isinstance(groups, str):
             if groups != DUPLICATES:
                 raise InputError(
-                    f"groups is {groups!r}; give a label a row, or {DUPLICATES!r} to keep equal "
-                    "rows together"
+                    f"groups is {groups!r}; give one label per row, or {DUPLICATES!r} to keep "
+                    "equal rows together"
                 )
             labels = duplicate_groups(sources)
         with engine_for(engine) as workers:
-            dealt = assign_folds(sources[0].rows, folds, labels, seed)
+            assigned = assign_folds(sources[0].rows, folds, labels, seed)
             return in_range(
                 lambda views: read_moments(
                     views,
-                    dealt,
+                    assigned,
                     seed=seed,
                     sample=sample,
                     drop_nonfinite=drop_nonfinite,

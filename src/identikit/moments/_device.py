@@ -1,4 +1,4 @@
-"""Rows summed up on the device that holds them, through the array API standard and in float64."""
+"""Summing rows on the device that holds them, by the array API standard and in float64."""
 
 from __future__ import annotations
 
@@ -18,17 +18,11 @@ from identikit.sources.device import DeviceSource, to_numpy
 
 
 class DeviceScan(Scan):
-    """A `Scan` of views on one device: what comes to the host is the row sample and a Gram a fold.
+    """A `Scan` of views that are all on one device with float64.
 
-    Beside them only the largest rows, and a few of each block, by which the pivot and the drift are
-    judged. Distinct rows are not counted: the array API has no way to the bytes of a number.
-
-    Parameters
-    ----------
-    sources : sequence of DeviceSource
-        All on one device that has float64.
-    reading : Reading
-        How to read them.
+    Only the row sample, the largest rows, one Gram matrix per fold, and a few rows of each block
+    (to choose the pivot and detect drift) are copied to the host. Distinct rows are not counted,
+    because the array API gives no access to the bytes of a number.
     """
 
     def __init__(self, sources: Sequence[DeviceSource], reading: Reading) -> None:
@@ -70,7 +64,7 @@ class DeviceScan(Scan):
         return to_numpy(self.xp.max(norms, axis=0))
 
     def largest(self, norms: Any, keeper: ExtremesKeeper) -> NDArray[np.intp]:
-        """Which rows may be among the largest, by their squared norms."""
+        """Rows that may be among the largest, by their squared norms."""
         order = self.xp.argsort(norms, axis=0, descending=True, stable=True)
         return np.unique(to_numpy(order[: keeper.extremes.size, :]))
 
@@ -92,19 +86,14 @@ class DeviceScan(Scan):
         return self.xp.astype(view, self.xp.float64, copy=False)
 
     def _send(self, array: NDArray[Any]) -> Any:
-        # A copy, since some libraries keep the memory, and warn if it is not theirs to write.
+        # A copy, since some libraries share the memory and warn if it is read-only.
         return self.xp.asarray(np.array(array, order="C"), device=self.device)
 
 
 class _DeviceSegment(Segment):
-    """A `Segment` whose Gram matrix grows on the device, and comes to the host at its end.
+    """A `Segment` whose Gram matrix is summed on the device and copied to the host at the end.
 
-    Parameters
-    ----------
-    xp : module
-        The array API.
-    turns : list of arrays
-        The layout's inverses, on the device.
+    `turns` are the layout's inverses, on the device.
     """
 
     def __init__(
@@ -122,6 +111,6 @@ class _DeviceSegment(Segment):
         self.sums = product if self.sums is None else self.sums + product
 
     def part(self) -> Part:
-        """The moments about the mean, from the sums about the pivot; uses the segment up."""
+        """The moments about the mean, from the sums about the pivot; call it only once."""
         self.gram = np.array(to_numpy(self.sums), order="C")
         return super().part()

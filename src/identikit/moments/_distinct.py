@@ -1,4 +1,4 @@
-"""How many rows are distinct: a sketch of the smallest hashes, which merges."""
+"""The number of distinct rows, estimated from a mergeable sketch of the smallest hashes."""
 
 from __future__ import annotations
 
@@ -13,37 +13,39 @@ from numpy.typing import NDArray
 from identikit.moments.sample import Keys, mixed, row_keys
 from identikit.sources import Source
 
-#: Hashes that are kept: below this the number of distinct rows is exact, above it good to 3 %.
+#: Number of hashes kept. Up to this many distinct rows the count is exact; above, the standard
+#: error is about 3 %.
 SIZE = 1024
 
-#: Bytes of rows that are looked at together, or may wait for a key.
+#: Bytes of rows that are processed together, or that may wait for their keys.
 ROOM = 2**22
 
-#: What of a key says where its row stands among all, and what tells it from its neighbours.
+#: The bits of a key that give its position on the unit interval, and those that distinguish rows
+#: with the same position.
 _PLACE, _OTHER = np.uint64(0xFFFFFFFF00000000), np.uint64(0x00000000FFFFFFFF)
 
 Counts = NDArray[np.int64]
 Smallest = tuple[Keys, Counts]
 
-#: What may be given for the labels of rows: rows that are equal in all views share one.
+#: May be given in place of labels: rows that are equal in all views then share a group.
 DUPLICATES = "duplicates"
 
 
 @dataclass(frozen=True, eq=False)
 class Distinct:
-    """The smallest keys of the stacked rows, and of each view's, with how often each was met.
+    """The smallest keys of the stacked rows and of each view's rows, and how often each occurred.
 
-    A row's key is of its bytes as they are stored: its upper half is of a quick sum of them, its
-    lower half of a hash that only rows need whose upper half is small enough. Of the `size`
-    smallest the count is exact, as they have been among the smallest from their first row on
-    (Beyer et al. 2007).
+    A row's key is computed from its bytes as stored. The upper half comes from a fast sum of them,
+    the lower half from a hash, which is computed only for rows whose upper half is small enough.
+    The counts of the `size` smallest keys are exact, because such a key has been among the smallest
+    from its first occurrence on (Beyer et al. 2007).
 
     Parameters
     ----------
     size : int
-        How many hashes are kept of each.
+        The largest number of keys that are kept, for the stacked rows and for each view.
     smallest : tuple of (hashes, counts)
-        Of the stacked rows, then of each view; hashes ascend.
+        First of the stacked rows, then of each view; hashes are in ascending order.
     """
 
     size: int
@@ -55,16 +57,17 @@ class Distinct:
         return Distinct(size, tuple(_joined(list(pair), size) for pair in both))
 
     def estimate(self, rows: int, view: int | None = None) -> float:
-        """The number of distinct rows, of all views together or of one, among `rows`.
+        """Estimate the number of distinct rows, of all views together or of one view.
 
-        Exact if it is below `size`. Else (K − 1) / h_K from the K-th smallest key h_K of a unit
-        interval, if that is clearly less than the rows; else from how often the kept ones were met,
-        which is exact if none was twice.
+        The result is exact if it is below `size`. Otherwise it is (K − 1) / h_K, with the K-th
+        smallest key h_K on the unit interval, if that is clearly less than the number of rows. If
+        it is not, the estimate comes from the counts of the kept keys, and it is exact if no row
+        occurs twice.
 
         Parameters
         ----------
         rows : int
-            How many there are.
+            The total number of rows.
         view : int, optional
             Which view; all of them together by default.
         """
@@ -73,13 +76,14 @@ class Distinct:
             return float(len(hashes))
         by_hash = (self.size - 1) / (float(hashes[-1]) + 1) * 2.0**64
         by_count = rows * len(hashes) / float(counts.sum())
-        # Its relative error is 1/√K if no two rows share a place; four of those are beyond chance.
+        # The standard error is 1/√K, with K the number of different positions; the margin is four
+        # standard errors.
         places = len(np.unique(hashes & _PLACE))
         return by_hash if by_hash * (1 + 4 / places**0.5) < rows else by_count
 
 
 def _joined(some: Sequence[Smallest], size: int) -> Smallest:
-    """The smallest hashes of several, and their counts."""
+    """Merge several lists of smallest hashes, and add up their counts."""
     hashes, counts = (np.concatenate(each) for each in zip(*some))
     if not len(hashes):
         return hashes, counts
@@ -90,15 +94,7 @@ def _joined(some: Sequence[Smallest], size: int) -> Smallest:
 
 
 class DistinctKeeper:
-    """Keeps the smallest keys while rows are read.
-
-    Parameters
-    ----------
-    views : int
-        How many views there are.
-    size : int
-        How many keys to keep of each.
-    """
+    """Keeps the smallest keys while rows are read."""
 
     def __init__(self, views: int, size: int = SIZE) -> None:
         self.size, self.seen = size, 0
@@ -108,11 +104,12 @@ class DistinctKeeper:
         ]
 
     def add(self, views: Sequence[NDArray[Any]]) -> None:
-        """Take some rows, given view by view, into account."""
+        """Add some rows, given view by view."""
         room = max(1, ROOM // sum(view.shape[1] * view.dtype.itemsize for view in views))
         start, rows = 0, len(views[0])
         while start < rows:
-            # Twice as many as were seen before, of which about 2 × `size` may have a small key.
+            # At most twice as many rows as were seen before; about 2 × `size` of them have a small
+            # key.
             stop = min(start + min(room, 2 * max(self.seen, self.size)), rows)
             words = [_words(view[start:stop]) for view in views]
             sums = [
@@ -125,14 +122,14 @@ class DistinctKeeper:
             start = stop
 
     def distinct(self) -> Distinct:
-        """What all rows so far have shown."""
+        """The sketch of all rows so far."""
         for kept in self.kept:
             kept.sort()
         return Distinct(self.size, tuple(kept.smallest for kept in self.kept))
 
 
 class _Kept:
-    """The smallest keys of some views' rows, and rows that wait for a key."""
+    """The smallest keys of the rows of some views, and rows whose keys are not computed yet."""
 
     def __init__(self, size: int, views: slice) -> None:
         self.size, self.views = size, views
@@ -142,7 +139,7 @@ class _Kept:
         self.waiting: list[tuple[Keys, ...]] = []
 
     def add(self, words: Sequence[Keys], sums: Keys, room: int) -> None:
-        """Keep those rows that may have a small key, as so many may wait."""
+        """Store those rows that may have a small key; compute their keys if there are too many."""
         places = _places(sums)
         where = np.flatnonzero(places <= (self.limit | _OTHER))
         if len(where):
@@ -152,7 +149,7 @@ class _Kept:
                 self.sort()
 
     def sort(self) -> None:
-        """Find the keys of all that wait."""
+        """Compute the keys of all waiting rows."""
         if not self.rows:
             return
         places, *words = (np.concatenate(each) for each in zip(*self.waiting))
@@ -167,7 +164,7 @@ class _Kept:
 
 
 def _words(block: NDArray[Any]) -> Keys:
-    """The 64-bit words of each row's bytes, the last one filled up with zeros."""
+    """Each row's bytes as 64-bit words, the last one padded with zeros."""
     rows = np.ascontiguousarray(block)
     octets = rows.view(np.uint8).reshape(len(rows), -1)
     whole, rest = divmod(octets.shape[1], 8)
@@ -179,10 +176,10 @@ def _words(block: NDArray[Any]) -> Keys:
 
 
 def _sum(words: Keys, seeds: tuple[int, int], *, halves: bool) -> Keys:
-    """Σ a_i w_i modulo 2⁶⁴ of each row's words and, if asked for, Σ b_i ⌊w_i / 2³²⌋ added to it.
+    """Σ a_i w_i modulo 2⁶⁴ over each row's words w_i, plus Σ b_i ⌊w_i / 2³²⌋ if `halves`.
 
-    Without the latter, whole numbers that are stored as floats in the upper halves of words share
-    the few bits that a product modulo 2⁶⁴ leaves them.
+    The second sum is needed for integers stored as floats: only the upper bits of their words
+    differ from zero, and few of these bits survive in a product modulo 2⁶⁴.
     """
     sums: Keys = np.einsum("ij,j->i", words, _factors(words.shape[1], seeds[0]))
     if halves:
@@ -191,8 +188,8 @@ def _sum(words: Keys, seeds: tuple[int, int], *, halves: bool) -> Keys:
 
 
 def _places(sums: Keys) -> Keys:
-    """Sums spread evenly, so that rows that differ by equal amounts have no places in common."""
-    # Rows of zeros, which may be there often, are not to be the first of all by rule.
+    """Spread the sums evenly, so that rows that differ by equal amounts get different positions."""
+    # The offset keeps rows of zeros, which may be frequent, from always having the smallest key.
     places = sums + np.uint64(0x9E3779B97F4A7C15)
     places ^= places >> np.uint64(32)
     places *= np.uint64(0xBF58476D1CE4E5B9)
@@ -207,7 +204,7 @@ def _total(sums: Sequence[Keys]) -> Keys:
 
 
 def hash_rows(block: NDArray[Any]) -> Keys:
-    """A 64-bit hash of each row's bytes: the sum over its 64-bit words and their halves, mixed."""
+    """A 64-bit hash of each row's bytes."""
     return _hash(_words(block))
 
 
@@ -221,7 +218,7 @@ def _factors(words: int, seed: int) -> Keys:
 
 
 def stacked(hashes: Sequence[Keys]) -> Keys:
-    """The hashes of whole rows, from those of each view's."""
+    """The hashes of stacked rows, from the hashes of each view's rows."""
     total: Keys = np.zeros(len(hashes[0]), dtype=np.uint64)
     for keys, factor in zip(hashes, _factors(len(hashes), 3)):
         total += keys * factor
@@ -229,14 +226,14 @@ def stacked(hashes: Sequence[Keys]) -> Keys:
 
 
 def duplicate_groups(sources: Sequence[Source], block_rows: int = 4096) -> Keys:
-    """A label a row, the same for rows that are equal in all views; reads them once more.
+    """One label per row, the same for rows that are equal in all views; takes a pass over the rows.
 
     Parameters
     ----------
     sources : sequence of Source
-        Open, of the same rows.
+        Open sources of the same rows.
     block_rows : int
-        Rows to read at a time.
+        Number of rows to read at a time.
     """
     rows = sources[0].rows
     labels: Keys = np.empty(rows, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""The largest rows of every view: a sketch that merges, so that they can be taken out again."""
+"""The largest rows of every view: a mergeable sketch, so that they can be left out later."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit.moments._part import StackLayout
 
-#: Rows that are kept of each view: one in a thousand, but neither fewer nor more than this.
+#: Of each view, one row in a thousand is kept, within these limits.
 FEWEST, MOST, ONE_IN = 8, 64, 1000
 
 Numbers = NDArray[np.int64]
 
 
 def kept_rows(rows: int) -> int:
-    """How many of so many rows are kept of each view."""
+    """How many extreme rows are kept for each view, given the total number of rows."""
     return min(max(rows // ONE_IN, FEWEST), MOST)
 
 
 @dataclass(frozen=True, eq=False)
 class Extremes:
-    """The rows of each view that lie farthest out, at most `size` a view, whole and with all views.
+    """The rows farthest from the centre of each view, at most `size` per view.
 
-    While rows are read, "far" is from zero or from a median of some rows; when sketches merge, from
-    the mean of all rows. Rows that dominate a view's scatter stay in any order of
-    reading; which of the ordinary ones do, may depend on it.
+    Every row is kept with the columns of all views. While rows are read, the centre is zero or the
+    median of some rows; when sketches merge, it is the mean of all rows. Rows that dominate a
+    view's scatter are kept whatever the order of reading; which ordinary rows are kept may depend
+    on it.
 
     Parameters
     ----------
     size : int
-        How many rows a view may keep.
+        The largest number of rows per view.
     numbers, folds : array (m,)
-        The number of each row, in what it was read from, and its fold.
+        The number of each row in its source, and its fold.
     rows : array (m, D)
         The stacked views.
     """
@@ -51,14 +52,14 @@ class Extremes:
         return squares
 
     def merged(self, other: Extremes, centre: Array, layout: StackLayout, rows: int) -> Extremes:
-        """The largest of both, as seen from the mean of all `rows` rows."""
+        """The rows of both that are farthest from `centre`, the mean of all `rows` rows."""
         both = Extremes(
             max(self.size, other.size, kept_rows(rows)),
             np.concatenate([self.numbers, other.numbers]),
             np.concatenate([self.folds, other.folds]),
             np.concatenate([self.rows, other.rows]),
         )
-        # In one order whoever comes first, so that ties are broken the same way.
+        # Sorted, so that ties are broken in the same way whichever sketch comes first.
         both = both.only(np.lexsort((both.folds, both.numbers)))
         return both.only(largest(both.distances(centre, layout), both.size))
 
@@ -68,42 +69,34 @@ class Extremes:
 
 
 def largest(sizes: Array, count: int) -> NDArray[np.intp]:
-    """Rows among the `count` largest in any column, in their order; of equal ones the first."""
+    """Rows among the `count` largest in any column, in ascending order; ties go to the first."""
     order = np.argsort(-sizes, axis=0, kind="stable")[:count]
     chosen: NDArray[np.intp] = np.unique(order)
     return chosen
 
 
 class ExtremesKeeper:
-    """Keeps the largest rows while rows are read.
-
-    Parameters
-    ----------
-    rows : int
-        How many there are in all.
-    layout : StackLayout
-        Of the stacked views.
-    """
+    """Keeps the largest rows while rows are read; `rows` is the total number of rows."""
 
     def __init__(self, rows: int, layout: StackLayout) -> None:
         views, none = len(layout.widths), np.empty(0, dtype=np.int64)
         self.layout = layout
         self.extremes = Extremes(kept_rows(rows), none, none, np.empty((0, layout.width)))
         self.sizes = np.empty((0, views))
-        #: What a row must exceed to be kept, for each view.
+        #: For each view, the squared distance that a row must exceed to be kept.
         self.limits = np.full(views, -np.inf)
-        #: What rows are far from, once that is settled: something typical, and no mean, which a
-        #: single row can pull away.
+        #: The centre, once it is fixed: a typical point rather than a mean, which a single row
+        #: could shift.
         self.centre: Array | None = None
 
     def settle(self, centre: Array) -> None:
-        """Fix the point that rows are far from."""
+        """Fix the centre from which distances are measured."""
         self.centre = centre
         self.sizes = self.extremes.distances(centre, self.layout)
         self._limit()
 
     def candidates(self, norms: Array) -> NDArray[np.intp]:
-        """Which rows, of these squared norms by view, may be among the largest."""
+        """Rows that may be among the largest, given their squared norms for each view."""
         found = []
         for column, limit in zip(norms.T, self.limits):
             above = np.flatnonzero(column > limit)
@@ -123,7 +116,7 @@ class ExtremesKeeper:
         sizes = both.distances(centre, self.layout)
         chosen = largest(sizes, both.size)
         if len(chosen) < len(sizes) and self.centre is None:
-            self.centre = centre  # before the first row is let go of
+            self.centre = centre  # fixed before the first row is discarded
         self.extremes, self.sizes = both.only(chosen), sizes[chosen]
         self._limit()
 

@@ -1,8 +1,8 @@
-"""Moments as files: safetensors with a header, and nothing in them believed unchecked.
+"""Moments files: safetensors with a header, all of which is checked when a file is read.
 
-The header (`Header`) says which arrays there must be, of which type and shape; the file must hold
-exactly these. A digest of all of it tells if a bit has flipped. Scatters are kept as their lower
-triangles.
+The header (`Header`) determines which arrays the file must hold, with their types and shapes, and
+the file must hold exactly these. A digest of the whole content detects flipped bits. Scatter
+matrices are stored as their lower triangles.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def save_moments(moments: Moments, path: str | os.PathLike[str], *, overwrite: b
     Parameters
     ----------
     moments : Moments
-        What to write: the statistics, the row sample if there is one, and which shards they are of.
+        What to write: the statistics, the row sample if there is one, and the list of shards.
     path : path
-        Ends in ``.moments``.
+        A path that ends in ``.moments``.
     overwrite : bool
-        If false, an existing file is an error and not touched.
+        If false, raise an error if the file exists already, and leave it unchanged.
     """
     check_suffix(path)
     write(moments, path, overwrite=overwrite)
@@ -56,16 +56,16 @@ def load_moments(path: str | os.PathLike[str]) -> Moments:
     header, moments = read(path)
     if header.partial is not None:
         raise InputError(
-            f"{path} is what was kept of a reading that did not finish: {header.partial}; "
+            f"{path} is from a reading that did not finish: {header.partial}; "
             "run the command that made it again, with --resume"
         )
     return moments
 
 
 def check_suffix(path: str | os.PathLike[str]) -> None:
-    """Raise unless a file has the name of a moments file."""
+    """Raise an error unless a path has the suffix of a moments file."""
     if Path(path).suffix != SUFFIX:
-        raise InputError(f"moments are kept in a file that ends in {SUFFIX}, not in {path}")
+        raise InputError(f"the name of a moments file must end in {SUFFIX}; got {path}")
 
 
 def write(
@@ -75,7 +75,7 @@ def write(
     *,
     overwrite: bool = True,
 ) -> None:
-    """`save_moments`, also of what is `partial`, under any name."""
+    """`save_moments` to a file of any name, also for an unfinished reading (`partial`)."""
     reason = unsound(moments)
     if reason:
         raise InputError(f"these moments cannot be saved: {reason}")
@@ -84,7 +84,7 @@ def write(
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
-    """What a file says of itself; its arrays are there, but nobody has looked at them."""
+    """Read the header of a file; names, types and shapes of the arrays are checked, not values."""
     try:
         return _checked(*_store.describe(path), path)
     except FileNotFoundError as error:
@@ -92,15 +92,15 @@ def read_header(path: str | os.PathLike[str]) -> Header:
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Header, Moments]:
-    """The header and the moments of a file, `partial` or not."""
+    """Read the header and the moments of a file, from a finished or unfinished reading."""
     header = read_header(path)
-    check_memory(header.widths, len(header.counts), 2 * default_memory())  # all of it
+    check_memory(header.widths, len(header.counts), 2 * default_memory())  # the whole memory
     try:
         document, arrays = _store.read(path)
     except FileNotFoundError as error:
         raise InputError(f"{path} disappeared while it was read") from error
     found = {name: (array.dtype.name, array.shape) for name, array in arrays.items()}
-    header = _checked(document, found, path)  # of the file that is there by now
+    header = _checked(document, found, path)  # again, as the file may have been replaced
     moments = _moments(header, arrays)
     reason = unsound(moments) or impossible(moments)
     if reason:
@@ -115,12 +115,12 @@ def _checked(
 ) -> Header:
     header = parse_header(document, str(path))
     if arrays != header.arrays():
-        raise InputError(f"{path} is damaged: its arrays are not those that its header tells")
+        raise InputError(f"{path} is damaged: its arrays do not match its header")
     return header
 
 
 def _arrays(moments: Moments) -> dict[str, NDArray[Any]]:
-    """What the file holds: the arrays of `Header.arrays`."""
+    """The arrays of a file, as in `Header.arrays`."""
     parts, sample, largest = moments.parts, moments.sample, moments.extremes
     arrays: dict[str, NDArray[Any]] = {
         "means": np.stack([part.mean for part in parts]),
@@ -144,7 +144,7 @@ def _arrays(moments: Moments) -> dict[str, NDArray[Any]]:
 
 
 def _moments(header: Header, arrays: dict[str, NDArray[Any]]) -> Moments:
-    """The moments that these arrays are of, which are used up."""
+    """The moments made of these arrays; the mapping is changed, to save memory."""
     widths, extremes, distinct, layout = header.widths, None, None, StackLayout(header.widths)
     if header.turned:
         roots, inverses = (

@@ -1,4 +1,4 @@
-"""What a moments file says of itself, and what must therefore be in it."""
+"""The header of a moments file, which determines the arrays that the file must hold."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from identikit.errors import InputError
 from identikit.moments._folds import RULES
 from identikit.moments._moments import Moments, Shard
 
-#: Files of other numbers are refused: the rows have to be read again.
+#: The name and number of the file format; files with another number are refused.
 FORMAT, NUMBER = "identikit-moments", 4
 
-#: No number of float64, and no quotient of two, is beyond this power of two.
+#: No float64 number, and no quotient of two, has a larger exponent (to base two).
 LARGEST_EXPONENT = 4096
 
-#: The words for ``Moments.rule``.
+#: How messages describe each ``Moments.rule``.
 FOLD_RULES: dict[str | None, str | None] = {None: None} | dict(RULES)
 
 
 @dataclass(frozen=True)
 class Partial:
-    """How far a reading has come: which ranges of how many rows, in which pass, with what digests.
+    """How far a reading has come: the ranges of rows read so far, in which pass, and their digests.
 
-    The fingerprint tells it from a reading of anything else, or in any other way.
+    The fingerprint distinguishes it from a reading of other data or with other settings.
     """
 
     second: bool
@@ -41,29 +41,29 @@ class Partial:
 
 @dataclass(frozen=True)
 class Header:
-    """All of some moments but the numbers themselves.
+    """Everything that a moments file holds apart from its arrays.
 
     Parameters
     ----------
     names, widths, eps, exponents : tuples
-        Of each view.
+        One entry per view.
     counts : tuple of int
-        Rows of each fold.
+        Number of rows of each fold.
     rule, seed, dropped, shards
-        As of `Moments`.
+        As in `Moments`.
     sample_size, sample_rows : int
-        How many rows the sample may have, and has.
+        The largest number of rows in the sample, and the actual number.
     turned : bool
-        Whether the scatter is kept in other coordinates than the views' own.
+        Whether the scatter is stored in other coordinates than the views' own.
     extremes : (int, int) or None
-        Of the largest rows, how many a view may keep and how many there are, if they were kept.
+        The largest number of extreme rows per view, and the actual number in total, if stored.
     distinct : tuple of int or None
-        Of the smallest hashes, how many are kept and how many there are, of the stacked rows and
-        of each view's, if they were.
+        The largest number of hashes, and the actual numbers for the stacked rows and for each view,
+        if stored.
     partial : Partial or None
-        Of a reading that is under way.
+        The progress of a reading that is not finished.
     version : str
-        The identikit that wrote it.
+        The version of identikit that wrote the file.
     """
 
     names: tuple[str, ...]
@@ -85,7 +85,7 @@ class Header:
 
     @property
     def rows(self) -> int:
-        """Rows of all folds."""
+        """Number of rows in all folds."""
         return sum(self.counts)
 
     @staticmethod
@@ -111,7 +111,7 @@ class Header:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The document that `parse_header` reads."""
+        """The JSON document that `parse_header` reads."""
         views = zip(self.names, self.widths, self.eps, self.exponents)
         return {
             "format": FORMAT,
@@ -131,7 +131,7 @@ class Header:
         }
 
     def arrays(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Type and shape of the arrays that there must be."""
+        """Type and shape of the arrays that the file must hold."""
         d, k, folds, m = sum(self.widths), len(self.widths), len(self.counts), self.sample_rows
         arrays: dict[str, tuple[str, tuple[int, ...]]] = {
             "means": ("float64", (folds, d)),
@@ -155,15 +155,7 @@ class Header:
 
 
 def parse_header(document: dict[str, Any], label: str) -> Header:
-    """Read and check what `Header.to_dict` gave.
-
-    Parameters
-    ----------
-    document : dict
-        As it was found in a file.
-    label : str
-        What errors call the file.
-    """
+    """Parse and check a document of `Header.to_dict`; `label` names the file in error messages."""
     form, number = document.get("format"), document.get("number")
     if form != FORMAT:
         raise InputError(
@@ -265,7 +257,7 @@ def _shard(entry: Any, views: int) -> Shard:
 
 
 def _digests(entry: Any, views: int) -> tuple[str, ...]:
-    """Of each view, a number of 128 bits."""
+    """One digest of 128 bits per view, in hexadecimal."""
     digests = tuple(entry["digests"])
     sound = all(re.fullmatch("[0-9a-f]{32}", digest) for digest in digests)
     _expect(sound and len(digests) == views, entry, "digests")

@@ -1,4 +1,4 @@
-"""Moments without some of the rows that went into them."""
+"""Removing rows from moments again."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from identikit.moments._moments import Moments
 from identikit.moments._part import Part, StackLayout, less
 from identikit.moments.sample import RowSample
 
-#: A sum keeps its digits if what is left is this many times what rounding may have made of it.
+#: The remainder of a difference is precise enough if it is this many times the rounding error.
 CLEAR = 1e3
 
 
 def less_extremes(moments: Moments, chosen: NDArray[np.bool_] | None = None) -> Moments | None:
-    """The moments of all rows but the extreme ones, by taking these out again.
+    """The moments of all rows but the extreme ones, which are subtracted.
 
-    Sums in float64 hold about 16 digits: rows a million times as large as the others leave enough,
-    rows ten million times as large do not. Then nothing is returned, nor if a fold would be left
-    with fewer than two rows, or if nobody kept the extremes.
+    Sums in float64 hold about 16 digits, so that rows a million times as large as the others can be
+    subtracted, but rows ten million times as large cannot. The result is None in that case, if a
+    fold would be left with fewer than two rows, or if the moments have no extremes.
 
     Parameters
     ----------
     moments : Moments
         With `extremes`.
     chosen : array (m,) of bool, optional
-        Which of the extremes to take out; all by default.
+        Which of the extremes to remove; all by default.
     """
     if moments.extremes is None:
         return None
@@ -58,19 +58,20 @@ def less_extremes(moments: Moments, chosen: NDArray[np.bool_] | None = None) -> 
 
 
 def _clear(rest: Part, whole: Part, layout: StackLayout) -> Part | None:
-    """What is left, if its digits are; a column of which only rounding is left is constant.
+    """The remaining moments if they are precise enough, otherwise None.
 
-    Each row may round a sum by half a unit in its last place, and n of them by √n as much.
+    A column in which only rounding error is left becomes constant. Each row may change a sum by
+    half a unit in the last place, and n rows by √n times as much.
     """
     before, after = np.diagonal(whole.scatter), np.diagonal(rest.scatter)
     rounding: Array = 2.0**-52 * np.sqrt(whole.count) * before
     lost = after <= CLEAR * rounding
     if not lost.any():
         return rest
-    if layout.roots is not None:  # a direction across columns, of which each has lost a part
+    if layout.roots is not None:  # a lost direction then affects many columns
         return None
     for columns in layout.columns:
-        # Nothing, or next to nothing, of all that the view has left.
+        # Lost columns must be negligible compared with what is left of the view.
         if (CLEAR**2 * rounding[columns] * lost[columns]).sum() > after[columns].sum():
             return None
     scatter = np.where(lost[:, None] | lost, 0.0, rest.scatter)

@@ -1,4 +1,4 @@
-"""Moments files into one: what does not fit is refused before anything is read."""
+"""Merging moments files; their headers are compared before any array is read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from identikit.moments._moments import Moments, Shard
 def merge_moments(
     paths: Sequence[str | os.PathLike[str]], names: Sequence[str] | None = None
 ) -> Moments:
-    """The moments of all rows that some files tell of; two files are in memory at a time.
+    """Merge moments files of different rows; at most two files are in memory at a time.
 
     Parameters
     ----------
     paths : sequence of paths
         ``.moments`` files of the same views of different rows.
     names : sequence of str, optional
-        What the views shall be called; by default all files must call them the same.
+        New names for the views. By default the names in all files must be the same.
 
     Returns
     -------
@@ -53,12 +53,12 @@ def _check_names(names: Sequence[str] | None, header: Header) -> None:
         return
     if len(names) != len(header.names) or len(set(names)) < len(names):
         raise InputError(
-            f"expected {len(header.names)} different names, one a view, got {', '.join(names)}"
+            f"expected {len(header.names)} different names, one per view, got {', '.join(names)}"
         )
 
 
 def _differences(header: Header, first: Header, renamed: bool) -> list[str]:
-    """What a file has otherwise than the first one."""
+    """How a file differs from the first one, as phrases for an error message."""
     words = []
     if not renamed and header.names != first.names:
         words.append(
@@ -76,7 +76,7 @@ def _differences(header: Header, first: Header, renamed: bool) -> list[str]:
 
 
 def _check_shards(files: Sequence[Path], headers: Sequence[Header]) -> None:
-    """Refuse to count rows twice that are known to be the same."""
+    """Raise an error if the same file or the same shard is given twice."""
     held: dict[Shard, Path] = {}
     given: set[tuple[int, int]] = set()
     for path, header in zip(files, headers):

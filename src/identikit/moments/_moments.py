@@ -1,4 +1,4 @@
-"""The sufficient statistics of stacked views, per fold: a commutative monoid under +."""
+"""The sufficient statistics of stacked views, for each fold; they form a monoid under +."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from identikit.moments.sample import RowSample
 
 @dataclass(frozen=True)
 class Shard:
-    """Rows that were read from their first to their last, and a digest of what each view held."""
+    """A set of rows that was read in one go: their number, and a digest of each view."""
 
     rows: int
     digests: tuple[str, ...]
@@ -40,37 +40,37 @@ class Shard:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moments:
-    """Count, mean and centred scatter of k stacked views, kept per fold; ``a + b`` merges two.
+    """Count, mean and centred scatter of k stacked views for each fold; ``a + b`` merges two.
 
-    Make them with `accumulate`. Methods that take folds mean all of them by default, all but
-    one with ``without=f``, one with ``only=f``.
+    Compute them with `accumulate`. Methods use all folds by default, all folds but one with
+    ``without=f``, and a single fold with ``only=f``.
 
     Parameters
     ----------
     names, eps : tuples
-        Of each view: its name, and the machine epsilon of the type its numbers were stored in.
+        The name of each view, and the machine epsilon of the type its numbers were stored in.
     layout : StackLayout
-        The views' columns, and the coordinates of the scatter (an ill-conditioned view is kept in
-        well-conditioned ones; the methods take care of it).
+        The columns of each view, and the coordinates of the scatter. (An ill-conditioned view is
+        stored in well-conditioned coordinates; the methods convert them.)
     parts : tuple of Part
         The statistics of each fold.
     sample : RowSample
         A few rows, for the measures that need rows.
     dropped : int
-        How many rows were left out for a value that was not finite.
+        Number of rows that were left out because of values that are not finite.
     shards : tuple of Shard
-        What was read, where that was digested, so that nothing is counted twice.
+        The shards that were read, if digests were computed, so that none is counted twice.
     rule : str or None
-        How rows were dealt out to folds, a key of `RULES`; None if nobody said.
+        How rows were assigned to folds, a key of `RULES`; None if unknown.
     seed : int or None
-        Of the row sample; None if nobody said, or if merged moments had several.
+        Seed of the row sample; None if unknown, or if merged moments had different seeds.
     extremes : Extremes or None
-        The largest rows of each view; None if nobody kept them.
+        The largest rows of each view; None if they were not kept.
     distinct : Distinct or None
-        A sketch of how many rows are distinct; None if nobody kept one of all rows.
+        A sketch of the number of distinct rows; None if there is none that covers all rows.
     exponents : tuple of int
-        Of each view, the power of two in whose units its numbers are here; none where all are 0, as
-        they are unless squares of the numbers are beyond float64 (`rescaled`).
+        For each view an exponent e: its numbers are stored in units of 2^e. Empty if all are 0,
+        which is the case unless squares of the numbers exceed the range of float64 (`rescaled`).
     """
 
     names: tuple[str, ...]
@@ -99,7 +99,7 @@ class Moments:
 
     @property
     def grouped(self) -> bool | None:
-        """Whether folds are whole groups of rows; None if nobody said."""
+        """Whether folds are whole groups of rows; None if unknown."""
         return None if self.rule is None else self.rule == "groups"
 
     @property
@@ -143,7 +143,7 @@ class Moments:
     def _stored(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
         """Scatter block in the stored coordinates: within folds, plus between their means."""
         if without is None and only is None:
-            # Of each view, and of the last pair: every measure asks for them.
+            # Cached for each view and for the last pair, as every measure uses them.
             key = ("block", i) if i == j else "block"
             if self._cache.get(key, (None, None))[0] != (i, j):
                 self._cache[key] = (i, j), self._pooled(i, j, None, None)
@@ -207,9 +207,9 @@ class Moments:
         return values, vectors
 
     def without(self, fold: int) -> Rest:
-        """The moments of all folds but one, kept for the next pair of views.
+        """The moments of all folds but one, cached for the next pair of views.
 
-        The row sample does not know folds, and loses as large a part at random.
+        The row sample does not store folds, so that a random part of the same share is left out.
         """
         kept = max(self.widths) <= NARROW_PAIR
         key, sample = ("without", fold), self.sample.without(fold, self.folds, keep=kept)
@@ -225,7 +225,7 @@ class Moments:
                 rule=self.rule,
                 exponents=self.exponents,
             )
-        # Moments that differ in their sample only share what is kept.
+        # The copy shares its cache with the moments without a sample.
         rest: Rest = self._cache[key]
         return replace(rest, sample=sample)
 
@@ -265,7 +265,8 @@ class Moments:
     ) -> Array:
         """``U_iᵀ U_j`` of the whitened views; its singular values are the canonical correlations.
 
-        With `only`, the views are whitened on all folds but `without` and summed over that one.
+        With `only`, the views are whitened on all folds but `without`, and the sum is over that
+        single fold.
         """
         return self.from_white(i, j, without, only, to_white=True)
 
@@ -278,9 +279,10 @@ class Moments:
         *,
         to_white: bool = False,
     ) -> Array:
-        """``WᵀX_iᵀX_j`` with view i whitened on all folds but one; sums over those folds or one.
+        """``WᵀX_iᵀX_j`` with view i whitened on all folds but `without`.
 
-        With `to_white`, view j stands in whitened coordinates too.
+        The sum is over the same folds, or over the fold `only`. With `to_white`, view j is whitened
+        too.
         """
         left, roots = self.whiten(i, without).map, self.layout.roots
         block = self._stored(i, j, without if only is None else None, only)
@@ -290,7 +292,10 @@ class Moments:
             return product if right is None else product @ right
 
     def canonical(self, i: int, j: int) -> tuple[Array, Array, Array]:
-        """Thin SVD of the coherence: canonical directions of view i whitened, r, those of j."""
+        """Thin SVD of the coherence: canonical directions of view i, correlations, those of j.
+
+        The directions are in whitened coordinates.
+        """
         last: tuple[tuple[int, int], tuple[Array, Array, Array]] | None
         last = self._cache.get("canonical")  # only the last pair: there may be many
         if last is None or last[0] != (i, j):
@@ -299,7 +304,7 @@ class Moments:
         return last[1]
 
     def canonical_correlations(self, i: int, j: int) -> Array:
-        """Singular values of the coherence, without directions."""
+        """Singular values of the coherence, without the directions."""
         return singular_values(self.coherence(i, j))
 
     def norm_products(self) -> Array:
@@ -319,7 +324,7 @@ class Moments:
         if self.widths != other.widths or self.folds != other.folds:
             raise InputError(
                 f"these moments do not fit together: widths {self.widths} and {other.widths}, "
-                f"{self.folds} and {other.folds} folds; both must be the same"
+                f"{self.folds} and {other.folds} folds; widths and folds must be the same"
             )
         if self.rule is not None and other.rule is not None and self.rule != other.rule:
             raise InputError(
@@ -360,7 +365,7 @@ class Moments:
         return replace(merged, extremes=merged._larger(self.extremes, other.extremes))
 
     def _larger(self, a: Extremes | None, b: Extremes | None) -> Extremes | None:
-        """The largest of the rows that two parts of these have kept."""
+        """The largest rows among those that the two merged moments have kept."""
         if a is None or b is None:
             return b if a is None else a
         centre = np.concatenate([self.centre(view) for view in range(len(self.names))])
@@ -368,11 +373,11 @@ class Moments:
 
     @property
     def units(self) -> tuple[int, ...]:
-        """The exponent of each view, also where all are 0."""
+        """The exponent of each view, even if all are 0."""
         return self.exponents or (0,) * len(self.names)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
-        """Write a ``.moments`` file, atomically; it holds the row sample too, if there is one."""
+        """Write a ``.moments`` file atomically, including the row sample if there is one."""
         from identikit.moments._file import save_moments
 
         save_moments(self, path, overwrite=overwrite)
@@ -387,24 +392,24 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class Rest(Moments):
-    """The moments of all folds but one, which a jackknife looks at: `Moments.without`."""
+    """The moments of all folds but one, for the jackknife; see `Moments.without`."""
 
     def _stored(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
         if i != j or without is not None or only is not None:
             return super()._stored(i, j, without, only)
         own: dict[int, Array] = self._cache.setdefault("own", {})
         if i not in own:
-            if len(own) > 1:  # of the last pair
+            if len(own) > 1:  # keep only those of the last pair
                 del own[next(iter(own))]
             own[i] = self._pooled(i, i, None, None)
         return own[i]
 
     def canonical_correlations(self, i: int, j: int) -> Array:
-        """Those of `canonical`, since others need the directions too."""
+        """Those of `canonical`, because other measures need the directions too."""
         return self.canonical(i, j)[1]
 
     def release(self) -> None:
-        """Forget all but the whitenings, if views are wide: the next fold needs the room."""
+        """Free all but the whitenings if views are wide, as the next fold needs the memory."""
         if max(self.widths) > NARROW_PAIR:
             for key in [key for key in self._cache if key[0] not in ("whiten", "scales")]:
                 del self._cache[key]

@@ -1,4 +1,4 @@
-"""Moments of one fold, and how two of them merge."""
+"""The moments of one fold, and how two of them are merged."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from identikit._linalg import Array, one_thread
 
 @dataclass(frozen=True, eq=False)
 class StackLayout:
-    """Where each view stands among the stacked columns, and the coordinates of its scatter.
+    """The position of each view among the stacked columns, and the coordinates of its scatter.
 
-    With ``roots`` R_v, scatter matrices are those of x'_v where x_v = x'_v R_v; ``inverses`` are
+    With ``roots`` R_v, scatter matrices are those of x'_v, where x_v = x'_v R_v; ``inverses`` are
     the F_v with x'_v = x_v F_v.
     """
 
@@ -32,15 +32,15 @@ class StackLayout:
 
     @cached_property
     def width(self) -> int:
-        """Columns of all views."""
+        """Number of columns of all views together."""
         return sum(self.widths)
 
     def to_stored(self, rows: Array) -> Array:
-        """Stacked rows in the coordinates of the scatter."""
+        """Convert stacked rows to the coordinates in which the scatter is stored."""
         return rows if self.roots is None else self._apply(rows, self.inverses)
 
     def to_own(self, rows: Array) -> Array:
-        """Stacked sums of rows, from the coordinates of the scatter to the views' own."""
+        """Convert stacked rows, or sums of them, from stored coordinates to the views' own."""
         return rows if self.roots is None else self._apply(rows, self.roots)
 
     def _apply(self, rows: Array, turns: Sequence[Array]) -> Array:
@@ -58,8 +58,8 @@ class StackLayout:
 class Part:
     """Count, mean, and sums over rows z = (x₁ … x_k) centred on that mean.
 
-    ``scatter`` = Σ z zᵀ; ``cubic[v]`` = Σ ‖x_v‖² z; ``quartic[v, w]`` = Σ ‖x_v‖² ‖x_w‖². The last
-    two are what the unbiased HSIC needs beside the scatter (Song et al. 2007, feature form).
+    ``scatter`` = Σ z zᵀ; ``cubic[v]`` = Σ ‖x_v‖² z; ``quartic[v, w]`` = Σ ‖x_v‖² ‖x_w‖². The
+    unbiased HSIC needs the last two in addition to the scatter (Song et al. 2007, feature form).
     """
 
     count: int
@@ -70,11 +70,11 @@ class Part:
 
     @staticmethod
     def empty(layout: StackLayout) -> Part:
-        """The neutral element."""
+        """The part with no rows: the neutral element of `merge`."""
         return _empty(layout.width, len(layout.widths))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Of many folds a worker has met few: the others travel as nothing.
+        # A worker may see only a few of many folds; empty ones are pickled without their arrays.
         if self.count == 0:
             return _empty, self.cubic.shape[::-1]
         return Part, (self.count, self.mean, self.scatter, self.cubic, self.quartic)
@@ -85,7 +85,7 @@ def _empty(d: int, k: int) -> Part:
 
 
 def merge(a: Part, b: Part, layout: StackLayout) -> Part:
-    """Moments of the rows of both, by the update of Chan, Golub and LeVeque (1983)."""
+    """The moments of the rows of both, by the update of Chan, Golub and LeVeque (1983)."""
     if a.count == 0 or b.count == 0:
         return b if a.count == 0 else a
     count = a.count + b.count
@@ -101,10 +101,10 @@ def merge(a: Part, b: Part, layout: StackLayout) -> Part:
 
 
 def less(part: Part, rows: Array, layout: StackLayout) -> Part:
-    """Moments without some of the rows: the inverse of `merge`.
+    """The moments without some of the rows: the inverse of `merge`.
 
-    With m the mean of all n rows and m' that of the n' others,
-    S' = S − Σ (z − m)(z − m)ᵀ − n' (m' − m)(m' − m)ᵀ.
+    With m the mean of all n rows and m' that of the n' remaining ones,
+    S' = S − Σ (z − m)(z − m)ᵀ − n' (m' − m)(m' − m)ᵀ, where the sum is over the removed rows.
     """
     count = part.count - len(rows)
     gaps = rows - part.mean

@@ -1,4 +1,4 @@
-"""One pass over the rows, or two: by this process or by an engine, in one go or resumed."""
+"""One or two passes over the rows, by this process or by an engine, possibly resumed."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ from identikit.sources.device import on_one_device
 
 Span = tuple[int, int]
 
-#: Ranges of rows a worker gets at least and at most, so that one that is late or lost does not hold
-#: up the rest, and rows that make a range worth the messages about it.
+#: The smallest and largest number of row ranges per worker, so that a slow or lost worker does not
+#: delay the others, and the number of rows that makes a range worth the communication.
 SPANS_A_WORKER, ROWS_A_SPAN = (4, 16), 2**16
 
-#: Rows from which on threads are worth their while.
+#: The number of rows from which threads are worthwhile.
 MANY_ROWS = 2**17
 
-#: Ranges of rows that a pass is cut into if what was read is to be kept.
+#: The largest number of row ranges of a pass that saves checkpoints.
 SPANS_KEPT = 256
 
-#: Rows that such a range has at least, or merging would take longer than reading.
+#: The smallest number of rows of such a range; with fewer, merging would take longer than reading.
 ROWS_KEPT = 8192
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """How far a reading has come: which ranges of rows, in which pass, and what they add up to."""
+    """How far a reading has come: the ranges of rows read, in which pass, and their sums."""
 
     second: bool
     spans: tuple[Span, ...]
@@ -71,18 +71,18 @@ def read_moments(
     checkpoint: Checkpoint | None = None,
     keep: Callable[[Checkpoint], None] | None = None,
 ) -> Moments:
-    """`accumulate` for open sources and rows already dealt out to folds.
+    """`accumulate` for open sources and rows that are already assigned to folds.
 
     Parameters
     ----------
     engine : Engine, optional
         Workers that read ranges of rows; this process by default.
     digest : bool
-        Digest what is read; the moments then know which shard they are of.
+        Compute digests of the data; the moments then record their shard.
     checkpoint : Checkpoint, optional
-        What was read before: only the rest is read.
+        The result of an earlier, unfinished reading; only the remaining rows are read.
     keep : callable, optional
-        Called now and then with how far the reading has come.
+        Called from time to time with a checkpoint.
     """
     widths = tuple(source.width for source in sources)
     step = min(block_rows or default_block_rows(sum(widths)), folds.rows)
@@ -107,7 +107,7 @@ def read_moments(
             check_sizes(summed.moments)
         layout = _well_conditioned(summed.moments) if summed.moments.rows > 1 else None
         if layout is not None:
-            del summed  # before the next: the memory is for one
+            del summed  # the memory budget allows for only one
             summed = read(replace(reading, layout=layout), second=True)
     for source, stamps in zip(sources, before):
         if stamps_of(source) != stamps:
@@ -148,16 +148,12 @@ def read_rows(
     checkpoint: Checkpoint | None = None,
     keep: Callable[[Checkpoint], None] | None = None,
 ) -> Summed:
-    """One pass over all rows that the checkpoint does not hold.
+    """One pass over all rows that are not in the checkpoint.
 
-    Parameters
-    ----------
-    threads : int
-        How many this process may use, if there is no engine.
-    second : bool
-        Whether this is the second pass over these rows.
+    `threads` is how many threads this process may use if there is no engine; `second` says whether
+    this is the second pass.
     """
-    rows, told = reading.folds.rows, progress or silent
+    rows, report = reading.folds.rows, progress or silent
     if engine is not None:
         at_a_time = spans_for(rows, engine.workers)
     else:
@@ -170,12 +166,11 @@ def read_rows(
         some, before = left[first : first + at_a_time], sum(b - a for a, b in done)
 
         def count(found: int, before: int = before) -> None:
-            told("reading", before + found, rows)
+            report("reading", before + found, rows)
 
         try:
             if engine is not None:
-                # Of narrow rows a worker has its hands full; a thread that reads would be in its
-                # way.
+                # With narrow rows a worker's core is busy already; a reading thread would slow it.
                 own = replace(reading, ahead=reading.layout.width > NARROW)
                 more: Summed = sum_by_engine(engine, _scan_span, sources, own, some, count)
             elif len(some) == 1:
@@ -193,7 +188,7 @@ def read_rows(
 
 
 def _is_work_for_threads(sources: Sequence[Source], reading: Reading) -> bool:
-    """Whether ranges are read side by side: BLAS shares out sums of wide views, not of narrow."""
+    """Whether to read ranges in parallel, as BLAS by itself uses few threads for narrow views."""
     few = reading.folds.rows < MANY_ROWS or reading.layout.width > NARROW
     return not few and not on_one_device(sources)
 
@@ -206,16 +201,10 @@ def sum_by_engine(
     spans: Sequence[Span],
     count: Callable[[int], None],
 ) -> Any:
-    """The sum of what workers make of ranges of rows.
+    """The sum of a task's results over ranges of rows, computed by workers.
 
-    Parameters
-    ----------
-    task : callable
-        Called with views to open, and a range with how to read it.
-    reading : dataclass
-        How to read, with the `folds` of all rows.
-    count : callable
-        Called with the rows done.
+    The task is called with the views to open and with (reading, start, stop), where `reading` has
+    only the folds of that range. `count` is called with the number of rows done.
     """
     finished = [0]
 
@@ -231,7 +220,7 @@ def sum_by_engine(
 
 
 def _scan_span(views: list[Any], item: tuple[Reading, int, int]) -> Summed:
-    """What a worker does: open the views, read a range of rows, close them."""
+    """The task of a worker: open the views, read a range of rows, and close them."""
     sources = open_sources(views)
     try:
         return scan(sources, *item)
@@ -241,24 +230,24 @@ def _scan_span(views: list[Any], item: tuple[Reading, int, int]) -> Summed:
 
 
 def spans_for(rows: int, workers: int) -> int:
-    """Ranges that so many workers get."""
+    """Number of row ranges for the given number of workers."""
     fewest, most = SPANS_A_WORKER
     return workers * min(max(fewest, rows // (workers * ROWS_A_SPAN)), most)
 
 
 def spans_of(rows: int, count: int) -> list[Span]:
-    """At most `count` ranges that start at whole chunks of rows."""
+    """At most `count` ranges of rows, each starting at a multiple of `CHUNK_ROWS`."""
     size = -(-rows // (count * CHUNK_ROWS)) * CHUNK_ROWS if count > 1 else rows
     return [(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
 def kept_spans(rows: int) -> list[Span]:
-    """The ranges of rows after which what was read may be kept."""
+    """The ranges of rows after which a checkpoint may be saved."""
     return spans_of(rows, min(SPANS_KEPT, -(-rows // ROWS_KEPT)))
 
 
 def stamps_of(source: Source) -> list[tuple[int, int] | None]:
-    """Size and time of change of every file that a view is read from."""
+    """Size and modification time of every file that a view is read from."""
     stamps: list[tuple[int, int] | None] = []
     for path in source.files:
         try:
@@ -271,7 +260,7 @@ def stamps_of(source: Source) -> list[tuple[int, int] | None]:
 
 
 def _well_conditioned(moments: Moments) -> StackLayout | None:
-    """Coordinates in which every view is well conditioned, if any view needs them."""
+    """Coordinates in which every view is well conditioned; None if no view needs them."""
     views = range(len(moments.names))
     if all(moments.whiten(v).settled for v in views):
         return None
@@ -280,7 +269,7 @@ def _well_conditioned(moments: Moments) -> StackLayout | None:
 
 
 def describe_nonfinite(sources: Sequence[Source], step: int) -> str:
-    """The sentence that says which views hold NaN or infinity, in how many rows, first where."""
+    """An error message that says which views have NaN or infinity, and in which rows."""
     words = []
     for source in sources:
         bad, first = 0, -1

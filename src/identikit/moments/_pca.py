@@ -1,4 +1,4 @@
-"""The leading subspace of a view that is too wide to be looked at whole."""
+"""The leading principal subspace of a view that is too wide for its full scatter matrix."""
 
 from __future__ import annotations
 
@@ -20,33 +20,37 @@ from identikit.moments.engines import Engine
 from identikit.moments.memory import COPIES, LEAST_ROWS, allocated, block_rows, default_memory
 from identikit.sources import Source, open_source
 
-#: How far outside its subspace a mean counts, squared, in units of a column's mean variance.
+#: The mean has its own direction if its squared distance from the subspace exceeds this share of
+#: the average variance of a column.
 FAR = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
-    """The k leading principal directions of a view, or nearly these, and what they leave out.
+    """The k leading principal directions of a view, exact or approximate, and the variance lost.
 
-    They are found on all rows, those that errors are held out on among them, but without a look at
-    any other view: what is held out on reduced views is the fit of a map, not the subspace.
+    They are computed from all rows, including those that are held out later, but without looking at
+    any other view. What is held out on reduced views is therefore the fit of a map, not the choice
+    of the subspace.
 
     Parameters
     ----------
     mean : array (d,)
         Mean of the rows.
     variance : float
-        Mean squared distance from it.
+        Mean squared distance of the rows from their mean.
     basis : array (d, k)
-        Orthonormal columns, by falling variance; fewer than were asked for if more are rounding.
+        Orthonormal columns in order of decreasing variance; fewer than requested if the others are
+        rounding error.
     lost : float
-        1 − ‖XQ‖²/‖X‖² for the centred rows X and the basis Q, summed over all rows: the share of
-        the variance outside.
+        The share of the variance outside the subspace: 1 − ‖XQ‖²/‖X‖² for the centred rows X and
+        the basis Q.
     exact : bool
-        Whether these are eigenvectors of the scatter itself.
+        Whether the directions are eigenvectors of the full scatter matrix.
     bound : float
-        How many times as much as the best k directions these may lose: 1 if exact, otherwise
-        1 + k/(p − 1), with p directions more in the sketch, in the mean over its random numbers.
+        Upper bound on the variance lost, as a multiple of what the best k directions lose: 1 if
+        exact, otherwise 1 + k/(p − 1) with p additional directions in the sketch. It holds for the
+        mean over the random numbers.
     """
 
     mean: Array
@@ -57,9 +61,9 @@ class Subspace:
     bound: float
 
     def with_mean(self) -> Array:
-        """The basis, and one column more along the mean where that lies outside.
+        """The basis, with one more column along the mean if that lies outside the subspace.
 
-        Otherwise the origin would move, and a linear map seem affine or the other way round.
+        Without it the origin would move, so that a linear map could look affine or the reverse.
         """
         outside = self.mean - self.basis @ (self.basis.T @ self.mean)
         outside -= self.basis @ (self.basis.T @ outside)
@@ -83,37 +87,41 @@ def leading(
 ) -> Subspace:
     """The k directions in which the rows of a view vary most.
 
-    By eigendecomposition of its scatter, in one pass, where that fits the memory; otherwise by a
-    randomised range finder with one power iteration (Halko, Martinsson and Tropp 2011, algorithm
-    4.4), in three. With centred rows X, ``Q = qr(Xᵀ Ω)``, ``Q = qr(XᵀX Q)``, and then the leading
-    eigenvectors of ``QᵀXᵀX Q``, turned back. Ω has a row of random numbers for each *row* of the
-    view, by its number and the seed, so that views of the same rows that are rotations of each
-    other get subspaces that are so too, however flat their spectrum is.
+    If the scatter matrix fits into memory, they are its eigenvectors, computed in one pass.
+    Otherwise they come from a randomised range finder with one power iteration (Halko, Martinsson
+    and Tropp 2011, algorithm 4.4), in three passes. With centred rows X, this computes
+    ``Q = qr(Xᵀ Ω)``, then ``Q = qr(XᵀX Q)``, and then the leading eigenvectors of ``QᵀXᵀX Q``,
+    mapped back by Q. Ω has a row of random numbers for each *row* of the view, which depends only
+    on the row's number and the seed. If two views of the same rows are rotations of each other,
+    their subspaces are therefore rotations of each other too, however flat the spectrum is.
 
-    The bound: of Xᵀ = A, with A_k its best approximation of rank k and C = ``QQᵀA`` cut to rank k,
-    ‖A − C‖² ≤ ‖A − A_k‖² + ‖(1 − QQᵀ) A_k‖², and the mean of the last term is at most k/(p − 1)
-    times the first (Halko et al., theorem 10.5); power iterations make it smaller (Gu 2015).
+    The bound on the variance lost: for A = Xᵀ with best approximation A_k of rank k, and
+    C = ``QQᵀA`` truncated to rank k, ‖A − C‖² ≤ ‖A − A_k‖² + ‖(1 − QQᵀ) A_k‖², and the mean of the
+    last term is at most k/(p − 1) times the first (Halko et al., theorem 10.5). Power iterations
+    make it smaller (Gu 2015).
 
     Parameters
     ----------
     source : Source
         The view.
     folds : Folds
-        Which rows count: those that are in a fold.
+        Only rows that are in a fold are used.
     k : int
-        How many directions, at least 1.
+        Number of directions, at least 1.
     memory : int, optional
         Bytes that this may take; half of the machine's memory by default.
     seed : int
-        Of the random numbers.
+        Seed of the random numbers.
     engine : Engine, optional
         Workers that read ranges of rows; this process by default.
     progress : callable, optional
-        Called with (rows done, rows in all), over all passes.
+        Called with ("reading", rows done, total rows), over all passes.
     """
     budget, d = default_memory() if memory is None else memory, source.width
     if not 1 <= k <= d:
-        raise InputError(f"a view of {d} columns has no {k} leading directions; give 1 to {d}")
+        raise InputError(
+            f"cannot find {k} leading directions of a view of {d} columns; give 1 to {d}"
+        )
     folds = Folds(folds.rows, 1, None if folds.labels is None else np.minimum(folds.of(), 0))
     if exact_bytes(d, k) <= budget:
         found = _exact(source, folds, k, budget - exact_bytes(d, k), engine, progress)
@@ -121,7 +129,7 @@ def leading(
     needed = sketch_bytes(d, k)
     if needed > budget:
         raise InputError(
-            f"to find {k} leading directions of view {source.name!r} with {d} columns takes "
+            f"finding {k} leading directions of view {source.name!r} with {d} columns takes "
             f"{needed / 1e6:,.1f} MB, the budget is {budget / 1e6:,.1f} MB; give fewer directions, "
             "or a larger memory budget"
         )
@@ -130,15 +138,15 @@ def leading(
 
 
 def reduction_bytes(width: int, k: int) -> int:
-    """Bytes without which `leading` cannot do."""
+    """The least number of bytes that `leading` needs."""
     return min(exact_bytes(width, k), sketch_bytes(width, k))
 
 
 def exact_bytes(width: int, k: int) -> int:
-    """Bytes of the exact route.
+    """Bytes that the exact method needs.
 
-    Three scatter matrices, since two may have to be merged and LAPACK wants one without gaps; the
-    directions; LAPACK's own work, less than 200 columns; and the smallest block of rows.
+    They are for three scatter matrices (two to be merged, and a contiguous one for LAPACK), the
+    directions, LAPACK's workspace of less than 200 columns, and the smallest block of rows.
     """
     return allocated(8 * width * (3 * width + k + 200 + COPIES * LEAST_ROWS))
 
@@ -154,15 +162,16 @@ def _exact(
     d = source.width
     step = min(block_rows(d, room), folds.rows)
     reading = Reading(folds, StackLayout((d,)), step, sample=0)
-    # Opened again, and closed at once: a source may keep the memory of its last blocks.
+    # Opened again and closed right after, because an open source may hold its last blocks in
+    # memory.
     with closing(open_source(source.origin, source.name)) as own:
         summed = read_rows([own], reading, engine=engine, progress=progress)
     part = summed.moments.parts[0]
     del summed
     count, mean, columns = part.count, part.mean, part.scatter.diagonal().copy()
-    scatter = np.array(part.scatter.T, order="F")  # which is symmetric
+    scatter = np.array(part.scatter.T, order="F")
     del part
-    # The driver that needs no second matrix; eigenvalues come in rising order.
+    # This driver needs no second matrix; eigenvalues are in ascending order.
     values, vectors = eigh(
         scatter,
         subset_by_index=(d - k, d - 1),
@@ -176,17 +185,16 @@ def _exact(
 
 
 def subspace_of(source: Source, found: Directions, exact: bool, bound: float) -> Subspace:
-    """Leave out the directions that are rounding, and say what is lost."""
+    """Drop the directions that are rounding error, and compute the variance lost."""
     mean, values, basis = found.mean, found.values, found.basis
     total, n = float(found.columns.sum()), max(found.count, 1)
-    # What rounding the stored numbers adds along a direction, and what it leaves of the rank: the
-    # rules for columns, applied to directions.
+    # The rules for the rounding errors of columns and for the rank, applied to directions.
     noise = n * (4 * source.eps) ** 2 * np.einsum("ij,ij,i->j", basis, basis, mean**2)
     tolerance = rank_tolerance(n, source.width, source.eps)
     least = min(tolerance**2 * values[0], LARGEST_ROUNDING**2 * found.columns.max())
     kept = values > np.maximum(noise, max(least, GRAM_FLOOR * values[0]))
     if not kept.any():
-        # A constant view: along its mean that shows.
+        # A constant view is represented by the direction of its mean.
         size = float(np.linalg.norm(mean))
         line = mean / size if size > 0 else np.eye(1, len(mean))[0]
         return Subspace(mean, total / n, line[:, None], 1.0 if total > 0 else 0.0, exact, bound)

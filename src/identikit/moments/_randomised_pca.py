@@ -1,4 +1,4 @@
-"""Leading directions by a randomised range finder that streams over the rows."""
+"""Leading principal directions by a randomised range finder that streams over the rows."""
 
 from __future__ import annotations
 
@@ -23,27 +23,19 @@ from identikit.moments.engines import Engine
 from identikit.moments.memory import COPIES, LEAST_ROWS, allocated, block_rows
 from identikit.sources import Source, open_source
 
-#: Rows whose random numbers are drawn together, so that blocks and ranges do not matter.
+#: Random numbers are drawn for this many rows at a time, so that they do not depend on how rows are
+#: divided into blocks and ranges.
 DRAWN = 64
 
-#: Passes over the rows: a sketch, a power iteration, and what was found.
+#: Passes over the rows: a sketch, a power iteration, and the projection.
 PASSES = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """Some directions of a view, in order of the scatter along them.
+    """Directions of a view, in columns of `basis`, and the scatter along each, largest first.
 
-    Parameters
-    ----------
-    count : int
-        Rows.
-    mean, columns : array (d,)
-        Mean and scatter of every column.
-    values : array (k,)
-        Scatter along every direction, largest first.
-    basis : array (d, k)
-        The directions.
+    `mean` and `columns` are the mean and the scatter of every column over `count` rows.
     """
 
     count: int
@@ -54,15 +46,15 @@ class Directions:
 
 
 def oversampled(k: int) -> int:
-    """Columns of a sketch for k directions: more, as the last are poor.
+    """Number of columns of a sketch for k directions: more than k, because the last are inaccurate.
 
-    Never as many as the view has: the exact route takes less memory then.
+    There are always fewer than the view has, as otherwise the exact method takes less memory.
     """
     return k + max(10, k // 4)
 
 
 def sketch_bytes(width: int, k: int) -> int:
-    """Bytes of the randomised route: a basis and the next, products of it, a block of rows."""
+    """Bytes that the randomised method needs: two bases, their products, and a block of rows."""
     columns = oversampled(k)
     rows = COPIES * LEAST_ROWS * width + (2 * LEAST_ROWS + DRAWN) * columns
     return allocated(8 * (2 * width * columns + 4 * columns**2 + rows))
@@ -77,12 +69,9 @@ def randomised(
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Directions:
-    """Nearly the k leading directions of a view; see `leading`.
+    """Approximately the k leading directions of a view; see `leading`.
 
-    Parameters
-    ----------
-    room : int
-        Bytes for blocks of rows, beyond `sketch_bytes`.
+    `room` is the number of bytes for blocks of rows, beyond `sketch_bytes`.
     """
     columns, step = oversampled(k), block_rows(source.width, room)
     start = source.read(0, step)
@@ -94,7 +83,7 @@ def randomised(
         sums = _read(source, sketch, engine, share(progress, number, PASSES) or silent)
         mean, _, product = sums.centred(sketch.centre)
         del sums
-        # Householder's, in place: columns that rounding alone tells apart come out orthonormal.
+        # Householder QR gives orthonormal columns even if they differ only by rounding error.
         turned = qr(product, overwrite_a=True, mode="economic", check_finite=False)
         basis = np.asarray(turned[0], dtype=np.float64)
         sketch = replace(sketch, centre=mean, basis=basis, last=number == PASSES - 2)
@@ -115,7 +104,7 @@ def randomised(
 
 @dataclass(frozen=True, eq=False)
 class _Sketch:
-    """What a worker needs to know of a pass."""
+    """The settings of a pass, which are sent to the workers."""
 
     name: str
     folds: Folds
@@ -129,7 +118,7 @@ class _Sketch:
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Of rows x and their coordinates w: how many, Σx, Σx², Σw, and Σxwᵀ or, at the last, Σwwᵀ.
+    """Sums over rows x and their coordinates w: count, Σx, Σx², Σw, and Σxwᵀ (last pass: Σwwᵀ).
 
     Coordinates are random numbers in the first pass, and ``x @ basis`` in the others.
     """
@@ -152,12 +141,12 @@ class _Sums:
         )
 
     def centred(self, centre: Array) -> tuple[Array, Array, Array]:
-        """The mean of rows that stand here less a centre, and squares and product about the mean.
+        """The mean of the rows, and the squares and the product about that mean.
 
-        The product is changed in place.
+        The sums are over rows less `centre`. The product is changed in place.
         """
         n = max(self.count, 1)
-        # What comes from another process may be read-only.
+        # Arrays from another process may be read-only.
         product: Array = np.require(self.product, np.float64, ["F", "W"])
         left = self.coordinates if self.last else self.rows
         dger(-1.0 / n, left, self.coordinates, a=product, overwrite_a=1)
@@ -182,7 +171,7 @@ def _read(source: Source, sketch: _Sketch, engine: Engine | None, progress: Prog
 
 
 def _sums_of_span(views: list[Any], item: tuple[_Sketch, int, int]) -> _Sums:
-    """What a worker does: open the view, read a range of rows, close it."""
+    """The task of a worker: open the view, read a range of rows, and close it."""
     with closing(open_source(views[0])) as source:
         return _sums(source, *item)
 
@@ -202,7 +191,7 @@ def _sums(
         kept = np.flatnonzero(sketch.folds.of(first, after) >= 0)
         if len(kept):
             x, w = _block(source, sketch, first, after, kept)
-            # Transposes are Fortran-ordered windows, and SciPy's BLAS adds in place.
+            # Transposes are Fortran-ordered views, to which SciPy's BLAS can add in place.
             if sketch.last:
                 dsyrk(1.0, w, beta=1.0, c=product, overwrite_c=1)
             else:
@@ -219,7 +208,7 @@ def _sums(
 def _block(
     source: Source, sketch: _Sketch, first: int, after: int, kept: NDArray[np.intp]
 ) -> tuple[Array, Array]:
-    """The rows of a block that count, less the centre, and their coordinates in columns."""
+    """The rows `kept` of a block, less the centre, and their coordinates, one column per row."""
     block = source.read(first, after)
     if len(kept) < len(block):
         block = block[kept]
@@ -235,7 +224,7 @@ def _block(
 
 
 def _normals(start: int, stop: int, columns: int, seed: int) -> Array:
-    """Independent normal numbers: a column for each row of the view, by its number and the seed."""
+    """Independent normal numbers, one column per row, from the row's number and the seed."""
     chunks = range(start // DRAWN, -(-stop // DRAWN))
     generators = [np.random.default_rng([seed % 2**32, chunk]) for chunk in chunks]
     draws = np.concatenate([each.standard_normal((DRAWN, columns)) for each in generators])

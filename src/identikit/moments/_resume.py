@@ -1,4 +1,4 @@
-"""Reading that goes on where it was killed: what has been read is kept in a file."""
+"""Reading that can be resumed after it was killed: checkpoints are saved in a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from identikit.moments._sizes import in_range
 from identikit.moments.engines import Engine
 from identikit.sources import Source
 
-#: Seconds between two writings of what has been read.
+#: Least number of seconds between two checkpoints.
 EVERY = 5.0
 
 _BLOCK_ROWS = 65536
@@ -46,19 +46,20 @@ def read_and_save(
     engine: Engine | None = None,
     every: float = EVERY,
 ) -> Moments:
-    """`read_moments`, saved to a file; while rows are read, what has been read is kept beside it.
+    """`read_moments`, saved to a file; while rows are read, checkpoints are saved beside it.
 
     Parameters
     ----------
     path : path
-        Ends in ``.moments``. A reading that is killed leaves the same with ``.partial`` after it.
+        A path that ends in ``.moments``. A reading that is killed leaves a file with this name and
+        ``.partial`` appended.
     resume : bool
-        Go on from what was kept, if anything was. Otherwise such a file is an error: it may be
-        hours of work.
+        Resume from such a file if there is one. If false, such a file is an error, because it may
+        hold hours of work.
     overwrite : bool
-        If false, an existing moments file is an error and not touched.
+        If false, raise an error if the moments file exists already, and leave it unchanged.
     every : float
-        Seconds between two writings.
+        Least number of seconds between two checkpoints.
 
     Returns
     -------
@@ -68,8 +69,8 @@ def read_and_save(
     partial = Path(path).with_name(f"{Path(path).name}.partial")
     if partial.exists() and not resume:
         raise InputError(
-            f"{partial} holds what was read before; go on from there with --resume, or delete it "
-            "to start over"
+            f"{partial} holds an unfinished reading; continue it with --resume, or delete it to "
+            "start over"
         )
     known = fingerprint(sources, folds, seed=seed, sample=sample, drop_nonfinite=drop_nonfinite)
     pace = Pace(every)
@@ -105,7 +106,7 @@ def read_and_save(
 def fingerprint(
     sources: Sequence[Source], folds: Folds, *, seed: int, sample: int, drop_nonfinite: bool
 ) -> dict[str, Any]:
-    """What makes a reading this one: what is read, and how, by the words an error uses for it."""
+    """The data and settings that identify a reading; the keys are phrases for error messages."""
     known: dict[str, Any] = {
         "the version of identikit": __version__,
         "the names of the views": [source.name for source in sources],
@@ -127,10 +128,10 @@ def fingerprint(
 
 
 def _origin(source: Source) -> str:
-    """A path, or a digest of what stands for one."""
+    """A path, or a digest of data that have none."""
     if isinstance(source.origin, str):
         return source.origin
-    if hasattr(source.origin, "identity"):  # of rows in another order: not where they lie for now
+    if hasattr(source.origin, "identity"):  # reordered rows, whose temporary path may change
         return str(source.origin.identity)
     if hasattr(source.origin, "open_source"):
         return _digest(pickle.dumps(source.origin))
@@ -146,16 +147,9 @@ def _digest(data: bytes | memoryview) -> str:
 
 
 def recall(path: Path, known: dict[str, Any], units: Sequence[int]) -> Checkpoint | None:
-    """What was kept of a reading in a file, if anything was.
+    """Read the checkpoint in a file; None if there is none, or if it is in other units.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    known : dict
-        Of this reading; see `fingerprint`.
-    units : sequence of int
-        The exponent of each view's units; what was read in other units is of no use.
+    `known` is the `fingerprint` of this reading, and `units` the exponent of each view's units.
     """
     if not path.exists():
         return None
@@ -165,13 +159,13 @@ def recall(path: Path, known: dict[str, Any], units: Sequence[int]) -> Checkpoin
         raise InputError(f"{error}; or delete it, to read from the start") from error
     partial = header.partial
     if partial is None:
-        raise InputError(f"{path} is not what was kept of a reading: delete or rename it")
-    remedy = "read the same in the same way, or delete it to read from the start"
-    check_same(path, partial.fingerprint, known, "what was kept of a reading", remedy)
+        raise InputError(f"{path} is not an unfinished reading: delete or rename it")
+    remedy = "use the same data and settings, or delete it to read from the start"
+    check_same(path, partial.fingerprint, known, "an unfinished reading", remedy)
     whole = set(kept_spans(known["the number of rows"]))
     if not whole.issuperset(partial.spans) or len(set(partial.spans)) < len(partial.spans):
         raise InputError(
-            f"{path} is damaged: it tells of ranges of rows that nobody reads; delete it to read "
+            f"{path} is damaged: it lists ranges of rows that cannot be right; delete it to read "
             "from the start"
         )
     if list(moments.units) != list(units):

@@ -1,4 +1,4 @@
-"""The span of the rows of a view that has far more columns than rows: nothing is left out."""
+"""The row space of a view with far more columns than rows, which loses nothing."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from identikit.moments._sizes import too_large
 from identikit.moments.memory import allocated
 from identikit.sources import Source
 
-#: A view is taken to the span of its rows if it has more than this many columns a row.
+#: A view is reduced to its row space if it has more than this many columns per row.
 COLUMNS_A_ROW = 2
 
-#: Numbers in memory for each one of the view: as stored, centred, LAPACK's copy, and the basis.
+#: Numbers in memory per number of the view: as stored, centred, LAPACK's copy, and the basis.
 HELD = 5
 
 
 def in_few_rows(rows: int, width: int) -> bool:
-    """Whether a view has so few rows that it is better looked at in their span."""
+    """Whether a view has so few rows that it should be reduced to its row space."""
     return width > COLUMNS_A_ROW * rows
 
 
 def span_bytes(rows: int, width: int) -> int:
-    """Bytes that `row_span` takes."""
+    """Bytes that `row_span` needs."""
     return allocated(8 * HELD * rows * width)
 
 
 def row_span(source: Source, folds: Folds) -> Subspace:
-    """The directions in which the rows vary, all of them, by SVD of the centred rows themselves.
+    """All directions in which the rows vary, by SVD of the centred rows.
 
     n rows vary in at most n − 1 directions, however many columns they have, and an isometry of that
-    subspace changes no inner product of rows: whatever does not speak of single columns is the same
-    in these coordinates. It takes n²d operations and no d × d matrix.
+    subspace changes no inner product of rows. Everything that does not depend on single columns is
+    therefore the same in these coordinates. The cost is n²d operations without any d × d matrix.
 
-    The coordinates are turned so that all have the same variance. A regression on fewer rows than
-    columns takes the shortest of its solutions, with columns standardised; so standardised,
-    principal axes would lose that they differ in size.
+    The coordinates are rotated so that all have the same variance. A regression with fewer rows
+    than columns takes the solution of smallest norm for standardised columns, and standardising
+    principal axes would discard their different variances.
 
     Parameters
     ----------
     source : Source
-        The view, whose rows are all read at once.
+        The view; all of its rows are read at once.
     folds : Folds
-        Which rows count: those that are in a fold.
+        Only rows that are in a fold are used.
     """
     rows = source.read(0, source.rows)[folds.of() >= 0].astype(np.float64)
     if not np.isfinite(rows).all():
@@ -70,30 +70,26 @@ def row_span(source: Source, folds: Folds) -> Subspace:
 
 
 def level(values: Array) -> Array:
-    """An orthogonal Q such that all entries on the diagonal of ``Qᵀ diag(values) Q`` are the same.
+    """An orthogonal Q such that all diagonal entries of ``Qᵀ diag(values) Q`` are the same.
 
-    By one rotation an entry, of one that is too small with one that is too large, after which
-    either of them is right (Bendel and Mickey 1978).
-
-    Parameters
-    ----------
-    values : array (k,)
+    Each rotation mixes an entry that is too small with one that is too large, so that one of the
+    two becomes equal to the mean (Bendel and Mickey 1978).
     """
     k, mean = len(values), float(np.mean(values))
-    turn, left = np.eye(k), np.array(values, dtype=np.float64)
+    rotation, left = np.eye(k), np.array(values, dtype=np.float64)
     order = np.argsort(left)
-    low, high = 0, k - 1  # among those not yet right, in order; one of the two was changed before
+    low, high = 0, k - 1  # the smallest and the largest entry that is not yet equal to the mean
     while low < high:
         a, b = order[low], order[high]
         gap = left[b] - left[a]
         if gap <= 0:
             break
-        # cos² such that one of the two becomes the mean, and the other what is left of both.
+        # cos² such that one entry becomes the mean, and the other keeps the sum of both unchanged.
         share = min(max((left[b] - mean) / gap, 0.0), 1.0)
         cos, sin = np.sqrt(share), np.sqrt(1 - share)
-        turn[:, [a, b]] = turn[:, [a, b]] @ np.array([[cos, sin], [sin, -cos]])
+        rotation[:, [a, b]] = rotation[:, [a, b]] @ np.array([[cos, sin], [sin, -cos]])
         left[a], left[b] = mean, left[a] + left[b] - mean
         low += 1
-        if left[b] < mean:  # what was too large is too small now: its turn comes next
+        if left[b] < mean:  # the entry was too large and is now too small: it is next
             order[low - 1], low, high = b, low - 1, high - 1
-    return turn
+    return rotation

@@ -1,4 +1,4 @@
-"""The only loop over rows: blocks of stacked views into Moments."""
+"""The only loop over rows, which turns blocks of stacked views into Moments."""
 
 from __future__ import annotations
 
@@ -29,47 +29,47 @@ from identikit.sources.device import on_one_device
 
 Blocks = Generator[tuple[int, list[Any], list[int]]]
 
-#: Rows that are digested together. Ranges of rows and blocks start at multiples of it.
+#: Number of rows per digest. Ranges of rows and blocks start at multiples of it.
 CHUNK_ROWS = 1024
 
-#: Bytes of a view's rows that one core's cache holds while they are converted.
+#: Bytes of a view's rows that fit into one core's cache while they are converted.
 CACHE_BYTES = 2**19
 
-#: Bytes of the stacked rows that are summed at a time, if these are no wider than `NARROW`: BLAS
-#: sums narrow rows as well in small pieces, and finds those in the cache.
+#: Bytes of stacked rows that are summed at a time if they are no wider than `NARROW`. For narrow
+#: rows BLAS is as fast on small pieces, which stay in the cache.
 PIECE_BYTES = 5 * 2**19
 
-#: Rows that tell what is typical of the others.
+#: The number of rows from which a typical row can be estimated.
 TYPICAL = 64
 
-#: Squared norms of rows stay below this, so that no sum of their products overflows.
+#: Squared norms of rows must be below this, so that no sum of their products overflows.
 LARGEST = 2.0**490
 
 
 class NonfiniteError(InputError):
-    """A row holds NaN or infinity; who has all the views open can say which."""
+    """A row holds NaN or infinity; the caller, which has all views open, reports which."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """How rows are read: all that a worker needs to know beside the views and the range.
+    """How rows are read: the settings that a worker needs in addition to the views and the range.
 
     Parameters
     ----------
     folds : Folds
-        Which fold each row is in.
+        The fold of each row.
     layout : StackLayout
-        The views' columns, and the coordinates of their scatter.
+        The columns of each view, and the coordinates of the scatter.
     step : int
-        Rows of a block.
+        Number of rows per block.
     seed, sample : int
-        Of the row sample: its seed and how many rows.
+        Seed of the row sample, and its number of rows.
     drop_nonfinite : bool
-        Leave rows with NaN or infinity out, instead of raising.
+        Leave rows with NaN or infinity out, instead of raising an error.
     digest : bool
-        Digest what is read.
+        Compute digests of the data.
     ahead : bool
-        Read a block, in a thread of its own, while the one before it is being summed.
+        Read the next block in a separate thread while the current one is being summed.
     """
 
     folds: Folds
@@ -84,10 +84,10 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Summed:
-    """The moments of some rows and, if asked for, a digest a view; ``a + b`` merges two.
+    """The moments of some rows and, if requested, one digest per view; ``a + b`` merges two.
 
-    A digest is the sum, modulo 2¹²⁸, of the hashes of chunks of rows, each with its number, so that
-    it does not depend on who has read which.
+    A digest is the sum, modulo 2¹²⁸, of the hashes of chunks of rows, each keyed by its number, so
+    that it does not depend on how rows were divided among workers.
     """
 
     moments: Moments
@@ -105,19 +105,7 @@ def scan(
     stop: int,
     count: Callable[[int], None] | None = None,
 ) -> Summed:
-    """Read rows `start` to `stop` once.
-
-    Parameters
-    ----------
-    sources : sequence of Source
-        Open, of the same rows.
-    reading : Reading
-        How to read them.
-    start, stop : int
-        The range of rows.
-    count : callable, optional
-        Called with the rows read so far.
-    """
+    """Read rows `start` to `stop` once; `count` is called with the number of rows read so far."""
     together = on_one_device(sources)
     if together:
         from identikit.moments._device import DeviceScan
@@ -127,10 +115,10 @@ def scan(
 
 
 class Scan:
-    """What one reading of a range of rows has summed up so far.
+    """One reading of a range of rows, and its sums so far.
 
-    What is done, and when, is the same for rows in any place. How it is done with NumPy and BLAS
-    stands in the methods without an underscore; `DeviceScan` has its own of these.
+    Methods with an underscore are the same wherever the rows are. The methods without an underscore
+    do the arithmetic with NumPy and BLAS; `DeviceScan` overrides them.
     """
 
     def __init__(self, sources: Sequence[Source], reading: Reading) -> None:
@@ -140,7 +128,7 @@ class Scan:
             SampleKeeper(reading.sample, reading.seed, layout.width, reading.folds.rows),
             0,
         )
-        # Who wants no sample wants no rows at all to be kept.
+        # Without a sample no rows may be kept at all.
         self.extremes = ExtremesKeeper(reading.folds.rows, layout) if reading.sample else None
         self.settled = False
         self.distinct: DistinctKeeper | None = DistinctKeeper(len(layout.widths))
@@ -156,7 +144,7 @@ class Scan:
         """Read every block of a range."""
         folds, digests = self.reading.folds, [0] * len(self.sources)
         last = folds.last_rows(start, stop)
-        # Squares that overflow and norms that are not numbers are met in `_add_piece`.
+        # `_add_piece` deals with squares that overflow and norms that are NaN.
         quiet = np.errstate(over="ignore", invalid="ignore")
         with closing(self.blocks(start, stop)) as blocks, quiet:
             for first, views, hashes in blocks:
@@ -191,7 +179,7 @@ class Scan:
         self.parts[fold] = merge(self.parts[fold], part, self.layout)
 
     def _keep_some(self, first: int, after: int, views: list[Any]) -> None:
-        """Keep those rows of a block that may belong to the sample."""
+        """Keep the rows of a block that may belong to the sample."""
         numbers, keys = self.keeper.candidates(first, after)
         if self.reading.folds.labels is not None:
             taking_part = self.reading.folds.of(first, after)[numbers - first] >= 0
@@ -206,14 +194,14 @@ class Scan:
         return np.concatenate([self.numbers(view) for view in views], axis=1)
 
     def _add(self, fold: int, numbers: Numbers, views: list[Any]) -> None:
-        """Add the rows of one fold, given view by view, in pieces that the cache holds."""
+        """Add rows of one fold, given view by view, in pieces that fit into the cache."""
         count = views[0].shape[0]
         for start in range(0, count, self.piece):
             some = slice(start, min(start + self.piece, count))
             self._add_piece(fold, numbers[some], self.take(views, some))
 
     def _count(self, first: int, after: int, views: list[Any]) -> None:
-        """Count the distinct ones of a block's rows, but for those that are left out."""
+        """Count the distinct rows of a block, except those that are left out."""
         left_out, self.left_out = self.left_out, []
         if self.distinct is None:
             return
@@ -227,11 +215,11 @@ class Scan:
     def _keep_largest(
         self, fold: int, numbers: Numbers, views: list[Any], norms: Any, peaks: Array
     ) -> None:
-        """Keep those of the rows that are among the largest."""
+        """Keep the rows that are among the largest."""
         keeper = self.extremes
         if keeper is None:
             return
-        if len(numbers) < TYPICAL:  # the pivot may be one of them
+        if len(numbers) < TYPICAL:  # too few to choose a centre; the pivot may be one of them
             keeper.keep(fold, numbers, self._rows(views))
             return
         if not self.settled:
@@ -243,7 +231,7 @@ class Scan:
             keeper.keep(fold, numbers[where], self._rows(self.take(views, where)))
 
     def _add_piece(self, fold: int, numbers: Numbers, views: list[Any]) -> None:
-        """Add a few rows."""
+        """Add a piece of the rows of one fold."""
         segment = self.segments.get(fold)
         pivot = self._pivot(views) if segment is None else segment.pivot
         rows = self.augmented(views, pivot)
@@ -253,7 +241,7 @@ class Scan:
             self._keep_largest(fold, numbers, views, norms, peaks)
             segment.add(rows)
             return
-        if not (peaks < LARGEST).all():  # which NaN is not
+        if not (peaks < LARGEST).all():  # also true for NaN
             whole = self.finite(views)
             if whole.all():
                 raise too_large([source.name for source in self.sources])
@@ -274,11 +262,12 @@ class Scan:
         segment.add(rows)
 
     def _pivot(self, views: list[Any]) -> Array:
-        """What to sum about: zero if all means are within two deviations of it, else the means.
+        """The pivot: zero if all means are within two standard deviations of it, else the means.
 
-        Zero costs at most a factor of five in rounding and saves a subtraction. Not so in the
-        coordinates of an ill-conditioned view, where the mean may lie in a direction that hardly
-        varies. Columns whose mean is not finite get zero, as such rows are found out later.
+        Zero increases rounding errors by at most a factor of five and saves a subtraction. It is
+        not used in the coordinates of an ill-conditioned view, where the mean may lie in a
+        direction with hardly any variance. Columns whose mean is not finite get zero, as such rows
+        are detected later.
         """
         few = self._few(views, 256)
         near = np.all(few.mean(axis=0) ** 2 <= 4 * few.var(axis=0))
@@ -288,7 +277,7 @@ class Scan:
         return np.where(np.isfinite(means), means, 0.0)
 
     def _few(self, views: list[Any], count: int) -> Array:
-        """Some of a block's rows, about `count` of them, evenly spaced."""
+        """About `count` evenly spaced rows of a block."""
         every = slice(None, None, max(1, views[0].shape[0] // count))
         return self._rows(self.take(views, every))
 
@@ -311,7 +300,7 @@ class Scan:
         return mean
 
     def largest(self, norms: Any, keeper: ExtremesKeeper) -> NDArray[np.intp]:
-        """Which rows may be among the largest, by their squared norms."""
+        """Rows that may be among the largest, by their squared norms."""
         return keeper.candidates(self.numbers(norms))
 
     def finite(self, views: list[Any]) -> NDArray[np.bool_]:
@@ -337,7 +326,7 @@ class Scan:
         """Rows less the pivot, their squared norms by view, and a one, in the buffer."""
         rows, moved = self._buffer[: len(views[0])], pivot is not self.origin
         for v, (view, columns) in enumerate(zip(views, self.layout.columns)):
-            # In chunks that stay in the cache, so that each number is fetched from memory once.
+            # In chunks that stay in the cache, so that each number is read from memory only once.
             for start in range(0, len(rows), self.chunk):
                 part = rows[start : start + self.chunk, columns]
                 part[...] = view[start : start + self.chunk]
@@ -349,7 +338,7 @@ class Scan:
 
 
 def squared_norms(rows: Array, out: Array) -> None:
-    """‖row‖² of every row; NumPy 2's own function for it is the quicker one."""
+    """‖row‖² of every row; `np.vecdot` of NumPy 2 is faster than `np.einsum`."""
     if hasattr(np, "vecdot"):
         np.vecdot(rows, rows, out=out)
     else:
@@ -357,7 +346,7 @@ def squared_norms(rows: Array, out: Array) -> None:
 
 
 def piece_rows(layout: StackLayout, step: int) -> int:
-    """Rows that are summed at a time, of a block of `step` rows."""
+    """Number of rows that are summed at a time, of a block of `step` rows."""
     if layout.width > NARROW:
         return step
     room = PIECE_BYTES // (8 * augmented_width(layout))
@@ -373,7 +362,7 @@ def finite(views: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
 
 
 def _blocks(sources: Sequence[Source], reading: Reading, start: int, stop: int) -> Blocks:
-    """First row, views and digests of every block; the next may be read while one is being used."""
+    """First row, views and digests of every block; the next block may be read in the meantime."""
     starts = range(start, stop, reading.step)
 
     def read(first: int) -> tuple[list[NDArray[Any]], list[int]]:
@@ -394,7 +383,7 @@ def _blocks(sources: Sequence[Source], reading: Reading, start: int, stop: int) 
 
 
 def digest(block: NDArray[Any], first: int) -> int:
-    """The sum of the hashes of a block's chunks of rows."""
+    """The sum of the hashes of a block's chunks; `first` is the number of the block's first row."""
     total = 0
     for start in range(0, len(block), CHUNK_ROWS):
         chunk = np.ascontiguousarray(block[start : start + CHUNK_ROWS])

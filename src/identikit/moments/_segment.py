@@ -1,4 +1,4 @@
-"""A run of rows summed about one pivot: everything from one symmetric product a block."""
+"""Sums of a run of rows about one pivot, by one symmetric matrix product per block."""
 
 from __future__ import annotations
 
@@ -15,27 +15,24 @@ from scipy.linalg.blas import dgemm, dsyr
 from identikit._linalg import Array
 from identikit.moments._part import Part, StackLayout, centred_norms
 
-#: How far, in units of the first rows' spread, the mean of later ones may lie from the pivot.
+#: The largest squared distance of the mean of later rows from the pivot, as a multiple of the mean
+#: squared distance of the first rows.
 DRIFT = 16.0
 
 
 def augmented_width(layout: StackLayout) -> int:
-    """Columns of an augmented row, rounded up to half cache lines of 4 numbers."""
+    """Number of columns of an augmented row, rounded up to a multiple of 4 (half a cache line)."""
     return -(-(layout.width + len(layout.widths) + 1) // 4) * 4
 
 
 class Segment:
-    """Sums of rows about a pivot that stays close to their mean, so that no digits cancel.
+    """Sums of rows about a pivot that is close to their mean, so that no digits cancel.
 
-    Rows are ``[z, ‖x_1‖² … ‖x_k‖², 1, 0 …]`` with z = row − pivot, so that their Gram matrix holds
-    the count, the sum, the scatter and the cubic and quartic sums of `Part` at once.
+    Rows are augmented to ``[z, ‖x_1‖² … ‖x_k‖², 1, 0 …]`` with z = row − pivot, so that their Gram
+    matrix holds the count, the sum, the scatter and the cubic and quartic sums of `Part` at once.
 
-    Parameters
-    ----------
-    pivot : array (D,)
-        A point near the mean of the first block.
-    spread : array (k,)
-        That block's mean squared distance from it, for each view.
+    The pivot is a point near the mean of the first block, and `spread` that block's mean squared
+    distance from it, for each view.
     """
 
     def __init__(self, layout: StackLayout, pivot: Array, spread: Array) -> None:
@@ -45,32 +42,30 @@ class Segment:
         self.started = False
 
     def is_near(self, peaks: Array) -> bool:
-        """Whether rows no farther from the pivot than this can have no mean that is far from it.
+        """Whether the mean of some rows must be near the pivot, as all of these rows are.
 
-        Parameters
-        ----------
-        peaks : array (k,)
-            The largest of their squared distances, for each view.
+        `peaks` are their largest squared distances from the pivot, for each view.
         """
         return bool((peaks <= DRIFT * self.spread).all())
 
     def is_far(self, few: Array) -> bool:
-        """Whether rows of which these are some are so far off that a new pivot is due."""
+        """Whether a few rows of a block are so far from the pivot that a new one is needed."""
         gaps = (few.mean(axis=0) - self.pivot) ** 2
         squares = np.array([gaps[c].sum() for c in self.layout.columns])
         return bool(np.any(squares > DRIFT * self.spread))
 
     def add(self, rows: Array) -> None:
-        """Add augmented rows; C-contiguous, and used up if the layout has roots."""
+        """Add augmented rows, which must be C-contiguous; overwrites them if there are roots."""
         if self.layout.roots is not None:
-            for columns, turn in zip(self.layout.columns, self.layout.inverses):
-                rows[:, columns] = dgemm(1.0, rows[:, columns], turn)
-        # SciPy's BLAS and no other in this loop, not even for a dot product: see `one_thread`.
+            for columns, inverse in zip(self.layout.columns, self.layout.inverses):
+                rows[:, columns] = dgemm(1.0, rows[:, columns], inverse)
+        # Only SciPy's BLAS is used in this loop, not NumPy's, even for a dot product; `one_thread`
+        # says why.
         add_gram(rows, self.gram, self.started)
         self.started = True
 
     def part(self) -> Part:
-        """The moments about the mean, from the sums about the pivot; uses the segment up."""
+        """The moments about the mean, from the sums about the pivot; call it only once."""
         layout, d = self.layout, self.layout.width
         norms, one = slice(d, d + len(layout.widths)), d + len(layout.widths)
         n = round(self.gram[one, one])
@@ -86,7 +81,7 @@ class Segment:
 
 @cache
 def _above(size: int) -> NDArray[np.bool_]:
-    """Which places of a square matrix are above its diagonal."""
+    """A mask of the entries above the diagonal of a square matrix."""
     return np.tri(size, k=-1, dtype=bool).T
 
 
@@ -101,9 +96,9 @@ def _mirror_lower(matrix: Array, tile: int = 512) -> None:
 
 @cache
 def _dsyrk() -> Callable[..., None]:
-    """BLAS's dsyrk. SciPy's own wrapper holds Python's lock all the while; a foreign call does not.
+    """BLAS's dsyrk by ctypes, which releases the global interpreter lock; SciPy's wrapper does not.
 
-    ``__pyx_capi__`` is how SciPy offers its BLAS to other languages.
+    ``__pyx_capi__`` is SciPy's interface to its BLAS for other languages.
     """
     capsule = cython_blas.__pyx_capi__["dsyrk"]
     name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
@@ -126,21 +121,14 @@ def _double(number: float) -> Any:
 
 
 def add_gram(rows: Array, gram: Array, keep: bool) -> None:
-    """``gram += rowsᵀ rows``, or ``=`` unless `keep`, in the lower triangle.
+    """``gram += rowsᵀ rows`` in the lower triangle, or ``gram = rowsᵀ rows`` unless `keep`.
 
-    Parameters
-    ----------
-    rows : array (n, d)
-        In C order.
-    gram : array (d, d)
-        In C order; written in place, and not read unless `keep`.
-    keep : bool
-        Add to the old values.
+    Both arrays must be in C order.
     """
     assert rows.flags.c_contiguous
     assert gram.flags.c_contiguous
     n, d = rows.shape
-    # To BLAS, which thinks in columns, the arrays are their transposes, and lower is upper.
+    # BLAS uses column order, so that it sees the transposed arrays, and lower becomes upper.
     _dsyrk()(
         b"U",
         b"N",

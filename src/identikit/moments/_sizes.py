@@ -1,7 +1,7 @@
-"""Numbers so large that their squares overflow, or so small that they vanish: read in other units.
+"""Views with numbers so large that their squares overflow, or so small that they underflow.
 
-Views are read as they are. Only if that fails are they looked through for their largest numbers,
-and read again over a power of two each, which costs no digits: `Moments.exponents`.
+Views are first read without scaling. Only if that fails, their largest numbers are found, and they
+are read again divided by a power of two each, which loses no digits (`Moments.exponents`).
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: No mean is larger than this: few rows may be all the same, so that nothing else tells their size.
+#: The largest mean allowed. If all rows are equal, nothing but the mean shows their size.
 LARGEST_MEAN = 2.0**200
 
-#: A view whose variance is below this may have lost digits, or all of it: fourth powers vanish.
+#: A view whose variance is below this may have lost digits, because fourth powers underflow.
 LEAST = 2.0**-400
 
 #: A column whose variance is below this has lost digits, whatever the other columns are.
 LEAST_COLUMN = 2.0**-900
 
-#: Views share their units if none is then larger than two to this power, or smaller than one over
-#: that. Others are brought there: errors of maps that keep the scale are 1e100 or more either way.
+#: All views use the same unit if their sizes then have exponents between minus this and this.
+#: Others are scaled to these limits, where errors of maps that keep the scale are 1e100 or more.
 FARTHEST = 180
 
-#: A column that is smaller than its view by more than this power of two would be lost.
+#: A column would be lost if its exponent is smaller than that of its view by more than this.
 APART = 500
 
 
 class SizeError(InputError):
-    """Squares overflow or vanish; who has the views open can read them in other units."""
+    """Squares overflow or underflow; the caller can read the views again in other units."""
 
 
 def too_large(names: Sequence[str]) -> SizeError:
@@ -51,32 +51,33 @@ def too_large(names: Sequence[str]) -> SizeError:
 
 
 def check_sizes(moments: Moments) -> None:
-    """Raise if squares are too large to be merged, or may have vanished.
+    """Raise an error if squares are too large to be merged, or may have underflowed.
 
-    Vanished are those of a whole view, or of a column that is not zero.
+    The latter is checked for whole views, and for columns that are not zero.
     """
     if any(np.abs(part.mean).max() > LARGEST_MEAN for part in moments.parts):
         raise too_large(moments.names)
     for view, name in enumerate(moments.names):
         variances = np.diagonal(moments.block(view, view)) / max(moments.rows, 1)
         centre = moments.centre(view)
-        # The mean of a column that is not zero is hardly ever zero: no square is lost in it.
+        # A column that is not zero almost always has a mean that is not zero, which does not
+        # underflow.
         lost = (variances < LEAST_COLUMN) & (centre**2 < LEAST_COLUMN) & (centre != 0)
         if lost.any() or max(variances.sum(), float(np.max(centre**2))) < LEAST:
             raise SizeError(
-                f"the values of view {name!r} are so small that their squares vanish; rescale it"
+                f"the values of view {name!r} are so small that their squares underflow; rescale it"
             )
 
 
 def in_range(read: Callable[[Sequence[Source]], T], sources: Sequence[Source]) -> T:
-    """What `read` makes of the views, in units in which squares are numbers.
+    """Call `read` on the views, and again on rescaled views if their squares are out of range.
 
     Parameters
     ----------
     read : callable
-        Raises SizeError where it cannot work on views as they are.
+        Raises SizeError if squares of the views overflow or underflow.
     sources : sequence of Source
-        The views, open.
+        The open views.
     """
     try:
         return read(sources)
@@ -86,7 +87,7 @@ def in_range(read: Callable[[Sequence[Source]], T], sources: Sequence[Source]) -
 
 
 def rescaled(sources: Sequence[Source]) -> list[Source]:
-    """Every view over a power of two, the same for all of them if their sizes allow."""
+    """Every view divided by a power of two, the same for all views if their sizes allow it."""
     sizes = [_exponents(largest_values(source)) for source in sources]
     own = [int(size.max()) for size in sizes]
     for source, size, top in zip(sources, sizes, own):
@@ -108,11 +109,11 @@ def rescaled(sources: Sequence[Source]) -> list[Source]:
 
 
 def in_units(sources: Sequence[Source], moments: Moments) -> list[Source]:
-    """Views in the units that their moments are in."""
+    """The views in the units of their moments."""
     return [ScaledSource(s, e) if e else s for s, e in zip(sources, moments.units)]
 
 
-#: The exponent of zero: below any other.
+#: Stands for the exponent of zero; below any other exponent.
 _NOTHING = -(10**6)
 
 

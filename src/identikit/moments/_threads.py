@@ -1,4 +1,4 @@
-"""Several ranges of rows at once, in threads of this process."""
+"""Reading several ranges of rows at once, in threads of this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from identikit._linalg import one_thread
 from identikit.moments._scan import Reading, Summed, scan
 from identikit.sources import Source, open_sources
 
-#: Seconds between two looks at how far the threads are.
+#: Seconds between two checks of the threads' progress.
 PATIENCE = 0.1
 
 
@@ -25,23 +25,14 @@ def scan_spans(
     sources: Sequence[Source],
     reading: Reading,
     spans: Sequence[tuple[int, int]],
-    told: Callable[[int], None],
+    report: Callable[[int], None],
 ) -> Summed:
-    """Read every range in a thread of its own, with one BLAS thread each, and merge them.
+    """Read every range in a thread of its own, with one BLAS thread each, and merge the results.
 
-    Sums of a few hundred columns are too small for BLAS to share out well, and leave the cores
-    idle while rows are being converted; whole ranges side by side keep them busy.
-
-    Parameters
-    ----------
-    sources : sequence of Source
-        Open; threads open them again, since a file has one place at a time.
-    reading : Reading
-        How to read them.
-    spans : sequence of (start, stop)
-        The ranges.
-    told : callable
-        Called with the rows read so far, by this thread.
+    Products of a few hundred columns are too small for BLAS to parallelise well, and leave cores
+    idle while rows are being converted; reading whole ranges in parallel keeps them busy. Threads
+    open the sources again, since a file has only one position. `report` is called by the calling
+    thread with the number of rows read so far.
     """
     done, stop = [0] * len(spans), [False]
 
@@ -55,7 +46,7 @@ def scan_spans(
             own = open_sources([s.origin for s in sources], [s.name for s in sources])
             for source in own:
                 stack.callback(source.close)
-            # One thread reads while others sum; a reader for each would be in their way.
+            # One thread reads while others sum; more threads for reading would slow them down.
             return scan(own, replace(reading, ahead=False), *spans[number], count)
 
     with one_thread(), ThreadPoolExecutor(len(spans), "identikit-scan") as pool:
@@ -66,9 +57,9 @@ def scan_spans(
                 running = bool(wait(futures, PATIENCE, FIRST_EXCEPTION).not_done) and not any(
                     future.done() and future.exception() for future in futures
                 )
-                told(sum(done))
+                report(sum(done))
         finally:
-            stop[0] = True  # of no effect if all are done
+            stop[0] = True  # has no effect if all are done
         failed = [future.exception() for future in futures if future.done()]
         for error in failed:
             if error is not None and not isinstance(error, _StoppedError):

@@ -1,4 +1,4 @@
-"""All pairs of many views in several passes, when one pass would not fit the memory."""
+"""All pairs of many views in several passes, if one pass would not fit into memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Tile:
-    """Views to read together, and the pairs of them to look at in that pass."""
+    """Views that are read together in one pass, and the pairs of them that are compared in it."""
 
     views: tuple[int, ...]
     pairs: tuple[Pair, ...]
@@ -22,21 +22,22 @@ class Tile:
 def tiles(
     widths: Sequence[int], folds: int, memory: int | None = None, rows: int = 10**9
 ) -> list[Tile]:
-    """Passes that together see every pair of views once, each within the memory budget.
+    """Passes that together contain every pair of views once, each within the memory budget.
 
-    One pass if all fits. Otherwise views are cut into chunks of which two fit the budget, and every
-    two share a pass; if even that does not work, every pair has a pass of its own.
+    There is a single pass if all views fit. Otherwise views are divided into chunks so that any two
+    chunks fit, and there is a pass for every two chunks. If that does not work either, every pair
+    of views gets its own pass.
 
     Parameters
     ----------
     widths : sequence of int
-        Columns of each view.
+        Number of columns of each view.
     folds : int
-        Folds the scatter is kept for.
+        Number of folds for which scatter matrices are kept.
     memory : int, optional
-        Bytes; half of the machine's memory by default.
+        Budget in bytes; half of the machine's memory by default.
     rows : int
-        Rows of the views; very many by default.
+        Number of rows of the views; very many by default.
     """
     budget = default_memory() if memory is None else memory
 
@@ -49,7 +50,7 @@ def tiles(
         return [Tile(tuple(views), everything)]
     chunks: list[list[int]] = [[]]
     for view in views:
-        # A chunk will share a pass with one of its size.
+        # A chunk will share a pass with another of about its size.
         if chunks[-1] and needed((*chunks[-1], view) * 2) > budget:
             chunks.append([])
         chunks[-1].append(view)

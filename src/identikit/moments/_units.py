@@ -1,4 +1,4 @@
-"""The same moments in other units, or in the coordinates of other moments."""
+"""Converting moments to other units, or to the coordinates of other moments."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from identikit.moments.sample import RowSample
 
 
 def with_exponents(moments: Moments, exponents: Sequence[int]) -> Moments:
-    """The same moments with the numbers of each view over other powers of two."""
+    """The same moments, with the numbers of each view in units of another power of two."""
     steps = [own - other for own, other in zip(moments.units, exponents)]
     each = np.repeat(steps, moments.widths)
     layout, inner = moments.layout, each
-    if layout.roots is not None:  # the scatter stays, in coordinates that do
+    if layout.roots is not None:  # the stored coordinates do not change, only their roots
         inner = np.zeros_like(each)
         roots = tuple(np.ldexp(root, step) for root, step in zip(layout.roots, steps))
-        inverses = tuple(np.ldexp(turn, -step) for turn, step in zip(layout.inverses, steps))
+        inverses = tuple(np.ldexp(inverse, -step) for inverse, step in zip(layout.inverses, steps))
         layout = StackLayout(layout.widths, roots, inverses)
     twice = 2 * np.array(steps)
     parts = tuple(
@@ -62,7 +62,7 @@ def in_layout(moments: Moments, layout: StackLayout) -> Moments:
         for i, (left, a) in enumerate(zip(turns, layout.columns)):
             for right, b in zip(turns[i:], layout.columns[i:]):
                 block = left.T @ part.scatter[a, b] @ right
-                # Symmetric to the last digit, so that one triangle tells all of it.
+                # Exactly symmetric, so that one triangle determines the matrix.
                 scatter[a, b] = (block + block.T) / 2 if a == b else block
                 scatter[b, a] = scatter[a, b].T
         parts.append(replace(part, scatter=scatter))

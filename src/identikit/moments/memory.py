@@ -1,4 +1,4 @@
-"""What the statistics and the work on them may take."""
+"""The memory that the statistics and the computations with them need."""
 
 from __future__ import annotations
 
@@ -7,75 +7,75 @@ from collections.abc import Sequence
 from identikit.errors import InputError
 from identikit.sources.memory import default_memory as default_memory
 
-#: Bytes of one float64 block: enough rows for BLAS, small enough to stay near the cache.
+#: Bytes of one float64 block: enough rows for BLAS, and about as small as the cache.
 BLOCK_BYTES = 32 * 2**20
 
-#: Columns up to which blocks are summed in small pieces, and need not be large themselves.
+#: The number of columns up to which blocks are summed in small pieces, and the bytes of such
+#: blocks.
 NARROW, NARROW_BYTES = 512, 8 * 2**20
 
-#: Rows of such a piece. BLAS goes through rows 256 or 384 at a time, by the processor, and a last
-#: few take it as long as many.
+#: Number of rows of such a piece. BLAS processes 256 or 384 rows at a time, depending on the
+#: processor, and an incomplete batch takes as long as a full one.
 PIECE_ROWS = (2304, 1536, 768)
 
-#: Rows of a block that there must be room for: with fewer, BLAS waits for memory.
+#: The smallest number of rows of a block; with fewer, BLAS is limited by memory bandwidth.
 LEAST_ROWS = 128
 
-#: Numbers in memory for each one of a block: as stored, the block read ahead, a fold's share of it,
-#: and float64 to work with, twice.
+#: Numbers in memory per number of a block: as stored, the next block, the rows of one fold, and two
+#: float64 copies.
 COPIES = 5
 
-#: Rows of the sample, and how many times as many are held at most while it is drawn.
+#: Number of rows of the sample, and how many times as many are in memory at most while it is drawn.
 SAMPLE, HELD = 1000, 8
 
-#: Of each view, the largest rows that are held while they are looked for, twice.
+#: Number of extreme rows in memory per view while they are selected (twice as many as are kept).
 LARGEST_HELD = 128
 
-#: Square matrices as wide as the wider view of a pair, while the two are compared: moments of
-#: training and test rows, some of them whitened, maps, and what an SVD needs. Measured: 20 or less.
+#: Number of square matrices, as wide as the wider view of a pair, that are in memory while the two
+#: are compared: moments of training and test rows, whitened ones, maps, and the workspace of an
+#: SVD. Measurements gave 20 or less.
 PAIR_WORK = 22
 
-#: Up to this width, the jackknife keeps a view's principal axes without each fold, and of the last
-#: pair the scatters and the canonical decomposition, `FOLD_WORK` square matrices a fold.
+#: Up to this width, the jackknife caches a view's principal axes without each fold, and the
+#: scatters and the canonical decomposition of the last pair: `FOLD_WORK` square matrices per fold.
 NARROW_PAIR, FOLD_WORK = 256, 6
 
-#: Draws of independent views are kept for the next pair if they take no more than this share of
-#: what the scatter matrices of all views take.
+#: Draws of independent views are cached for the next pair if they need at most this share of the
+#: memory of all scatter matrices.
 DRAWS_SHARE = 0.2
 
-#: Square matrices as wide as the sample has rows, while neighbours are looked for.
+#: Number of square matrices of the size of the sample that are in memory while neighbours are
+#: found.
 SAMPLE_WORK = 4
 
 
-#: What is freed in smaller pieces than this may stay with the process (glibc's M_MMAP_THRESHOLD).
+#: Smaller allocations may not be returned to the system when freed (glibc's M_MMAP_THRESHOLD).
 PIECE_BYTES = 32 * 2**20
 
 
 def scatter_bytes(widths: Sequence[int], folds: int) -> int:
-    """Bytes of the scatter matrices of stacked views: one a fold, and one to work with."""
+    """Bytes of the scatter matrices of stacked views: one per fold, and one to work with."""
     return 8 * sum(widths) ** 2 * (folds + 1)
 
 
 def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
-    """Bytes that an audit takes at its peak, if views of these widths share a pass.
+    """Peak memory of an audit in bytes, if views of these widths share a pass.
 
-    For f folds, widths d and D = Σ d: while rows are read, 8 (f + 2) D², a scatter a fold and two
-    to merge; while views are compared, 8 (1.2 f D² + (f + 3) Σ d² + max(22 d², 4 s²)), of each view
-    its whitenings without each fold, its scatter and its principal axes, and the work on the widest
-    pair or on the distances of s rows; for views up to 256 columns also the principal axes
-    without each fold, f Σ d², 6 f d² for the pair, and the sample and its ranks without each part
-    of it. To the larger of these, rows that are held for the sample or as the largest, or being
-    read, and what `allocated` adds.
+    With f folds, widths d and D = Σ d:
 
-    Parameters
-    ----------
-    widths : sequence of int
-        Columns of each view.
-    folds, rows : int
-        How many folds, and rows in all.
+    - While rows are read, 8 (f + 2) D² bytes: one scatter matrix per fold, and two to merge.
+    - While views are compared, 8 (1.2 f D² + (f + 3) Σ d² + max(22 d², 4 s²)) bytes: each view's
+      whitenings without each fold, its scatter and its principal axes, and the work on the widest
+      pair or on the distances of s sampled rows. Views of up to 256 columns also need f Σ d²
+      numbers for the principal axes without each fold, 6 f d² for the pair, and the sample and its
+      ranks without each part of it.
+
+    The larger of these is increased by the rows in memory (the sample, the largest rows, and blocks
+    being read) and by the overhead of `allocated`.
     """
     squares, total = [width**2 for width in widths], sum(widths)
     work = max(PAIR_WORK * max(squares), SAMPLE_WORK * min(rows, SAMPLE) ** 2)
-    # Of wider views nothing is kept; but a wider view must never seem to take less.
+    # Nothing is cached for wider views, but the estimate must not decrease with the width.
     narrow = [min(width, NARROW_PAIR) ** 2 for width in widths]
     kept = folds * (sum(narrow) + FOLD_WORK * max(narrow))
     statistics = int((1 + DRAWS_SHARE) * folds * total**2)
@@ -87,19 +87,19 @@ def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
 
 
 def allocated(count: int) -> int:
-    """Bytes that a process grows by for so many bytes of arrays: there are gaps between them."""
+    """Bytes by which a process grows for `count` bytes of arrays, including gaps between them."""
     return count + min(count // 5, PIECE_BYTES)
 
 
 def block_rows(width: int, room: int | None = None) -> int:
-    """Rows to read at a time.
+    """Number of rows to read at a time.
 
     Parameters
     ----------
     width : int
-        Columns of all views that are read together.
+        Total number of columns of the views that are read together.
     room : int, optional
-        Bytes for blocks beyond the least that `audit_bytes` counts.
+        Bytes for blocks, beyond the minimum that `audit_bytes` includes.
     """
     if width <= NARROW:
         whole = PIECE_ROWS[0]
@@ -110,14 +110,14 @@ def block_rows(width: int, room: int | None = None) -> int:
 
 
 def check_memory(widths: Sequence[int], folds: int, memory: int | None) -> None:
-    """Raise if the statistics of views of these widths would not fit the budget."""
+    """Raise an error if the statistics of views of these widths exceed the memory budget."""
     needed, budget = scatter_bytes(widths, folds), default_memory() if memory is None else memory
     if needed > budget:
         raise too_little(widths, folds, needed, budget)
 
 
 def too_little(widths: Sequence[int], folds: int, needed: int, budget: int) -> InputError:
-    """The error that says what statistics need, what the budget is, and what to do."""
+    """The error for statistics that exceed the memory budget."""
     return InputError(
         f"the statistics of {len(widths)} views with {sum(widths)} columns in {folds} folds "
         f"need {needed / 1e6:,.1f} MB, the budget is {budget / 1e6:,.1f} MB; "

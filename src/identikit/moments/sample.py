@@ -1,4 +1,4 @@
-"""A row sample that merges: the rows with the smallest hashed row number."""
+"""A mergeable row sample: the rows with the smallest hashes of their row numbers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from identikit._linalg import Array
 
 Keys = NDArray[np.uint64]
 
-#: Rows whose keys are computed together.
+#: Number of rows whose keys are computed together.
 LOT = 2**16
 
 
 def row_keys(start: int, stop: int, seed: int) -> Keys:
-    """A pseudo-random 64-bit key a row, from its number and the seed (the splitmix64 mixer)."""
+    """One pseudo-random 64-bit key per row, from its number and the seed (splitmix64)."""
     first = start + 1 + (seed % 2**32) * 2**32
     x = np.arange(stop - start, dtype=np.uint64)
     x += np.uint64(first % 2**64)
@@ -26,7 +26,7 @@ def row_keys(start: int, stop: int, seed: int) -> Keys:
 
 
 def mixed(x: Keys) -> Keys:
-    """Every bit of each key spread over all bits of it, in place (the end of splitmix64)."""
+    """Mix the bits of each key, in place (the last steps of splitmix64)."""
     x ^= x >> np.uint64(30)
     x *= np.uint64(0xBF58476D1CE4E5B9)
     x ^= x >> np.uint64(27)
@@ -36,10 +36,11 @@ def mixed(x: Keys) -> Keys:
 
 
 def largest_key(size: int, rows: int) -> np.uint64:
-    """A key that is safely above the `size` smallest of so many rows.
+    """A key that is almost certainly above the `size` smallest keys of `rows` rows.
 
-    Below it lie a Poisson number of keys, ten deviations more than wanted on average. It is the
-    same whoever reads which rows, so that a part of them need not keep `size` of its own.
+    The number of keys below it follows a Poisson distribution whose mean exceeds `size` by ten
+    standard deviations. The key depends only on these two numbers, so that a worker that reads a
+    part of the rows need not keep `size` rows of its own.
     """
     share = (size + 10 * float(size) ** 0.5 + 10) / rows
     return np.uint64(share * 2.0**64) if share < 1 else np.uint64(2**64 - 1)
@@ -47,9 +48,10 @@ def largest_key(size: int, rows: int) -> np.uint64:
 
 @dataclass(frozen=True, eq=False)
 class RowSample:
-    """At most `size` rows, those of the smallest keys: a uniform sample whatever the block order.
+    """The (at most) `size` rows with the smallest keys: a uniform sample in any order of reading.
 
-    `rows` are the stacked views, in the order of `keys`; `cache` is for what measures find in them.
+    `rows` are the stacked views, in the order of `keys`; `cache` holds intermediate results of
+    measures.
     """
 
     size: int
@@ -58,7 +60,10 @@ class RowSample:
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def without(self, part: int, parts: int, *, keep: bool = True) -> RowSample:
-        """All rows but one of so many parts, which are dealt in the (random) order of the keys."""
+        """All rows but those of one of `parts` parts, which are assigned in the order of the keys.
+
+        That order is random.
+        """
         key = ("without", part, parts)
         if key in self.cache:
             rest: RowSample = self.cache[key]
@@ -77,14 +82,14 @@ class RowSample:
 
 
 class SampleKeeper:
-    """Says which rows may belong to a sample, and keeps those.
+    """Selects the rows that may belong to a sample, and keeps them.
 
     Parameters
     ----------
     size, seed : int
-        Rows of the sample, and the seed of their keys.
+        Number of rows of the sample, and the seed of their keys.
     width, rows : int
-        Columns of all views, and rows in all.
+        Total number of columns of all views, and total number of rows.
     """
 
     def __init__(self, size: int, seed: int, width: int, rows: int) -> None:
@@ -96,8 +101,8 @@ class SampleKeeper:
         self.numbers, self.keys = np.empty(0, dtype=np.int64), self.held.keys
 
     def candidates(self, start: int, stop: int) -> tuple[NDArray[np.int64], Keys]:
-        """The numbers and keys of those of some rows that may belong to the sample."""
-        if start < self.start or stop > self.stop:  # many rows at once, since few of them stay
+        """The numbers and keys of rows from `start` to `stop` that may belong to the sample."""
+        if start < self.start or stop > self.stop:  # compute keys of many rows at once
             self.start, self.stop = start, max(stop, start + LOT)
             keys = row_keys(self.start, self.stop, self.seed)
             found = np.flatnonzero(keys < self.limit)
@@ -106,7 +111,7 @@ class SampleKeeper:
         return self.numbers[chosen], self.keys[chosen]
 
     def keep(self, keys: Keys, rows: Array) -> None:
-        """Keep rows that `candidates` named."""
+        """Keep rows that `candidates` selected."""
         self.pending.append(RowSample(self.size, keys, rows))
         self.waiting += len(keys)
         if self.waiting > 7 * self.size:

@@ -1,7 +1,8 @@
-"""Measures of similarity: pure functions of Moments, each in a file of its own.
+"""Measures of similarity: pure functions of Moments, each in its own file.
 
-A file dropped into this folder with a function under ``@measure`` is found by itself: it is then
-``identikit.similarity.<name>``, appears in every audit, and its stated invariance is tested.
+To add a measure, put a file with a function decorated by ``@measure`` into this folder. It is then
+available as ``identikit.similarity.<name>``, appears in every audit, and its stated invariance is
+tested.
 """
 
 from typing import Any

@@ -14,9 +14,9 @@ from identikit.similarity._registry import View, Views, measure, pair_of
 class CCA:
     """Canonical correlations of two views, in sample.
 
-    `correlations` are in descending order, `rank` of them; `ranks` are the views' own. `mean` and
-    `mean_square` (R²_CCA, Kornblith et al. 2019) are None if a view has n − 1 independent
-    directions: then every correlation is 1 whatever the data.
+    `correlations` are the `rank` correlations in descending order; `ranks` are those of the two
+    views. `mean` and `mean_square` (R²_CCA, Kornblith et al. 2019) are None if a view has n − 1
+    independent directions, because every correlation is then 1 whatever the data.
     """
 
     correlations: Array
@@ -30,7 +30,7 @@ class CCA:
 
     @property
     def saturated(self) -> bool:
-        """Whether a view fills the row space, so that all correlations are 1 by necessity."""
+        """Whether a view has rank 0, or rank n − 1, so that all correlations must be 1."""
         return self.rank == 0 or max(self.ranks) >= self.rows - 1
 
     @property
@@ -53,7 +53,8 @@ class CCA:
 def cca(moments: Views, i: View = 0, j: View = 1) -> CCA:
     """Canonical correlations of two views: r = svd(U_iᵀ U_j), with X = U S Vᵀ of numerical rank.
 
-    Exact and in sample. Directions that are rounding of the stored type do not count.
+    They are exact and in sample. Directions that are only rounding errors of the stored type do not
+    count.
 
     Parameters
     ----------

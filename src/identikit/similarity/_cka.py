@@ -21,15 +21,15 @@ class CKA:
 
 
 def cka_null(moments: Moments, i: int, j: int) -> Null | None:
-    """The biased value over all pairings of the rows: its exact mean and variance.
+    """The exact mean and variance of the biased value over all pairings of the rows.
 
-    Kazi-Aoual et al. (1995) for the RV coefficient, which linear CKA is: with β = (tr K)²/tr K²,
-    α = n − 1 − β and γ = (n−1)/(n−3) [n(n+1) Σ K_aa²/tr K² − (n−1)(β+2)] of either kernel K = XXᵀ,
-    mean √(β_i β_j)/(n−1), and variance
-    2/((n+1)(n−1)²(n−2)) [α_i α_j + (n−3)/(2n(n−1)) γ_i γ_j]. All of it is in the moments. The third
-    moment is not; the skewness is that of Gaussian views,
-    √8 tr S_i³ tr S_j³ / (tr S_i² tr S_j²)^1.5. None for fewer than four rows, or if fourth powers
-    underflow: draws stand in then.
+    Linear CKA is the RV coefficient, for which Kazi-Aoual et al. (1995) give, with
+    β = (tr K)²/tr K², α = n − 1 − β and γ = (n−1)/(n−3) [n(n+1) Σ K_aa²/tr K² − (n−1)(β+2)] of each
+    kernel K = XXᵀ, the mean √(β_i β_j)/(n−1) and the variance
+    2/((n+1)(n−1)²(n−2)) [α_i α_j + (n−3)/(2n(n−1)) γ_i γ_j]. Both follow from the moments. The
+    third moment does not, and the skewness is that of Gaussian views,
+    √8 tr S_i³ tr S_j³ / (tr S_i² tr S_j²)^1.5. The result is None for fewer than four rows, or if
+    fourth powers underflow; random draws are used then.
 
     Parameters
     ----------
@@ -63,12 +63,12 @@ def cka_null(moments: Moments, i: int, j: int) -> Null | None:
     invariant_to="similarity", reference="Kornblith et al. 2019; Song et al. 2007", null=cka_null
 )
 def cka(moments: Views, i: View = 0, j: View = 1, *, debiased: bool = False) -> CKA:
-    """Linear CKA: ‖XᵀY‖²_F / (‖XᵀX‖_F ‖YᵀY‖_F), or the unbiased HSIC in each norm's place.
+    """Linear CKA: ‖XᵀY‖²_F / (‖XᵀX‖_F ‖YᵀY‖_F), or with the unbiased HSIC in place of each norm.
 
-    The unbiased HSIC of centred X, Y with a = row norms² of X, b of Y:
+    The unbiased HSIC of centred X and Y, with the squared row norms a of X and b of Y, is
     [‖XᵀY‖²_F − n/(n−2) aᵀb + Σa Σb /((n−1)(n−2))] / (n(n−3)). It is 0 on average for independent
-    views whatever the widths, and may be negative. The biased value has a chance level of
-    tr XᵀX · tr YᵀY / ((n−1) ‖XᵀX‖ ‖YᵀY‖), exactly, over row permutations.
+    views whatever the widths, and may be negative. The chance level of the biased value is its
+    exact mean over all row permutations, tr XᵀX · tr YᵀY / ((n−1) ‖XᵀX‖ ‖YᵀY‖).
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def cka(moments: Views, i: View = 0, j: View = 1, *, debiased: bool = False) -> 
     traces = {view: float(np.trace(moments.block(view, view))) for view in (i, j)}
     if not (moments.varies(i) and moments.varies(j)):
         return CKA(None, debiased, None)
-    # Each view at unit trace: CKA has no units, and fourth powers of large ones would overflow.
+    # Views are scaled to unit trace, which does not change CKA but keeps fourth powers in range.
     pairs = [(i, j), (i, i), (j, j)]
     blocks = [moments.block(a, b) / np.sqrt(traces[a]) / np.sqrt(traces[b]) for a, b in pairs]
     norms = [float(np.vdot(block, block)) for block in blocks]
@@ -107,7 +107,7 @@ def cka(moments: Views, i: View = 0, j: View = 1, *, debiased: bool = False) -> 
         / (n * (n - 3))
         for norm, (a, b) in zip(norms, pairs)
     ]
-    # An unbiased norm may be 0 or less; what rounding leaves of it is no norm either.
+    # An unbiased norm may be zero, negative, or rounding error; then there is no value.
     if any(value * n * (n - 3) <= 1e-12 * norm for value, norm in zip(hsic[1:], norms[1:])):
         return CKA(None, True, chance)
     return CKA(float(hsic[0] / np.sqrt(hsic[1] * hsic[2])), True, chance)

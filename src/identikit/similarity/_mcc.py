@@ -28,10 +28,11 @@ class MCC:
 
 @measure(invariant_to="monomial", reference="Hyvärinen and Morioka 2016")
 def mcc(moments: Views, i: View = 0, j: View = 1) -> MCC:
-    """Mean absolute Pearson correlation of axes, matched one to one so that it is largest.
+    """Mean absolute Pearson correlation of axes under the one-to-one matching that maximises it.
 
     MCC = (1/k) max over injective π of Σ_a |corr(x_a, y_π(a))|, with k the smaller number of axes
-    that vary. It is far from 0 for an arbitrary rotation: read it beside the ladder's rigid rung.
+    that vary. It is far from 0 even for an arbitrary rotation, so compare it with the ladder's
+    rigid rung.
 
     Parameters
     ----------

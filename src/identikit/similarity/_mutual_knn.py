@@ -28,15 +28,16 @@ class MutualKNN:
     rows: int
 
 
-#: Neighbours that are looked at, and shuffles of the rows for the chance level.
+#: Number of neighbours, and number of shuffles of the rows for the chance level.
 NEIGHBOURS, DRAWS = 10, 99
 
-#: How many times as many are kept for parts of the sample, and what rounding tells distances apart.
+#: How many times as many neighbours are cached for parts of the sample, and the relative difference
+#: below which two distances count as equal.
 SPARE, TIED = 3, 1e-9
 
 
 def mutual_knn_null(moments: Moments, i: int, j: int) -> Null:
-    """The overlap over shuffled rows: neighbours move with their rows, and need no new search."""
+    """The overlap for shuffled rows; neighbours move with their rows, without a new search."""
     left, right = (_neighbours(moments, view, NEIGHBOURS) for view in (i, j))
     member = _member(left)
     rng, rows = np.random.default_rng(0), len(left)
@@ -49,7 +50,7 @@ def mutual_knn_null(moments: Moments, i: int, j: int) -> Null:
 
 @measure(invariant_to="similarity", reference="Huh et al. 2024", rows=True, null=mutual_knn_null)
 def mutual_knn(moments: Views, i: View = 0, j: View = 1, *, k: int = NEIGHBOURS) -> MutualKNN:
-    """Mutual k-nearest-neighbour overlap, Euclidean, on the stored row sample.
+    """Mutual k-nearest-neighbour overlap, by Euclidean distance, on the stored row sample.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ def mutual_knn(moments: Views, i: View = 0, j: View = 1, *, k: int = NEIGHBOURS)
     i, j : int, str or array (rows, d)
         Two views; or, after a first table, the second one.
     k : int
-        Number of neighbours; None is returned as the value if the sample has no more than k rows.
+        Number of neighbours; the value is None if the sample has no more than k + 1 rows.
 
     Examples
     --------
@@ -67,7 +68,7 @@ def mutual_knn(moments: Views, i: View = 0, j: View = 1, *, k: int = NEIGHBOURS)
     1.0
     """
     if k < 1:
-        raise InputError(f"mutual_knn looks at k = {k} neighbours; give k of at least 1")
+        raise InputError(f"mutual_knn got k = {k} neighbours; k must be at least 1")
     moments, i, j = pair_of(moments, i, j)
     rows = len(moments.sample.keys)
     if rows <= k + 1 or not (moments.varies(i) and moments.varies(j)):
@@ -78,7 +79,7 @@ def mutual_knn(moments: Views, i: View = 0, j: View = 1, *, k: int = NEIGHBOURS)
 
 
 def _neighbours(moments: Moments, view: int, k: int) -> NDArray[np.intp]:
-    """The k nearest rows of every row, found once a view."""
+    """The k nearest rows of every row, computed once per view."""
     cache, key = moments.sample.cache, ("neighbours", view, k)
     if key not in cache:
         nearest = _of_the_whole(moments.sample, view, k)
@@ -87,7 +88,7 @@ def _neighbours(moments: Moments, view: int, k: int) -> NDArray[np.intp]:
             squares = np.einsum("ij,ij->i", X, X)
             distances = squares[:, None] + squares - 2 * (X @ X.T)
             np.fill_diagonal(distances, np.inf)
-            # A copy, or all the rest of the order would be kept with it.
+            # A copy, because a slice would keep the whole array in memory.
             nearest = np.argpartition(distances, k - 1, axis=1)[:, :k].copy()
             cache["nearby", view, k] = _nearby(distances, SPARE * k)
         cache[key] = nearest
@@ -96,7 +97,7 @@ def _neighbours(moments: Moments, view: int, k: int) -> NDArray[np.intp]:
 
 
 def _nearby(distances: Array, count: int) -> tuple[NDArray[np.intp], Array]:
-    """More rows near every row, the nearest first, and how far they are."""
+    """The `count` nearest rows of every row, nearest first, and their distances."""
     count = min(count, len(distances) - 1)
     near = np.argpartition(distances, count - 1, axis=1)[:, :count]
     far = np.take_along_axis(distances, near, axis=1)
@@ -105,9 +106,10 @@ def _nearby(distances: Array, count: int) -> tuple[NDArray[np.intp], Array]:
 
 
 def _of_the_whole(sample: RowSample, view: int, k: int) -> NDArray[np.intp] | None:
-    """The neighbours in a part of a sample, from those in all of it; None if they do not tell.
+    """The neighbours within a part of a sample, from the cached neighbours in the whole sample.
 
-    That is, if too many are not of the part, or if the next is as near as the last.
+    The result is None if too few cached neighbours are in the part, or if the distances of the k-th
+    and the next neighbour are tied.
     """
     whole, there = sample.cache.get("part_of", (None, None))
     if whole is None or ("nearby", view, k) not in whole.cache:

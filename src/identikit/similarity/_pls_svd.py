@@ -20,7 +20,7 @@ class PLSSVD:
 
     @property
     def value(self) -> float | None:
-        """Their sum over √(pq), the most it can be; for equal widths that is their mean."""
+        """Their sum divided by its maximum √(pq); for equal widths that is their mean."""
         most = math.sqrt(self.widths[0] * self.widths[1])
         return float(self.singular_values.sum() / most) if most else None
 
@@ -29,9 +29,9 @@ class PLSSVD:
 def pls_svd(moments: Views, i: View = 0, j: View = 1) -> PLSSVD:
     """Mean singular value of the correlation matrix between standardised coordinates.
 
-    m_SVD = (1/M) Σ_c σ_c(E[x̃ ỹᵀ]) with every coordinate at mean 0 and variance 1 (constant ones
-    do not count); 2M(1 − m_SVD) is the least squared distance of the standardised views over
-    rotations.
+    m_SVD = (1/M) Σ_c σ_c(E[x̃ ỹᵀ]) with every coordinate scaled to mean 0 and variance 1 (constant
+    coordinates do not count). 2M(1 − m_SVD) is the smallest squared distance of the standardised
+    views over all rotations.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class Procrustes:
 
     @property
     def distance(self) -> float | None:
-        """Squared distance after the best rotation, both views at unit norm."""
+        """Squared distance after the best rotation of the views scaled to unit norm."""
         return None if self.value is None else max(2.0 - 2.0 * self.value, 0.0)
 
 
@@ -35,8 +35,9 @@ class Procrustes:
 def procrustes(moments: Views, i: View = 0, j: View = 1) -> Procrustes:
     """Orthogonal Procrustes similarity: the nuclear norm of XᵀY over the norms of X and Y.
 
-    min over orthogonal R of ‖XR − Y‖² = ‖X‖² + ‖Y‖² − 2‖XᵀY‖_*, at unit norms 2 − 2 × similarity.
-    Views of unequal width are compared as if the narrower had columns of zeros.
+    The minimum over orthogonal R of ‖XR − Y‖² is ‖X‖² + ‖Y‖² − 2‖XᵀY‖_*, which is
+    2 − 2 × similarity for views of unit norm. If the widths differ, the narrower view is padded
+    with columns of zeros.
 
     Parameters
     ----------

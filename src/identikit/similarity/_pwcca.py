@@ -12,7 +12,7 @@ from identikit.similarity._registry import View, Views, measure, pair_of
 
 @dataclass(frozen=True)
 class PWCCA:
-    """Canonical correlations and the weight of each in the first view; `value` is their mean."""
+    """Canonical correlations and their weights; `value` is the weighted mean."""
 
     correlations: Array
     weights: Array
@@ -28,17 +28,18 @@ class PWCCA:
 
 @measure(invariant_to="permutation", reference="Morcos, Raghu and Bengio 2018")
 def pwcca(moments: Views, i: View = 0, j: View = 1) -> PWCCA:
-    """Mean canonical correlation, weighted by what each direction holds of the first view.
+    """Mean canonical correlation, weighted by each direction's contribution to the first view.
 
     α_c = Σ_u |⟨h_c, x_u⟩| over the units u of view i, with h_c the unit-norm canonical variates;
-    PWCCA = Σ α_c r_c / Σ α_c. Not symmetric: affine maps of view j leave it alone, of view i only
-    signed permutations, shifts and one scale.
+    PWCCA = Σ α_c r_c / Σ α_c. It is not symmetric: it is invariant to all affine maps of view j,
+    but for view i only to signed permutations, shifts and a common scale.
 
     Parameters
     ----------
     moments : Moments or array (rows, d)
     i, j : int, str or array (rows, d)
-        The view whose units weigh, and the other; or, after a first table, the second one.
+        The view whose units give the weights, and the other; or, after a first table, the second
+        one.
 
     Examples
     --------

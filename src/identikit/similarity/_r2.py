@@ -1,4 +1,4 @@
-"""Explained variance of one view by the other, both ways."""
+"""Variance of one view explained by the other, in both directions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from identikit.similarity._registry import View, Views, measure, pair_of
 class R2:
     """Share of variance explained by the best affine map, in sample; None where it must be 1.
 
-    `forward` is view j from view i, `backward` view i from view j, `value` the smaller.
+    `forward` predicts view j from view i, `backward` view i from view j, and `value` is the
+    smaller of the two.
     """
 
     forward: float | None
@@ -23,7 +24,7 @@ class R2:
 
     @property
     def value(self) -> float | None:
-        """The worse direction."""
+        """The value of the worse direction."""
         if self.forward is None or self.backward is None:
             return None
         return min(self.forward, self.backward)
@@ -31,7 +32,7 @@ class R2:
 
 @measure(invariant_to="similarity", reference="Kornblith et al. 2019")
 def r2(moments: Views, i: View = 0, j: View = 1) -> R2:
-    """In-sample R² of linear regression, both ways: ‖U_iᵀ Y_j‖²_F / ‖Y_j‖²_F and the reverse.
+    """In-sample R² of linear regression: ‖U_iᵀ Y_j‖²_F / ‖Y_j‖²_F, and the reverse.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every measure states about itself, and where the measures are found."""
+"""The registry of measures, and what every measure states about itself."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from identikit.errors import InputError
 from identikit.inference import Null
 from identikit.moments import Moments, accumulate
 
-#: The groups that speak of single axes; what no looser group leaves alone depends on the columns.
+#: The rungs of maps that keep single axes. A measure that is invariant to no looser rung depends on
+#: the choice of columns.
 OF_AXES = ("identity", "permutation", "monomial")
 
-#: What a measure is called with: moments, or the first of two tables of the same rows; and then a
-#: view by number or name, or the second table.
+#: The arguments of a measure: moments, or the first of two tables of the same rows; and then a view
+#: by number or name, or the second table.
 Views = Moments | ArrayLike
 View = int | str | ArrayLike
 
@@ -27,13 +28,13 @@ class Similarity(Protocol):
 
     @property
     def value(self) -> float | None:
-        """The similarity: 1 is the same."""
+        """The similarity; 1 means that the views are the same."""
         ...
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure and what it promises.
+    """A measure and its stated properties.
 
     Parameters
     ----------
@@ -41,14 +42,14 @@ class Measure:
     function : callable
         ``function(moments, i, j)`` returns an object with `.value`.
     invariant_to : str
-        The loosest group of the ladder that may act on both views without changing the value.
+        The loosest rung of the ladder whose maps, applied to both views, do not change the value.
     reference : str
-        Where the measure comes from.
+        The publications that define the measure.
     rows : bool
-        Whether it looks at the stored row sample; all others are functions of the moments alone.
+        Whether it uses the stored row sample; all others are functions of the moments alone.
     null : callable, optional
-        ``null(moments, i, j)`` returns what independent views score, where there is a quicker way
-        than drawing such views (`inference.twins`, or `inference.shuffled` rows).
+        ``null(moments, i, j)`` returns the distribution for independent views, if there is a faster
+        way than drawing such views (`inference.twins`, or `inference.shuffled` rows).
     """
 
     name: str
@@ -69,20 +70,20 @@ class Measure:
 
 
 def pair_of(moments: Views, i: View, j: View) -> tuple[Moments, int, int]:
-    """What a measure is of: ``measure(moments, i, j)``, or ``measure(X, Y)`` of two tables.
+    """The moments and the two views for ``measure(moments, i, j)`` or ``measure(X, Y)``.
 
     Parameters
     ----------
     moments : Moments or array (rows, d)
-        Or whatever else `accumulate` takes for a view.
+        Or anything else that `accumulate` takes as a view.
     i, j : int, str or array (rows, d)
-        Two views by number or name; or the second table, and nothing.
+        Two views by number or name; or, after a first table, the second one as `i`.
     """
     if isinstance(moments, Moments):
         return moments, *(moments.resolve(view) for view in (i, j))  # type: ignore[return-value, arg-type]
     if isinstance(i, int | np.integer) or not (isinstance(j, int) and j == 1):
         raise InputError(
-            "a measure is given two tables of the same rows, as in cka(X, Y), or moments and two "
+            "a measure takes two tables of the same rows, as in cka(X, Y), or moments and two "
             "views, as in cka(moments, 0, 1)"
         )
     return accumulate([moments, i], folds=1), 0, 1

@@ -1,4 +1,4 @@
-"""No number without its chance level: what a measure says of two views, and what to make of it."""
+"""Values of measures together with their chance levels, intervals and p-values."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from identikit.inference import Null, jackknife_interval, shuffled, twins
 from identikit.moments import Moments
 from identikit.similarity._registry import MEASURES, Measure
 
-#: The share of independent views that score below the upper end of the chance band.
+#: The share of independent views whose value is below the upper end of the chance band.
 LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A similarity beside what is needed to read it.
+    """The value of a measure, and what is needed to interpret it.
 
     Parameters
     ----------
     value : float
-        What the measure says, in sample.
+        The value in sample.
     chance : float
-        The mean for independent views with the same rows, widths and spectra.
+        The mean for independent views with the same number of rows, widths and spectra.
     band : (float, float)
         95 % of independent views score below its upper end τ, and about 95 % above its lower end,
-        which is coarse where the law is very skewed.
+        which is inaccurate if the distribution is very skewed.
     interval : (float, float) or None
-        95 %, by the delete-one-fold jackknife: of what the measure says of so many such rows. For
-        measures on the row sample its parts stand in for the folds. None if a fold's absence leaves
-        no value.
+        95 % confidence interval by the delete-one-fold jackknife, for the in-sample value at this
+        number of rows. Measures on the row sample use parts of the sample in place of folds. None
+        if the measure has no value without some fold.
     calibrated : float
-        max(0, (value − τ)/(1 − τ)): 0 for independent views in 95 of 100, 1 for equal ones (Gröger,
+        max(0, (value − τ)/(1 − τ)): 0 for 95 % of independent views, and 1 for equal ones (Gröger,
         Wen and Brbić 2026).
     p : float
-        How probable it is that independent views score this or more, by a shifted gamma law with
-        the mean, variance and skewness of independent views (see `inference.Null`).
+        The probability that independent views score at least this value, by a shifted gamma
+        distribution with the mean, variance and skewness of independent views (`inference.Null`).
     draws : int
-        How many draws of independent views these are from; 0 if the moments are known exactly.
+        Number of draws of independent views; 0 if their moments are known exactly.
     """
 
     value: float
@@ -60,11 +60,11 @@ def score_measures(
     axes: bool = True,
     names: Iterable[str] | None = None,
 ) -> dict[str, Scored | None]:
-    """Every registered measure of two views, with its chance level, interval and p.
+    """Every registered measure of two views, with its chance level, interval and p-value.
 
-    Measures of the moments see independent twins of the views (`inference.twins`), those of the row
-    sample see its rows shuffled; closed forms go before either. None where a value would mean
-    nothing.
+    The chance level has a closed form for some measures. Otherwise it comes from independent twins
+    of the views (`inference.twins`) for measures of the moments, and from shuffled rows for
+    measures of the row sample. A measure is None if its value would be meaningless.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def score_measures(
     i, j : int or str
         The two views.
     axes : bool
-        If false, measures that speak of single columns are None.
+        If false, measures that depend on the choice of columns are None.
     names : iterable of str, optional
         Only these measures.
     """
@@ -88,7 +88,7 @@ def scores_and_laws(
     axes: bool = True,
     names: Iterable[str] | None = None,
 ) -> dict[str, tuple[Scored, Null] | None]:
-    """`score_measures`, and of every measure the law that it was judged by."""
+    """`score_measures`, with the null distribution of every measure."""
     i, j = moments.resolve(i), moments.resolve(j)
     wanted = MEASURES if names is None else {name: MEASURES[name] for name in names}
     values = {
@@ -107,7 +107,7 @@ def scores_and_laws(
 
 
 def score(value: float, null: Null, interval: tuple[float, float] | None) -> Scored:
-    """A value beside its null law."""
+    """Combine a value with its null distribution."""
     low, high = (float(np.clip(null.quantile(level), 0.0, 1.0)) for level in (1 - LEVEL, LEVEL))
     return Scored(
         value,
@@ -121,21 +121,12 @@ def score(value: float, null: Null, interval: tuple[float, float] | None) -> Sco
 
 
 def calibrate(value: float, threshold: float) -> float:
-    """How far a value is from the threshold of chance to 1."""
+    """Rescale a value linearly so that the chance threshold becomes 0 and 1 stays 1."""
     return min(max((value - threshold) / (1 - threshold), 0.0), 1.0) if threshold < 1 else 0.0
 
 
 def null_laws(moments: Moments, i: int, j: int, names: Iterable[str]) -> dict[str, Null]:
-    """The laws of measures for independent views; none where independent views have no value.
-
-    Parameters
-    ----------
-    moments : Moments
-    i, j : int
-        The two views.
-    names : iterable of str
-        Measures.
-    """
+    """The null distributions of measures, except those that have no value for independent views."""
     laws: dict[str, Null] = {}
     linear: list[Measure] = []
     rows: list[Measure] = []
@@ -163,7 +154,7 @@ def _drawn(draws: Iterator[Moments], measures: list[Measure], i: int, j: int) ->
 def _leave_one_out(
     moments: Moments, i: int, j: int, names: Iterable[str]
 ) -> dict[str, list[float | None]]:
-    """Every measure without each fold in turn; all of them of one fold before the next."""
+    """The values of all measures without each fold in turn."""
     values: dict[str, list[float | None]] = {name: [] for name in names}
     folds = [fold for fold, part in enumerate(moments.parts) if part.count]
     for fold in folds if len(folds) > 1 else ():

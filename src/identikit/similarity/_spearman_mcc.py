@@ -12,7 +12,7 @@ from identikit.similarity._registry import View, Views, measure, pair_of
 
 
 def spearman_mcc_null(moments: Moments, i: int, j: int) -> Null:
-    """The value over shuffled rows: ranks move with their rows."""
+    """The value for shuffled rows; ranks move with their rows."""
     left, right = (_ranks(moments, view) for view in (i, j))
     varies = (left != 0).any(axis=0), (right != 0).any(axis=0)
     rng = np.random.default_rng(0)
@@ -29,7 +29,7 @@ def spearman_mcc_null(moments: Moments, i: int, j: int) -> Null:
 def spearman_mcc(moments: Views, i: View = 0, j: View = 1) -> MCC:
     """MCC with Spearman's rank correlation (ties get their mean rank), on the stored row sample.
 
-    Also invariant to any increasing or decreasing function of each axis.
+    It is also invariant to any strictly monotone function of each axis.
 
     Parameters
     ----------
@@ -50,10 +50,13 @@ def spearman_mcc(moments: Views, i: View = 0, j: View = 1) -> MCC:
 
 
 def _ranks(moments: Moments, view: int) -> Array:
-    """Ranks of each column at mean 0 and norm 1, found once a view; zeros for a constant column."""
+    """Ranks of each column, scaled to mean 0 and norm 1; zeros for a constant column.
+
+    They are computed once per view.
+    """
     cache, key = moments.sample.cache, ("ranks", view)
     if key not in cache:
-        # A column in a row: sorting along memory is twice as fast.
+        # Transposed, because sorting contiguous memory is twice as fast.
         columns = np.ascontiguousarray(moments.sample_of(view).T)
         ranks = _mean_ranks(columns).T if columns.size else columns.T
         cache[key] = ranks * inverse_or_zero(np.linalg.norm(ranks, axis=0))
@@ -62,7 +65,7 @@ def _ranks(moments: Moments, view: int) -> Array:
 
 
 def _mean_ranks(values: Array) -> Array:
-    """Ranks along the rows, about 0; equal values get the mean of their places."""
+    """Ranks along each row, centred at 0; equal values get their mean rank."""
     n = values.shape[1]
     order = np.argsort(values, axis=1)
     ordered = np.take_along_axis(values, order, axis=1)

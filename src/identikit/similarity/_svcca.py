@@ -14,7 +14,7 @@ from identikit.similarity._registry import View, Views, measure, pair_of
 
 @dataclass(frozen=True)
 class SVCCA:
-    """Canonical correlations of the leading principal components; `kept` of each view."""
+    """Canonical correlations of leading principal components; `kept` is their number per view."""
 
     correlations: Array
     kept: tuple[int, int]
@@ -22,7 +22,7 @@ class SVCCA:
 
     @property
     def value(self) -> float | None:
-        """Mean correlation; None if a view's components would fit any data."""
+        """Mean correlation; None if a view has no components, or so many that they fit any data."""
         if min(self.kept) == 0 or max(self.kept) >= self.rows - 1:
             return None
         return float(self.correlations.mean())
@@ -39,8 +39,8 @@ def svcca(
 ) -> SVCCA:
     """CCA between the top principal components of each view.
 
-    Unlike CCA it is *not* invariant to linear maps: they change which directions are large, so a
-    value below 1 does not refute linear identifiability.
+    Unlike CCA it is *not* invariant to linear maps, because they change which directions are large.
+    A value below 1 therefore does not refute linear identifiability.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ def svcca(
     i, j : int, str or array (rows, d)
         Two views; or, after a first table, the second one.
     k : int, optional
-        Number of components of each view (its rank at most). Takes precedence over `variance`.
+        Number of components of each view (at most its rank). It takes precedence over `variance`.
     variance : float
-        Otherwise: as many components as hold this share of each view's variance.
+        Without `k`, the share of each view's variance that the components must explain.
 
     Examples
     --------
@@ -61,9 +61,9 @@ def svcca(
     """
     moments, i, j = pair_of(moments, i, j)
     if k is not None and k < 1:
-        raise InputError(f"svcca keeps k = {k} components; give k of at least 1")
+        raise InputError(f"svcca got k = {k} components; k must be at least 1")
     if not 0 < variance <= 1:
-        raise InputError(f"svcca keeps a share {variance} of the variance; give one in (0, 1]")
+        raise InputError(f"svcca got variance = {variance}; it must be a share in (0, 1]")
     left, right = (_leading(moments, view, k, variance) for view in (i, j))
     r = singular_values(left.T @ moments.block(i, j) @ right)
     return SVCCA(np.clip(r, 0.0, 1.0), (left.shape[1], right.shape[1]), moments.rows)

@@ -1,4 +1,4 @@
-"""Who reads the rows and computes the units of a study: this process, a pool, or Dask."""
+"""Engines that read rows and compute the units of a study: this process, a pool, or Dask."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ __all__ = ["THREADS", "Dask", "Engine", "LostError", "Pool", "cores", "engine_fo
 
 @contextmanager
 def engine_for(engine: object = None) -> Iterator[Engine | None]:
-    """The engine that is meant, closed afterwards if it was started here; None for this process.
+    """Give the requested engine, and close it afterwards if it was started here.
+
+    The engine is None if this process does the work itself.
 
     Parameters
     ----------
     engine : str, Engine or distributed.Client, optional
-        "single" (the same as None), "pool", "dask", a Dask scheduler's address such as
-        "tcp://host:8786", a Dask client, or an engine, which stays open.
+        "single" (the same as None), "pool", "dask", the address of a Dask scheduler such as
+        "tcp://host:8786", a Dask client, or an engine, which is left open.
     """
     if engine is None or engine == "single":
         yield None

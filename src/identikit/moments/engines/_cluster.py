@@ -1,4 +1,4 @@
-"""A Dask cluster on this machine for as long as it is needed, and the way to one elsewhere."""
+"""Starting a temporary Dask cluster on this machine, and connecting to one elsewhere."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 
 from identikit.errors import InputError, require
 
-#: Seconds that a scheduler has to answer, and its first worker to be there.
+#: Seconds to wait for a scheduler to answer, and for its first worker.
 PATIENCE = 10
 
-#: A process of its own for the scheduler and those who watch over the workers, since they leave
-#: traces where they run: in the environment, in sys.path, in the log. It ends, and the workers with
-#: it, when its input does.
+#: The scheduler and the processes that monitor the workers run in a separate process, because they
+#: change the environment, sys.path and the log of the process in which they run. It ends together
+#: with its workers when its standard input is closed.
 SCRIPT = """
 import os, signal, sys
 answer = os.dup(1)
@@ -46,15 +46,9 @@ if __name__ == "__main__":
 
 @contextmanager
 def local_cluster(workers: int) -> Iterator[str]:
-    """The address of a cluster of processes on this machine, with one thread each.
-
-    Parameters
-    ----------
-    workers : int
-        How many processes.
-    """
+    """Start a cluster of processes on this machine, with one thread each, and give its address."""
     if workers < 1:
-        raise InputError(f"a cluster of {workers} workers does nothing; give at least 1")
+        raise InputError(f"a cluster needs at least 1 worker; got workers={workers}")
     process = None
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     with TemporaryDirectory(prefix="identikit-") as folder:
@@ -67,7 +61,7 @@ def local_cluster(workers: int) -> Iterator[str]:
                     stdout=subprocess.PIPE,
                     stderr=said,
                     env=os.environ | {"PYTHONPATH": path},
-                    start_new_session=True,  # which Ctrl-C does not reach, and which ends as one
+                    start_new_session=True,  # not reached by Ctrl-C, and can be killed as a whole
                 )
             assert process.stdout is not None
             address = process.stdout.readline().decode().strip()
@@ -81,13 +75,7 @@ def local_cluster(workers: int) -> Iterator[str]:
 
 @contextmanager
 def client_of(address: str) -> Iterator[Any]:
-    """A client of the scheduler at this address.
-
-    Parameters
-    ----------
-    address : str
-        Such as "tcp://host:8786".
-    """
+    """A client of the scheduler at an address such as "tcp://host:8786"."""
     distributed = require("distributed", "dask", "the Dask engine")
     with _quiet():
         try:
@@ -102,18 +90,18 @@ def client_of(address: str) -> Iterator[Any]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it has started, whatever they are doing."""
-    with process, suppress(ProcessLookupError):  # the first closes the pipes, and waits
+    """Kill a process and all processes that it has started."""
+    with process, suppress(ProcessLookupError):  # `process` closes the pipes, and waits
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _last_line(log: Path) -> str:
-    return log.read_text(errors="replace").strip().rpartition("\n")[2] or "it said nothing"
+    return log.read_text(errors="replace").strip().rpartition("\n")[2] or "there is no output"
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Dask's log to itself: what it says, the error says in one sentence."""
+    """Silence Dask's log, because our errors say the same in one sentence."""
     log = logging.getLogger("distributed")
     before = log.level
     log.setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""Dask distributed: workers on this machine or on many."""
+"""The Dask engine: workers on this machine or on many."""
 
 from __future__ import annotations
 
@@ -32,38 +32,40 @@ from identikit.sources.checks import is_bfloat16, numeric_eps
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Seconds between two looks at what has been finished.
+#: Seconds between two checks for finished items.
 LOOK = 0.01
 
-#: Seconds without a word after which to ask whether there are workers left, and how often.
+#: Seconds without a result after which to check that there are workers left, and the number of such
+#: checks before giving up.
 SILENCE, ASKED = 10.0, 3
 
 
 class Dask:
-    """A Dask cluster: an `Engine`.
+    """An `Engine` that uses a Dask cluster.
 
-    Paths are opened by the workers, which must see them under the same name. Rows that lie in
-    memory go to them once, each to one worker; those that a lost worker had are sent again.
+    Paths are opened by the workers, which must find the files under the same paths. Rows in memory
+    are sent once, each to one worker; the rows of a lost worker are sent again.
 
     Parameters
     ----------
     scheduler : str or distributed.Client, optional
-        The address of a scheduler, such as "tcp://host:8786", or a client, which is left as it is;
-        by default a cluster of processes on this machine, with one thread each, that `close` stops.
+        The address of a scheduler, such as "tcp://host:8786", or a client, which is left open. By
+        default, a cluster of processes on this machine is started, with one thread each, and
+        stopped by `close`.
     workers : int, optional
-        How many processes that cluster has; as many as there are cores by default.
+        Number of processes of a cluster that is started here; the number of cores by default.
     """
 
     def __init__(self, scheduler: Any = None, workers: int | None = None) -> None:
         self._distributed = require("distributed", "dask", "the Dask engine")
         if scheduler is not None and workers is not None:
             raise InputError(
-                f"the scheduler at {scheduler} has the workers that it has; leave out "
+                f"the number of workers of the scheduler at {scheduler} is fixed; leave out "
                 f"workers={workers}, which is for a cluster that is started here"
             )
-        # Whether workers can be reached from here, and not only the scheduler.
+        # Whether workers can be reached directly, and not only through the scheduler.
         self._stack, self._direct = ExitStack(), True if scheduler is None else None
-        # Beside what was sent stands what it was sent for, so that its id stays its own.
+        # The original is stored with the future, so that its id is not reused.
         self._sent: dict[tuple[int, ...], tuple[Any, object]] = {}
         try:
             if scheduler is None:
@@ -90,7 +92,7 @@ class Dask:
         self.close()
 
     def map(self, task: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """The number and ``task(item)`` of every item, as they come."""
+        """Yield the number and ``task(item)`` of every item, in the order of completion."""
         futures = self._calls(_run, [task] * len(items), items)
         try:
             for number, future in self._finished(futures):
@@ -108,24 +110,24 @@ class Dask:
         items: Sequence[Range[T]],
         done: Callable[[int], None],
     ) -> R:
-        """The sum of ``task(views, item)`` over all items, as a tree of ``+`` on the workers.
+        """The sum of ``task(views, item)`` over all items, by pairwise summation on the workers.
 
-        A worker that is lost has its items done again by others, by Dask's own doing, unless rows
-        that were sent to it are lost too: then all is done again.
+        Dask lets other workers repeat the items of a worker that is lost. If rows that were sent to
+        it are lost too, all items are repeated.
         """
-        told: set[int] = set()
+        reported: set[int] = set()
         for _ in range(1 + REDONE):
             futures = self._submit(task, views, items)
             root = self._sum(futures)
             try:
                 for number, future in self._finished([*futures, root]):
                     if future.cancelled() and self._client.status == "running":
-                        break  # rows that were sent are lost
+                        break  # rows that were sent to a worker are lost
                     self._check(future, number)
                     if number == len(items):
                         return self._ask(future.result)  # type: ignore[no-any-return]
-                    if number not in told:
-                        told.add(number)
+                    if number not in reported:
+                        reported.add(number)
                         done(number)
                     if future is not root:
                         future.release()
@@ -134,17 +136,17 @@ class Dask:
                     future.release()
             self.forget()
         raise LostError(
-            f"workers of the Dask cluster at {self.address} were lost {1 + REDONE} times over, and "
-            "with them the rows that they had been sent; look into their logs, or give paths that "
-            "they see in place of arrays"
+            f"workers of the Dask cluster at {self.address} were lost {1 + REDONE} times, and "
+            "with them the rows that had been sent to them; look into their logs, or give paths "
+            "that they can open in place of arrays"
         )
 
     def forget(self) -> None:
-        """Let the workers drop the rows that they were sent."""
+        """Let the workers discard the rows that were sent to them."""
         self._sent.clear()
 
     def close(self) -> None:
-        """Stop the cluster, if it was started here, and close the client, likewise."""
+        """Stop the cluster and close the client, if they were started here."""
         self._stack.close()
 
     def _submit(
@@ -153,9 +155,9 @@ class Dask:
         views: Sequence[object],
         items: Sequence[Range[T]],
     ) -> list[Any]:
-        """A future an item."""
+        """One future per item."""
         sent = [self._views(view, items) for view in views]
-        # A large item goes to a worker, and not through the scheduler.
+        # A large item is sent directly to a worker, and not through the scheduler.
         given = [
             item if (packed_size(item) or 0) <= SMALL else self._scatter([item])[0]
             for item in items
@@ -165,15 +167,15 @@ class Dask:
         )
 
     def _sum(self, futures: list[Any]) -> Any:
-        """The future of all of them added up, which to which as in `add_up`."""
+        """The future of the sum of all results, in the same order of additions as in `add_up`."""
         while len(futures) > 1:
-            # Before items that are still waiting, so that few results wait to be added.
+            # With higher priority than items, so that few results wait to be added.
             pairs = self._calls(add, futures[:-1:2], futures[1::2], priority=1)
             futures = pairs + futures[2 * len(pairs) :]
         return futures[0]
 
     def _views(self, view: object, items: Sequence[Range[Any]]) -> list[Any]:
-        """What stands for a view in the task of each item: see `_run_on_views`."""
+        """What is sent in place of a view, for each item; see `_run_on_views`."""
         if isinstance(view, DaskBlocks) and view.client is not None:
             return self._blocks(view, items)
         if not travels(view):
@@ -185,7 +187,7 @@ class Dask:
         return [self._sent[id(view),][0]] * len(items)
 
     def _rows(self, view: object, items: Sequence[Range[Any]]) -> list[Any]:
-        """Of what lies in memory, its rows of each item, to one worker each."""
+        """Send the rows of a view in memory to the workers, those of each item to one worker."""
         keys = [(id(view), start, stop) for _, start, stop in items]
         missing = [key for key in keys if key not in self._sent]
         with closing(open_source(view)) as source:
@@ -195,10 +197,10 @@ class Dask:
         return [[rows, key[1], [self._sent[key][0]]] for key in keys]
 
     def _blocks(self, view: DaskBlocks, items: Sequence[Range[Any]]) -> list[Any]:
-        """Of what lies on the cluster, futures of the blocks of each item."""
+        """Futures of the blocks of each item, for a view that is already on the cluster."""
         if view.client is not self._client:
             raise InputError(
-                f"a view lies on the Dask cluster at {view.client.scheduler.address}, and the "
+                f"a view is on the Dask cluster at {view.client.scheduler.address}, but the "
                 f"engine is the one at {self.address}; give the client that persisted it as the "
                 "engine"
             )
@@ -219,7 +221,7 @@ class Dask:
     def _calls(
         self, function: Callable[..., Any], *arguments: Sequence[Any], priority: int = 0
     ) -> list[Any]:
-        """Futures of calls, which Dask makes again if their workers are lost."""
+        """Futures of calls, which Dask repeats if their workers are lost."""
         name = uuid4().hex
         keys = [f"identikit-{name}-{number}" for number in range(len(arguments[0]))]
         if not keys:
@@ -230,7 +232,7 @@ class Dask:
         return futures
 
     def _finished(self, futures: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """The number of every future, and the future, as they are finished, failed or lost."""
+        """Yield the number of every future, and the future, when it is finished, failed or lost."""
         waiting, heard, alone = dict(enumerate(futures)), time.monotonic(), 0
         while waiting:
             finished = [number for number, future in waiting.items() if future.done()]
@@ -250,7 +252,7 @@ class Dask:
                     )
 
     def _check(self, future: Any, number: int) -> None:
-        """Raise what a task has raised, or say that there is no task any more."""
+        """Raise the exception of a task that failed, or an error if the task was lost."""
         if future.cancelled():
             raise self._lost("")
         if future.status != "error":
@@ -258,7 +260,7 @@ class Dask:
         error = future.exception()
         if isinstance(error, self._distributed.KilledWorker):
             raise LostError(
-                f"worker after worker of the Dask cluster at {self.address} ended on the same "
+                f"several workers of the Dask cluster at {self.address} in turn died on the same "
                 "rows: they ran out of memory or were killed; their logs say more",
                 number,
             ) from error
@@ -267,8 +269,8 @@ class Dask:
         raise error
 
     def _ask(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call the client, and say clearly if nobody answers, or nobody who understands."""
-        if self._client.status != "running":  # else it would try to find the scheduler again
+        """Call the client, and raise a clear error if the scheduler is lost or incompatible."""
+        if self._client.status != "running":  # otherwise it would try to reconnect
             raise self._lost("")
         try:
             return call(*args, **kwargs)
@@ -304,7 +306,7 @@ class Dask:
 
 
 def _is_foreign(error: Exception) -> bool:
-    """Whether this comes of another Python over there, with other packages."""
+    """Whether an error is due to different versions of packages on the workers."""
     if isinstance(error, MissingExtraError):
         return False
     signs = ("No module named", "deserializ")
@@ -312,7 +314,7 @@ def _is_foreign(error: Exception) -> bool:
 
 
 def _run(task: Callable[[T], R], item: T) -> R:
-    """What a worker does with an item."""
+    """Run a task in a worker."""
     with one_thread():
         return task(item)
 
@@ -320,9 +322,10 @@ def _run(task: Callable[[T], R], item: T) -> R:
 def _run_on_views(
     task: Callable[[list[Any], Range[T]], R], views: Sequence[Any], item: Range[T]
 ) -> R:
-    """What a worker does with a range of rows.
+    """Run a task on a range of rows in a worker.
 
-    A view is a path, a recipe, or what `RowsAtHand` takes, with arrays where futures were.
+    A view is a path, a recipe, or a list of arguments for `RowsAtHand`, in which Dask has replaced
+    futures by arrays.
     """
     try:
         with one_thread():
@@ -333,24 +336,24 @@ def _run_on_views(
         from distributed import get_worker
 
         raise InputError(
-            f"{error}: the worker at {get_worker().address} does not find it; every worker has to "
-            "see the files under the same paths"
+            f"{error}: the worker at {get_worker().address} does not find it; every worker must "
+            "find the files under the same paths"
         ) from None
 
 
 class RowsAtHand:
-    """A view of which only some consecutive rows are at hand: a recipe, and the source it opens.
+    """A view of which only some consecutive rows are available; both a recipe and a source.
 
     Parameters
     ----------
     rows : int
-        Of the whole view.
+        Number of rows of the whole view.
     first : int
-        The number of the first row that is at hand.
+        The number of the first available row.
     blocks : sequence of arrays
         The rows from there on.
     name : str
-        What reports call the view.
+        The name of the view in reports.
     """
 
     def __init__(
@@ -367,7 +370,7 @@ class RowsAtHand:
         return RowsAtHand(self.rows, self._first, self._blocks, name)
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`, all of them at hand."""
+        """Rows `start` to `stop`, all of which must be available."""
         first, parts = self._first, []
         for block in self._blocks:
             if start < first + len(block) and first < stop:
@@ -377,4 +380,4 @@ class RowsAtHand:
         return rows.astype(np.float32) if is_bfloat16(rows.dtype) else rows
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing, as there is nothing to close."""

@@ -1,4 +1,4 @@
-"""What an engine is: workers that run a task on many items, and add up what comes of it."""
+"""The interface of engines: workers that run a task on many items and add up the results."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from identikit.sources import open_source
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: What a task needs to know beside the views, the first row, and the row after the last.
+#: The settings of a task, its first row, and the row after its last.
 Range = tuple[T, int, int]
 
-#: How often an item is begun again whose worker has ended.
+#: How often an item is started again if its worker has died.
 REDONE = 2
 
-#: Bytes that nobody minds sending with every item.
+#: The number of bytes that is small enough to be sent with every item.
 SMALL = 2**20
 
-#: A recipe that is larger than this share of its rows holds them itself.
+#: A recipe that is larger than this share of its rows is taken to contain the rows.
 SHARE = 1 / 8
 
 
 class Engine(Protocol):
     """Workers in other processes, on this machine or elsewhere.
 
-    Tasks are functions defined at the top of a module: they travel, with their items, to a worker.
-    An `InputError` that a task raises is raised here; a worker that ends is made up for where that
-    is possible, and no item ever counts twice.
+    Tasks must be functions defined at the top level of a module, because they are pickled and sent
+    to a worker with their items. An `InputError` that a task raises is raised again in this
+    process. The items of a worker that dies are done by others if possible, and no item is counted
+    twice.
 
     Attributes
     ----------
@@ -41,7 +42,7 @@ class Engine(Protocol):
     workers: int
 
     def map(self, task: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """The number and ``task(item)`` of every item, as they come."""
+        """Yield the number and ``task(item)`` of every item, in the order of completion."""
         ...
 
     def reduce(
@@ -51,33 +52,33 @@ class Engine(Protocol):
         items: Sequence[Range[T]],
         done: Callable[[int], None],
     ) -> R:
-        """The sum of ``task(views, item)`` over all items, as a tree of ``+``.
+        """The sum of ``task(views, item)`` over all items, by pairwise summation.
 
-        An item is a range of rows, of which the task reads no others. A view that is a path, or a
-        recipe, is opened by the workers; an array is sent to them once. `done` is called with the
-        number of each item. Which results are added to which is fixed, so that the sum does not
-        depend on who was quicker.
+        An item is a range of rows, and the task reads only these rows. A view that is a path or a
+        recipe is opened by the workers; an array is sent to them once. `done` is called with the
+        number of each finished item. The order of additions is fixed, so that the sum does not
+        depend on which worker is faster.
         """
         ...
 
     def forget(self) -> None:
-        """Let go of the arrays that were sent: they may hold something else the next time."""
+        """Discard the arrays that were sent, as they may have other contents next time."""
         ...
 
     def close(self) -> None:
-        """Forget, and let go of the workers that were started here; closing twice is harmless."""
+        """Forget, and stop the workers that were started here; closing twice is harmless."""
         ...
 
 
 class LostError(InputError):
-    """Workers ended, or whoever tells them what to do.
+    """Workers died, or the scheduler did.
 
     Parameters
     ----------
     message : str
         What happened.
     item : int, optional
-        The number of the item that worker after worker ended on.
+        The number of the item on which several workers in turn died.
     """
 
     def __init__(self, message: str, item: int | None = None) -> None:
@@ -86,25 +87,25 @@ class LostError(InputError):
 
 
 def add_up(count: int, results: Iterable[tuple[int, Any]]) -> Any:
-    """The sum of numbered results, as a binary tree of ``+``.
+    """The sum of numbered results, by pairwise summation in a binary tree.
 
-    Which two are added depends on their numbers alone, so that the sum is the same to the last
-    digit in whatever order they come. Those that come more or less in order leave few waiting for
-    their neighbours: about the binary logarithm of how many there are.
+    Which two results are added depends only on their numbers, so that the sum is exactly the same
+    whatever the order in which they arrive. If they arrive roughly in order, only about log₂ of
+    their number are waiting for their neighbours at any time.
 
     Parameters
     ----------
     count : int
-        How many results there are.
+        Number of results.
     results : iterable of (int, object)
-        Their numbers, from 0, and the results.
+        The number of each result, counting from 0, and the result.
 
     Examples
     --------
     >>> add_up(3, [(2, "c"), (0, "a"), (1, "b")])
     'abc'
     """
-    waiting: dict[tuple[int, int], Any] = {}  # by level of the tree, and number there
+    waiting: dict[tuple[int, int], Any] = {}  # by level of the tree, and number on that level
     for number, result in results:
         waiting[0, number] = result
         level, size = 0, count
@@ -123,7 +124,7 @@ def add_up(count: int, results: Iterable[tuple[int, Any]]) -> Any:
 
 
 def travels(view: object) -> bool:
-    """Whether workers open this for themselves: a path, or a recipe that does not hold its rows."""
+    """Whether workers can open a view themselves: a path, or a recipe that does not hold rows."""
     if isinstance(view, str):
         return True
     if not hasattr(view, "open_source"):
@@ -139,8 +140,8 @@ def travels(view: object) -> bool:
 
 
 def packed_size(thing: object) -> int | None:
-    """Bytes of what would be sent; None for what cannot be sent at all."""
-    arrays: list[pickle.PickleBuffer] = []  # which are measured without a copy
+    """Size of a pickled object in bytes; None if it cannot be pickled."""
+    arrays: list[pickle.PickleBuffer] = []  # measured without a copy
     try:
         rest = pickle.dumps(thing, protocol=5, buffer_callback=arrays.append)
     except (pickle.PicklingError, AttributeError, TypeError):

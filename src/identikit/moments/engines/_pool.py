@@ -35,40 +35,40 @@ from identikit.sources import NpyWriter, Source, open_source
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Bytes of a view that are written at a time.
+#: Number of bytes of a view that are written at a time.
 WRITTEN_BYTES = 2**24
 
-#: Seconds that the executor has to hand on what it was given, before it is stopped.
+#: Seconds to wait until the executor has passed on all submitted items, before it is stopped.
 PATIENCE = 5.0
 
-#: What tells the libraries of linear algebra how many threads to use.
+#: Environment variables that set the number of threads of linear algebra libraries.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _loky() -> Any:
-    """joblib's executor, loaded when it is needed."""
+    """joblib's executor, imported only when it is needed."""
     from joblib.externals.loky import process_executor
 
     return process_executor
 
 
 class Pool:
-    """Processes on this machine, with one thread each: an `Engine`.
+    """An `Engine` of processes on this machine, with one thread each.
 
-    They start when there is something to do, do not hear Ctrl-C, and end with this process however
-    that ends. What lies in memory is written once to a file that they read.
+    The processes are started when they are needed, ignore Ctrl-C, and end when this process ends,
+    for whatever reason. Views in memory are written once to a file that they read.
 
     Parameters
     ----------
     workers : int, optional
-        How many at most; as many as there are cores by default.
+        The largest number of processes; the number of cores by default.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class Pool:
     def __init__(self, workers: int | None = None) -> None:
         self.workers = cores() if workers is None else workers
         if self.workers < 1:
-            raise InputError(f"a pool of {workers} workers does nothing; give at least 1")
+            raise InputError(f"a pool needs at least 1 worker; got workers={workers}")
         self._executor: Any = None
         self._size = 0
         self._folder: TemporaryDirectory[str] | None = None
@@ -99,7 +99,7 @@ class Pool:
         items: Sequence[Range[T]],
         done: Callable[[int], None],
     ) -> R:
-        """The sum of ``task(views, item)`` over all items, as a tree of ``+``."""
+        """The sum of ``task(views, item)`` over all items, by pairwise summation."""
 
         def results() -> Iterator[tuple[int, R]]:
             for number, result in self.map(partial(task, [self._send(v) for v in views]), items):
@@ -110,11 +110,11 @@ class Pool:
         return total
 
     def map(self, task: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """The number and ``task(item)`` of every item, as they come."""
+        """Yield the number and ``task(item)`` of every item, in the order of completion."""
         waiting, begun = deque(range(len(items))), Counter[int]()
         running: dict[Future[Any], int] = {}
-        # The executor does not say which of the items under way has ended a worker. So these are
-        # begun again one by one.
+        # The executor does not say which of the running items killed a worker, so these are started
+        # again one at a time.
         alone: set[int] = set()
         finished: list[tuple[int, Future[Any]]] = []
         try:
@@ -123,7 +123,7 @@ class Pool:
                     number = waiting.popleft()
                     begun[number] += 1
                     running[self._submit(task, items[number], len(items))] = number
-                for number, future in finished:  # now that nobody waits for this process
+                for number, future in finished:  # now that all workers are busy again
                     result, failure = future.result()
                     if failure is not None:
                         raise failure
@@ -131,7 +131,7 @@ class Pool:
                 finished = []
                 done = wait(running, return_when=FIRST_COMPLETED).done
                 if any(_is_lost(future) for future in done):
-                    self._stop()  # then every future is done
+                    self._stop()  # after this, every future is done
                     lost = sorted(number for future, number in running.items() if _is_lost(future))
                     if begun[lost[0]] > REDONE:
                         raise _ended(lost[0], begun[lost[0]])
@@ -161,7 +161,7 @@ class Pool:
         size = min(self.workers, items)
         if self._size < size:
             self._stop()
-            # A worker whose memory has grown is replaced, which nobody needs to be told.
+            # loky replaces a worker whose memory has grown; the user needs no warning of that.
             warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
             self._executor = _loky().ProcessPoolExecutor(
                 size, initializer=_begin, initargs=(os.getpid(),), env=dict.fromkeys(THREADS, "1")
@@ -171,28 +171,28 @@ class Pool:
         try:
             with _deaf():  # the first call starts the processes
                 future = self._executor.submit(_call, task, item)
-        except _loky().TerminatedWorkerError as error:  # a worker has ended just now
+        except _loky().TerminatedWorkerError as error:  # a worker has just died
             future.set_exception(error)
         return future
 
     def _stop(self, running: Sequence[Future[Any]] = ()) -> None:
         executor, self._executor, self._size = self._executor, None, 0
         if executor is not None:
-            # It fails over items that it has not handed on yet, which takes it but a moment.
+            # Stopping fails if submitted items have not been passed on yet, which takes a moment.
             end = time.monotonic() + PATIENCE
             while not all(f.running() or f.done() for f in running) and time.monotonic() < end:
                 time.sleep(0.001)
             executor.shutdown(kill_workers=True)
 
     def _send(self, view: object) -> object:
-        """A path or a recipe; a file that holds the view for what lies in memory."""
+        """A path or a recipe that workers can open; a view in memory is written to a file."""
         small = isinstance(view, str)
         if not small and id(view) not in self._sent:
             small = travels(view) and (packed_size(view) or 0) <= SMALL
         if small:
             return view
         if id(view) not in self._sent:
-            # Beside what is sent stands the view, so that its id stays its own.
+            # The view is stored too, so that its id is not reused.
             self._sent[id(view)] = view, self._write(view)
         return self._sent[id(view)][1]
 
@@ -219,7 +219,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class _LargeRecipe:
-    """A recipe in a file, since it is too large to be sent with every item."""
+    """A recipe that is stored in a file, because it is too large to be sent with every item."""
 
     path: str
 
@@ -229,7 +229,7 @@ class _LargeRecipe:
 
 @lru_cache(maxsize=4)
 def _unpacked(path: str) -> object:
-    return pickle.loads(Path(path).read_bytes())  # written by the process that started this one
+    return pickle.loads(Path(path).read_bytes())  # written by our own parent process
 
 
 def _write_rows(source: Source, path: Path) -> None:
@@ -243,11 +243,11 @@ def _write_rows(source: Source, path: Path) -> None:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Hold back Ctrl-C; a process that is started meanwhile never hears it, not even at first."""
+    """Block SIGINT (Ctrl-C), so that a process started meanwhile ignores it from the beginning."""
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
-    resource_tracker.ensure_running()  # it would lift the mask when the first process starts it
+    resource_tracker.ensure_running()  # starting it later would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -256,7 +256,7 @@ def _deaf() -> Iterator[None]:
 
 
 def _begin(parent: int) -> None:
-    """What a worker does first: it turns deaf to Ctrl-C, and watches the process it works for."""
+    """Initialise a worker: ignore Ctrl-C, and watch the parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
@@ -270,30 +270,30 @@ def _end_with(parent: int) -> None:
 
 
 def _call(task: Callable[[T], R], item: T) -> tuple[R | None, Exception | None]:
-    """What a worker does with an item: a result, or an error that can travel."""
+    """Run a task in a worker, and return the result, or an exception that can be pickled."""
     try:
         return task(item), None
     except Exception as error:
         trace = traceback.format_exc()
-        # Its sentence says all, or its trace does.
+        # Errors for the user need no trace.
         if not isinstance(error, InputError | MissingExtraError):
             error.add_note(trace)
         try:
-            pickle.loads(pickle.dumps(error))  # which not every exception survives
+            pickle.loads(pickle.dumps(error))  # fails for some exceptions
         except Exception:
             return None, RuntimeError(trace)
         return None, error
 
 
 def _is_lost(future: Future[Any]) -> bool:
-    """Whether a worker has ended before this was done."""
+    """Whether a worker died before this item was done."""
     lost = _loky().TerminatedWorkerError, _loky().ShutdownExecutorError
     return future.done() and isinstance(future.exception(), lost)
 
 
 def _ended(number: int, times: int) -> LostError:
     return LostError(
-        f"a worker process, and the {times - 1} that took its place, ended without a word: it ran "
-        "out of memory or was killed",
+        f"a worker process, and the {times - 1} that replaced it, died without an error message: "
+        "they ran out of memory or were killed",
         number,
     )
