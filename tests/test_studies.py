@@ -223,7 +223,7 @@ def test_a_unit_cut_short_is_said_and_done_again(tmp_path: Path, diary: Path, wh
 
 def test_a_unit_of_another_study_is_said_and_done_again(tmp_path: Path):
     work_in(tmp_path, "one digest").unit("one", square, 1)
-    with pytest.warns(UserWarning, match=r"one.safetensors is of other settings.*again"):
+    with pytest.warns(UserWarning, match=r"one.safetensors belongs to other settings.*again"):
         record = work_in(tmp_path, "another").unit("one", square, 2)
     assert record.rows[0]["value"] == 4
 
@@ -269,11 +269,11 @@ def test_a_long_list_of_differences_is_cut(tmp_path: Path):
 
 def test_folders_that_are_no_study_s(tmp_path: Path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="not empty and no study's folder"):
+    with pytest.raises(InputError, match="not empty and is not the folder of a study"):
         run(toy(), folder=tmp_path)
     with pytest.raises(InputError, match=r"notes.txt is a file; give another folder"):
         run(toy(), folder=tmp_path / "notes.txt")
-    with pytest.raises(InputError, match=r"is no study's folder: it has no study.json"):
+    with pytest.raises(InputError, match=r"is not the folder of a study: it has no study.json"):
         load(tmp_path)
 
 
@@ -320,7 +320,9 @@ def test_damaged_and_unfinished_folders_are_said(tmp_path: Path):
         with pytest.raises(InputError, match=says):
             load(tmp_path / "out")
     claims.unlink()
-    with pytest.raises(InputError, match="has not ended; resume it with: identikit study run toy"):
+    with pytest.raises(
+        InputError, match="is not finished; resume it with: identikit study run toy"
+    ):
         load(tmp_path / "out")
     header.write_text("{")
     with pytest.raises(InputError, match=r"study.json is damaged"):
@@ -626,8 +628,8 @@ def test_data_from_the_variable_is_the_folder(tmp_path: Path, monkeypatch: Any):
         (None, CIFAR10, "no data folder is given, neither with --data nor in IDENTIKIT_DATA"),
         ("empty", CIFAR10, "empty does not have it: name the folder.*, or try the .*--data digits"),
         ("empty", CORPORA["lm1b"], "give any text with --data FILE.txt.*--data grammar"),
-        ("nowhere", CIFAR10, "nowhere is no folder"),
-        ("file.txt", CIFAR10, "file.txt is no folder"),
+        ("nowhere", CIFAR10, "nowhere is not a folder"),
+        ("file.txt", CIFAR10, "file.txt is not a folder"),
         ("grammar", CIFAR10, "'grammar' .*does not stand in for it.*--data digits"),
         ("digits", CORPORA["enwik8"], "'digits' .*does not stand in for it.*--data grammar"),
         ("digits", Need("weights", "a model"), "name the folder that has it with --data DIR; no"),
@@ -796,7 +798,7 @@ def test_texts_that_cannot_be_read_are_said(tmp_path: Path):
     ):
         with pytest.raises(InputError, match=f"cannot read .*{name}: .*sound copy"):
             text(name, raw)
-    with pytest.raises(InputError, match="there is no text 'novels'; there are enwik8, lm1b"):
+    with pytest.raises(InputError, match="there is no text 'novels'; choose from enwik8, lm1b"):
         Data("grammar").text("novels")
 
 
@@ -1081,7 +1083,7 @@ def test_a_damaged_unit_is_one_calm_line():
     [
         (["run", "toy", "--preset", "big"], "toy has no preset 'big'"),
         (["run", "toy", "--set", "widths"], "--set is 'widths'; expected KEY=VALUE"),
-        (["show", "."], "is no study's folder"),
+        (["show", "."], "is not the folder of a study"),
     ],
 )
 def test_wrong_calls_are_one_sentence(arguments: list[str], says: str):

@@ -132,10 +132,10 @@ def test_what_is_not_finite_decides_nothing(bad: float):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: above([[1, 2]], 0, ""), r"the shape \(1, 2\); expected one value a seed"),
+        (lambda: above([[1, 2]], 0, ""), r"the shape \(1, 2\); expected one value per seed"),
         (lambda: higher([1, 2], [1, 2, 3], ""), "2 seeds cannot be paired with 3"),
-        (lambda: rises([1, 2], [1, 2], ""), r"shape \(2,\); expected a row a seed and 2 columns"),
-        (lambda: ordered([[1, 2]], ""), "an order of 1 was asked for; give at least two"),
+        (lambda: rises([1, 2], [1, 2], ""), r"shape \(2,\); expected one row per seed and 2"),
+        (lambda: ordered([[1, 2]], ""), "an order needs at least two groups; 1 were given"),
         (lambda: best([1, 2], [1], None, 0), "there are 2 values and 1 losses"),
     ],
 )

@@ -128,7 +128,7 @@ def test_tvn_with_fewer_controls_than_features(wells: Wells) -> None:
     assert found.shape[1] == 29  # 30 controls, less their mean
     assert np.isfinite(found).all()
     few[wells.batch == "batch 3"] = False
-    with pytest.raises(InputError, match="batch 'batch 3' has 0 controls that may be looked at"):
+    with pytest.raises(InputError, match="batch 'batch 3' has 0 controls that may be used"):
         _batches.tvn(wells.x, wells.batch, np.ones_like(few), few)
 
 
@@ -523,7 +523,7 @@ def test_bbbc021(tmp_path: Path, name: str) -> None:
 
 def test_bad_bbbc021(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyarrow")
-    with pytest.raises(InputError, match="there is no set 'bbbc'; there are planted, bbbc021_raw"):
+    with pytest.raises(InputError, match="there is no data set 'bbbc'; choose from planted"):
         read("bbbc", Data(tmp_path))
     with pytest.raises(InputError, match=r"per_well_raw.parquet is needed"):
         read("bbbc021_raw", Data(tmp_path))

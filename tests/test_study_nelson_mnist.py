@@ -303,7 +303,7 @@ def test_mnist_comes_before_the_digits(
     [
         ({"seeds": 1}, "two seeds or more"),
         ({"alphas": [0.5]}, "two leaks"),
-        ({"alphas": [0.0, 1.0]}, "above 0 and 1 at most"),
+        ({"alphas": [0.0, 1.0]}, "above 0 and at most 1"),
         ({"widths": [16, 8]}, "widths is"),
         ({"needs_mnist": True}, "learns from MNIST"),
     ],

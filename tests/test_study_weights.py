@@ -448,7 +448,7 @@ def test_the_figure_has_four_panels():
     figure = study.figure(made_up(2), Settings(study.LAPTOP))
     assert len(figure.axes) == 4
     labels = [text.get_text() for text in figure.axes[3].get_xticklabels()]
-    assert labels == ["none", "shuffled", "anew", "released"]
+    assert labels == ["none", "shuffled", "redrawn", "released"]
 
 
 @pytest.mark.slow

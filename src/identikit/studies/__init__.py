@@ -1,8 +1,9 @@
-"""Experiments of papers, each one file: what is claimed, presets, the run, the figure, the checks.
+"""Experiments of papers, one per file: the claims, presets, the run, the figure and the checks.
 
-A module of this folder without an underscore in front, with a line ``STUDY = Study(...)``, is a
-study, named after its file. A new study is a new file and nothing else. What needs PyTorch is
-imported inside its functions, so that studies can be listed without it.
+Every module of this folder whose name does not start with an underscore and that has a line
+``STUDY = Study(...)`` is a study, named after its file. To add a study, add such a file; nothing
+else is needed. Anything that needs PyTorch is imported inside functions, so that studies can be
+listed without it.
 """
 
 from identikit.studies._checks import (

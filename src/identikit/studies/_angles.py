@@ -1,4 +1,4 @@
-"""What the studies of the plane share: points, and labels by angle."""
+"""Points of the plane and their labels by angle, for the studies that use them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,11 @@ def points(rows: int, rng: np.random.Generator, noise: int = 0) -> NDArray[np.fl
 
 
 def sectors(x: NDArray[np.floating], classes: int, turn: float) -> NDArray[np.int64]:
-    """The label of a point: in which of the equal sectors of a turn its angle lies.
+    """The label of a point: the number of the sector in which its angle lies.
 
-    ⌊(angle mod turn) / (turn / classes)⌋. A turn of 2π is the whole circle; with π, opposite
-    sectors share a label.
-
-    Parameters
-    ----------
-    x : array (n, 2 or more)
-        Points; only the first two coordinates count.
-    classes : int
-        K.
-    turn : float
-        The angle that the K sectors fill.
+    The K = `classes` equal sectors fill the angle `turn`, and the label is
+    ⌊(angle mod turn) / (turn / K)⌋. A turn of 2π is the whole circle; with π, opposite sectors
+    share a label. Only the first two coordinates of x count.
 
     Examples
     --------
@@ -39,5 +31,5 @@ def sectors(x: NDArray[np.floating], classes: int, turn: float) -> NDArray[np.in
     array([0, 3, 0])
     """
     angle = np.arctan2(x[:, 1].astype(np.float64), x[:, 0].astype(np.float64)) % turn
-    # An angle just below 0 is rounded to a whole turn.
+    # The remainder of an angle just below 0 is rounded up to a whole turn.
     return np.minimum((angle / turn * classes).astype(np.int64), classes - 1)

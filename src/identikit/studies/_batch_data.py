@@ -1,6 +1,6 @@
-"""Wells and cells in batches: what nelson-batches reads, and wells whose answers are known.
+"""The data sets of nelson-batches: wells and cells in batches, and simulated wells.
 
-A set is rows of features, the batch of each row, and what was done to it (or what it is).
+A data set has rows of features, the batch of each row, and its treatment or cell type.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LINES = Need("singlecell/cell_lines.npz", "pcs (n, 20), dataset and cell_type (n
 PBMC = Need("singlecell/pbmc_3500.npz", "pcs and pcs_harmonized (n, 30), donor (n,)")
 RXRX3 = Need(
     "rxrx3_core/OpenPhenom_rxrx3_core_embeddings.parquet",
-    "RxRx3-core: well_id and 384 features of OpenPhenom a well",
+    "RxRx3-core: well_id and 384 features of OpenPhenom per well",
 )
 RXRX3_WELLS = Need(
     "rxrx3_core/metadata_rxrx3_core.csv",
@@ -42,7 +42,7 @@ RXRX3_WELLS = Need(
 NEEDS = tuple(
     replace(need, optional=True) for need in (RAW, NORMALISED, LINES, PBMC, RXRX3, RXRX3_WELLS)
 )
-# The genes that the paper's table is known to have, and probably has.
+# The genes that the paper's table is known, or likely, to contain.
 GENES = ("EIF3H", "CYP11B1", "PLK1", "HCK", "MTOR", "SRC")
 
 
@@ -53,13 +53,13 @@ class Wells:
     Attributes
     ----------
     name : str
-        Of the set.
+        The name of the data set.
     x : array (n, d)
     batch, label : arrays (n,) of str
-        Where the row is from; what was done to it, `CONTROL` if nothing was. One label for all
-        rows: nothing is known of them.
+        The batch of each row and its treatment, which is `CONTROL` for an untreated row. If
+        treatments are not known, all rows have the same label.
     units : bool
-        Whether features have units of their own, and are scaled one by one; principal components
+        Whether features have different units, and so are scaled one by one; principal components
         are not.
     """
 
@@ -76,17 +76,9 @@ class Wells:
 
 
 def read(name: str, data: Data) -> Wells:
-    """A set by its name; a process reads it once.
-
-    Parameters
-    ----------
-    name : str
-        One of `SETS`.
-    data : Data
-        The folder; "planted" needs none.
-    """
+    """A data set by its name, one of `SETS`, read once per process; "planted" needs no data."""
     if name not in SETS:
-        raise InputError(f"there is no set {name!r}; there are {', '.join(SETS)}")
+        raise InputError(f"there is no data set {name!r}; choose from {', '.join(SETS)}")
     return _read(name, data)
 
 
@@ -103,26 +95,13 @@ def planted(
     batch_effect: float = 2.0,
     effect: float = 2.0,
 ) -> tuple[Wells, Array]:
-    """Wells of 40 features, mixed from 16 independent axes and little noise, and the axes.
+    """Simulated wells with 40 features, mixed from 16 independent axes with little noise; the axes.
 
-    Axes are Laplace noise of unit variance. To the first three each batch adds a shift of its own,
-    and to the next six one treatment each adds `effect`; seven are neither. What ICA presupposes
-    holds, and few wells of many axes are what a sparse learner is for.
-
-    Parameters
-    ----------
-    seed : int
-        Of everything.
-    batches, controls, treated : int
-        Batches; controls in each; wells of each of the six treatments in each.
-    batch_effect : float
-        Standard deviation of a batch's shifts.
-    effect : float
-        What a treatment adds to its axis.
-
-    Returns
-    -------
-    Wells, array (n, 16)
+    Axes are Laplace noise of unit variance. Each batch shifts the first three axes by random
+    amounts of standard deviation `batch_effect`. Each of six treatments adds `effect` to one of the
+    next six axes; seven axes are unaffected. The assumptions of ICA hold, and few wells with many
+    axes suit a sparse learner. Each batch has `controls` controls, and `treated` wells of each
+    treatment.
     """
     rng = np.random.default_rng(seed)
     one = np.repeat([CONTROL, *"abcdef"], [controls, *6 * [treated]])
@@ -131,7 +110,7 @@ def planted(
     axes[:, :3] += batch_effect * rng.normal(size=(batches, 3))[batch]
     for place, name in enumerate("abcdef", 3):
         axes[label == name, place] += effect
-    # Not orthogonal: else the principal components would be the axes.
+    # Not orthogonal, because otherwise the principal components would be the axes.
     x = axes @ rng.normal(size=(16, 40)) + 0.05 * rng.normal(size=(len(label), 40))
     names = np.array([f"batch {number + 1}" for number in range(batches)])
     return Wells("planted", x, names[batch], label, units=False), axes
@@ -158,7 +137,7 @@ def _bbbc021(name: str, data: Data) -> Wells:
         if len(weeks) > 1:
             raise InputError(
                 f"{need.file}: {str(each)!r} is in {', '.join(weeks)}; a compound must be in one "
-                "week, so that a week that is held out has compounds that no other week has"
+                "week only, so that a held-out week has compounds that no other week has"
             )
     features = _features(table.drop(columns=names), need)
     return Wells(name, features, week, label, units=True)

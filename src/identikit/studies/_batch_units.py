@@ -1,4 +1,4 @@
-"""Units of nelson-batches, and their tables: penalties chosen, means with intervals, axes."""
+"""Units of nelson-batches, and their tables: chosen penalties, means with intervals, and axes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MEASURES = ["auroc", "signal_sparsity", "batch_sparsity", "sparsity"]
 
 
 class Task(NamedTuple):
-    """What is to be told apart: rows that take part, and which of them are positive."""
+    """A classification task: the rows that take part, and which of them are positive."""
 
     name: str
     label: str
@@ -52,9 +52,9 @@ class Task(NamedTuple):
 
 
 def tasks(wells: Wells, others: bool = False) -> list[Task]:
-    """Every treatment, and each, against the controls; where there are none, two types.
+    """All treatments together, and each one, against controls; without controls, two cell types.
 
-    With `others`, each treatment against the other ones instead.
+    With `others`, each treatment against the other treatments instead.
     """
     every = np.ones(len(wells.x), dtype=bool)
     names = [str(name) for name in np.unique(wells.label) if name != CONTROL]
@@ -70,14 +70,14 @@ def tasks(wells: Wells, others: bool = False) -> list[Task]:
 
 
 def held_out(batch: Strings, folds: int) -> list[list[str]]:
-    """Batches in parts, each of which is held out once: one batch each if there are few."""
+    """The batches divided into parts, each to be held out once; one batch per part if few."""
     names = [str(name) for name in np.unique(batch)]
     folds = min(folds, len(names))
     return [names[first::folds] for first in range(folds)]
 
 
 def every_other_control(wells: Wells, test: Mask) -> Mask:
-    """Controls of held-out batches that normalisation may look at, and that are not scored."""
+    """Controls of held-out batches that normalisation may use and that are not scored."""
     chosen = np.zeros(len(test), dtype=bool)
     for batch in np.unique(wells.batch[test]):
         chosen[np.flatnonzero(wells.control & (wells.batch == batch))[::2]] = True
@@ -87,11 +87,12 @@ def every_other_control(wells: Wells, test: Mask) -> Mask:
 def score(
     name: str, components: int, fold: int, data: Data, settings: Settings, others: bool = False
 ) -> Record:
-    """All inputs and learners on one part of the batches, held out: a row a task, input and seed.
+    """Score all inputs and learners on one held-out part: one row per task, input and seed.
 
-    Arrays (rows, penalties) are auroc, sparsity (Hoyer's, of the weights), weights (how many are
-    not zero) and converged. If the number of components is not the first of the settings, PCA and
-    its rotations alone. With `others`, treatments are told from the other ones, not from controls.
+    The arrays (rows, penalties) are auroc, sparsity (Hoyer's, of the weights), weights (the number
+    of nonzero ones) and converged. If the number of components is not the first of the settings,
+    only PCA and its rotations are scored. With `others`, treatments are distinguished from other
+    treatments instead of controls.
     """
     wells, s = read(name, data), settings
     part = held_out(wells.batch, s.folds)[fold]
@@ -133,7 +134,7 @@ def _one(each: Input, task: Task, a: Mask, b: Mask, learner: str, c: float) -> t
 def _concentration(
     each: Input, task: Task, a: Mask, controls: Mask, batch: Strings
 ) -> dict[str, Any]:
-    """Hoyer's sparsity over axes of the label's signal, and of the batch's: training rows only."""
+    """Hoyer's sparsity over axes of the signals of label and of batch, on training rows only."""
     signal, _ = explained(each.rows[a], task.y[a].astype(str), batch[a])
     found = {"signal_sparsity": hoyer(np.sqrt(signal)), "batch_sparsity": None}
     if controls.any():
@@ -143,9 +144,10 @@ def _concentration(
 
 
 def carried(name: str, data: Data, settings: Settings) -> Record:
-    """How much of each axis is batch and how much is label, over all batches: a row an axis.
+    """How much of each axis batch and label explain, over all batches: one row per axis.
 
-    Batch: among controls; without controls, within labels. Label: within batches.
+    The batch effect is measured among controls, or within labels if there are no controls. The
+    label effect is measured within batches.
     """
     wells, every = read(name, data), {"permutations": settings.permutations}
     all_rows = np.ones(len(wells.x), dtype=bool)
@@ -171,12 +173,12 @@ def carried(name: str, data: Data, settings: Settings) -> Record:
 
 
 def chosen(records: list[Record], penalties: list[float]) -> pd.DataFrame:
-    """The scores at a penalty that was chosen where neither part nor label are the same.
+    """The scores at a penalty that was chosen on other held-out parts and other labels.
 
-    For each input and learner: the C with the best mean AUROC on the other parts (and, where
-    treatments are taken one by one, of other treatments); the smallest of equals, and the middle
-    one if there is no other part. Learners of other parts have seen the wells of this one, if not
-    as what they are to be told apart here: all inputs are treated alike in this.
+    For each input and learner, this is the C with the best mean AUROC on the other parts (and on
+    other treatments, if treatments are tested one by one). Of equally good ones it is the smallest;
+    if there is no other part, it is the middle one. The learners of the other parts were trained
+    on wells of this part, though not for the same task. This holds for all inputs alike.
     """
     table = pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
     if table.empty:
@@ -190,7 +192,7 @@ def chosen(records: list[Record], penalties: list[float]) -> pd.DataFrame:
         for place, here in enumerate(places):
             other = (part != part[place]) & (one_label | (label != label[place]))
             if other.any():
-                # Rounded, so that equals are equal whatever the order of sums.
+                # Rounded, so that equal values stay equal in any order of summation.
                 best[here] = arrays["auroc"][places[other]].mean(axis=0).round(9).argmax()
     every = np.arange(len(table))
     table["penalty"] = np.asarray(penalties)[best]
@@ -204,10 +206,11 @@ def chosen(records: list[Record], penalties: list[float]) -> pd.DataFrame:
 def by_unit(
     scores: pd.DataFrame, name: str, task: str, learner: str, components: int | None = None
 ) -> pd.DataFrame:
-    """Means over seeds, a row a unit: a held-out part, or a treatment where these are one by one.
+    """Means over seeds, one row per unit.
 
-    Treatments, because compounds of one treatment share a learner, and so do not vary on their own.
-    Columns are (measure, input); without `components`, of the first number of them there is.
+    A unit is a held-out part or, if treatments are tested one by one, a treatment, because
+    compounds of one treatment share a learner and so do not vary independently. Columns are
+    (measure, input). Without `components`, the first number of components is used.
     """
     mask = (scores["set"] == name) & (scores["task"] == task) & (scores["learner"] == learner)
     there = scores[mask]
@@ -220,7 +223,7 @@ def by_unit(
 
 
 def means(scores: pd.DataFrame) -> pd.DataFrame:
-    """AUROC of every input and its paired difference to PCA's, with intervals over units."""
+    """AUROC of every input and its paired difference from PCA's, with intervals over units."""
     rows = []
     keys = ["set", "task", "learner", "components"]
     for case in scores[keys].drop_duplicates().itertuples(index=False) if len(scores) else ():
@@ -246,13 +249,13 @@ def means(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def cosine(a: pd.Series[float], b: pd.Series[float]) -> float:
-    """Of two profiles of shares over axes: 1 if the same axes carry both, 0 if others do."""
+    """Cosine of two profiles over axes: 1 if they are proportional, 0 if they share no axis."""
     x, y = a.to_numpy(float), b.to_numpy(float)
     return float(x @ y / (np.linalg.norm(x) * np.linalg.norm(y)))
 
 
 def profile(axes: pd.DataFrame) -> pd.DataFrame:
-    """Of every basis: what batch and label explain, axes above chance, sparsity, and overlap."""
+    """For every basis: variance explained by batch and label, axes above chance, and sparsity."""
     rows = []
     for (name, basis), group in axes.groupby(["set", "basis"], sort=False):
         row: dict[str, Any] = {"set": name, "basis": basis, "axes": len(group)}

@@ -1,4 +1,4 @@
-"""Inputs of nelson-batches, what axes carry, and the two learners."""
+"""The inputs of nelson-batches, the variance of axes that groups explain, and the two learners."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from identikit.errors import InputError
 from identikit.studies._batch_data import Strings, Wells
 
 Mask = NDArray[np.bool_]
-#: Passes at which a learner gives up.
+#: The largest number of iterations of a learner.
 MAX_ITER = 5000
-#: What TVN adds to a batch's covariance.
+#: The multiple of the identity that TVN adds to a batch's covariance.
 RIDGE = 0.5
-#: Singular values below this share of the largest are rounding, and so are weights below it.
+#: Singular values, and weights, below this share of the largest count as rounding errors.
 ROUNDING = 1e-8
 
 
 class Input(NamedTuple):
-    """What a learner is given: coordinates of all rows, by name and seed."""
+    """The input of a learner: coordinates of all rows, with a name and a seed."""
 
     name: str
     seed: int
@@ -41,15 +41,9 @@ def haar(size: int, seed: int) -> Array:
 
 
 def standardised(x: Array, of: Mask, units: bool) -> Array:
-    """Centred by some rows and scaled by their standard deviations: each column's, or one for all.
+    """x, centred and scaled by the mean and standard deviation of the rows `of`.
 
-    Parameters
-    ----------
-    x : array (n, d)
-    of : mask (n,)
-        Rows that mean and scale are of.
-    units : bool
-        Whether each column has its own scale.
+    With `units`, each column has its own scale; otherwise all share one.
     """
     centred = x - x[of].mean(axis=0)
     variance = x[of].var(axis=0)
@@ -58,7 +52,7 @@ def standardised(x: Array, of: Mask, units: bool) -> Array:
 
 
 def by_batch(x: Array, batch: Strings) -> Array:
-    """Centred and scaled within each batch, whatever its rows are."""
+    """x, centred and scaled within each batch over all its rows."""
     result = np.empty_like(x)
     for each in np.unique(batch):
         there = batch == each
@@ -78,19 +72,12 @@ def whitened(x: Array, train: Mask, components: int) -> Array:
 def tvn(x: Array, batch: Strings, train: Mask, known: Mask) -> Array:
     """Typical variation normalisation, as `tvn_on_controls` of EFAAR_benchmarking does it.
 
-    Centred and scaled by the controls; on all principal components of the controls; centred and
-    scaled by them again; then, a batch at a time, times (Σ + ½ I)^(−½), Σ the covariance of the
-    batch's controls. Components that are rounding are left out: there are some if controls are
-    fewer than features.
-
-    Parameters
-    ----------
-    x : array (n, d)
-    batch : array (n,) of str
-    train : mask (n,)
-        Rows of training batches; means, scales and components are of their controls alone.
-    known : mask (n,)
-        Controls that may be looked at: all of a training batch, some of one held out.
+    Rows are centred and scaled by the controls, projected on all principal components of the
+    controls, and centred and scaled again. Then each batch is multiplied by (Σ + ½ I)^(−½), where Σ
+    is the covariance of its controls. Components that are only rounding errors, which exist if
+    there are fewer controls than features, are left out. Means, scales and components come from the
+    controls of the training batches (`train`). `known` marks the controls that may be used: all of
+    a training batch, and some of a held-out one.
     """
     controls = known & train
     first = standardised(x, controls, units=True)
@@ -101,8 +88,8 @@ def tvn(x: Array, batch: Strings, train: Mask, known: Mask) -> Array:
         own = result[there & known]
         if len(own) < 2:
             raise InputError(
-                f"batch {str(each)!r} has {len(own)} controls that may be looked at; TVN needs two "
-                "of each batch: leave this set out"
+                f"batch {str(each)!r} has {len(own)} controls that may be used; TVN needs two in "
+                "each batch: leave this data set out"
             )
         covariance = np.cov(own, rowvar=False)
         spread, vectors = eigh(np.atleast_2d(covariance) + RIDGE * np.eye(result.shape[1]))
@@ -111,7 +98,7 @@ def tvn(x: Array, batch: Strings, train: Mask, known: Mask) -> Array:
 
 
 def independent(white: Array, train: Mask, seed: int) -> tuple[Array, ICA]:
-    """ICA of whitened rows, found on the training rows: a rotation of them."""
+    """Whitened rows rotated by ICA, which is fitted on the training rows."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
@@ -121,7 +108,7 @@ def independent(white: Array, train: Mask, seed: int) -> tuple[Array, ICA]:
 
 
 def turned(white: Array, train: Mask, seeds: int, before: str = "") -> list[Input]:
-    """Whitened rows as they are, rotated at random, and rotated by ICA."""
+    """Whitened rows: unchanged, rotated at random, and rotated by ICA."""
     found = [Input(f"{before}pca", 0, white, True)]
     for seed in range(seeds):
         if not before:
@@ -134,22 +121,12 @@ def turned(white: Array, train: Mask, seeds: int, before: str = "") -> list[Inpu
 def inputs(
     wells: Wells, train: Mask, known: Mask, components: int, seeds: int, drop: float
 ) -> Iterator[Input]:
-    """Every input, found without labels on the rows of the training batches.
+    """Every input, computed without labels from the rows of the training batches.
 
-    What a batch is centred or normalised by is its own, of one held out too: all of its rows
-    without their labels ("centred"), or those of its controls that are never scored ("tvn").
-
-    Parameters
-    ----------
-    wells : Wells
-    train, known : masks (n,)
-        Rows of training batches; controls that may be looked at.
-    components : int
-        Principal components that are kept, at most.
-    seeds : int
-        Random rotations, and seeds of ICA.
-    drop : float
-        The share of axes, those that carry most batch among training controls, that is dropped.
+    Every batch, including a held-out one, is centred or normalised by its own rows: by all of them
+    without their labels ("centred"), or by those of its controls that are never scored ("tvn").
+    `drop` is the share of axes to leave out: those with the largest batch effect among training
+    controls.
     """
     base = standardised(wells.x, train, wells.units)
     centred = by_batch(wells.x, wells.batch)
@@ -175,25 +152,12 @@ def inputs(
 def explained(
     rows: Array, what: Strings, within: Strings | None = None, permutations: int = 0, seed: int = 0
 ) -> tuple[Array, Array]:
-    """η² of a grouping for every axis; partial, if it is taken within the groups of another one.
+    """η² of a grouping for every axis; partial η², if it is taken within the groups of another one.
 
-    SS between groups over SS in all, both after the means of `within` are taken off. By chance,
-    rows permuted within the groups of `within`; without these it is (groups − 1)/(n − 1) on
-    average.
-
-    Parameters
-    ----------
-    rows : array (n, k)
-        A column an axis.
-    what, within : arrays (n,) of str
-        The groupings.
-    permutations, seed : int
-        How many permutations, and of what seed.
-
-    Returns
-    -------
-    arrays (k,) and (permutations, k)
-        As the rows are, and permuted.
+    This is the sum of squares between groups over the total sum of squares, both after subtracting
+    the means of `within`. The level of chance comes from permuting rows within the groups of
+    `within`; without such groups it is (groups − 1)/(n − 1) on average. The result is η² of the
+    rows, (k,), and of the permuted rows, (permutations, k).
     """
     strata = np.zeros(len(rows), dtype=int)
     if within is not None:
@@ -227,7 +191,9 @@ def _centred(rows: Array, strata: NDArray[Any]) -> Array:
 
 
 def hoyer(vector: Array) -> float:
-    """Hoyer's sparsity (√d − ‖w‖₁/‖w‖₂)/(√d − 1): 1 of one entry, 0 of equal ones, NaN of none.
+    """Hoyer's sparsity (√d − ‖w‖₁/‖w‖₂)/(√d − 1): 1 for one nonzero entry, 0 for equal entries.
+
+    It is NaN for the zero vector.
 
     >>> round(hoyer(np.array([0.0, 3.0, 0.0])), 12), round(hoyer(np.ones(5)), 12)
     (1.0, 0.0)
@@ -239,7 +205,7 @@ def hoyer(vector: Array) -> float:
 
 
 def hoyer_chance(size: int) -> float:
-    """Hoyer's sparsity that a Gaussian vector has on average: E‖u‖₁ = d Γ(d/2)/(√π Γ((d+1)/2)).
+    """Mean Hoyer sparsity of a Gaussian vector, by E‖u‖₁ = d Γ(d/2)/(√π Γ((d+1)/2)).
 
     >>> round(hoyer_chance(24), 3)
     0.243
@@ -253,7 +219,7 @@ def hoyer_chance(size: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A learner: its weights and shift, and whether it converged."""
+    """A fitted learner: its weights and intercept, and whether it converged."""
 
     weights: Array
     shift: float
@@ -261,16 +227,10 @@ class Fit:
 
 
 def learn(rows: Array, y: Mask, penalty: str, c: float) -> Fit:
-    """Logistic regression with classes weighted equally, ‖w‖ + C Σ loss.
+    """Logistic regression with equally weighted classes, minimising ‖w‖ + C Σ loss.
 
-    Parameters
-    ----------
-    rows : array (n, d)
-    y : mask (n,)
-    penalty : str
-        "L1", a sparse learner (liblinear), or "L2", which has no preference for axes (Newton).
-    c : float
-        Weight of the losses.
+    The penalty is "L1" for a sparse learner (liblinear), or "L2" for one that does not prefer any
+    axes (Newton).
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -290,7 +250,7 @@ def learn(rows: Array, y: Mask, penalty: str, c: float) -> Fit:
 
 
 def auroc(scores: Array, y: Mask) -> float:
-    """Area under the ROC curve: how often a positive is above a negative, ties half.
+    """Area under the ROC curve: how often a positive is above a negative; ties count half.
 
     >>> auroc(np.array([0.1, 0.4, 0.4, 0.9]), np.array([False, False, True, True]))
     0.875

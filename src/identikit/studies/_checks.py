@@ -1,8 +1,8 @@
-"""Checks of claims, from one value a seed to a Finding: what studies put their claims to.
+"""Checks of claims: functions from one value per seed to a Finding.
 
-All judge a mean over seeds by its 95 % interval (`judge`), so that a claim that fails comes out as
-surely as one that holds. Where no value is given, nothing was measured; where one is not finite,
-nothing is decided.
+Most of them judge a mean over seeds by its 95 % interval (`judge`), so that a false claim can be
+refuted as well as a true one confirmed. Without any value the verdict is "not measured"; if a value
+is not finite, it is inconclusive.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from identikit.studies._study import (
     judge,
 )
 
-# More than 0: what does not differ at all is not higher.
+# The smallest number above 0: values that do not differ at all must not count as higher.
 POSITIVE = float(np.nextafter(0.0, 1.0))
 
 
 def above(values: ArrayLike, bar: float, comment: str) -> Finding:
-    """The mean is the bar or more.
+    """Check that the mean is the bar or more.
 
     Parameters
     ----------
     values : array_like
-        One a seed.
+        One value per seed.
     bar : float
-        What still counts.
+        The smallest mean that counts.
     comment : str
         What was measured, and what counts.
 
@@ -52,26 +52,27 @@ def above(values: ArrayLike, bar: float, comment: str) -> Finding:
 
 
 def below(values: ArrayLike, bar: float, comment: str) -> Finding:
-    """The mean is the bar or less; arguments as of `above`."""
+    """Check that the mean is the bar or less; the arguments are those of `above`."""
     return within(values, -inf, bar, comment)
 
 
 def within(values: ArrayLike, low: float, high: float, comment: str) -> Finding:
-    """The mean lies from `low` to `high`; the other arguments as of `above`."""
+    """Check that the mean lies between `low` and `high`; other arguments as for `above`."""
     return judge(_seeds(values).tolist(), low, high, comment)
 
 
 def rises(x: ArrayLike, values: ArrayLike, comment: str) -> Finding:
-    """The values rise with x: the slope over the ranks of x, fitted in every seed, is above 0.
+    """Check that the values rise with x: the slope over the ranks of x is above 0.
 
-    The value is the mean slope: how much is gained from one x to the next.
+    The slope is fitted for every seed. The finding's value is the mean slope, which is the mean
+    change from one x to the next.
 
     Parameters
     ----------
     x : array_like
-        Numbers in any order; with fewer than two different ones nothing was measured.
+        Numbers in any order. With fewer than two different ones the claim is not measured.
     values : array_like
-        A row a seed, a column an x.
+        One row per seed, one column per x.
     comment : str
         What was measured, and what counts.
 
@@ -84,17 +85,17 @@ def rises(x: ArrayLike, values: ArrayLike, comment: str) -> Finding:
 
 
 def falls(x: ArrayLike, values: ArrayLike, comment: str) -> Finding:
-    """The values fall with x: the slope of `rises` is below 0; arguments as there."""
+    """Check that the values fall with x: the slope is below 0; arguments as for `rises`."""
     return judge(_slopes(x, values), high=-POSITIVE, comment=comment)
 
 
 def higher(a: ArrayLike, b: ArrayLike, comment: str) -> Finding:
-    """a is higher than b, paired by seed: the mean of a − b is above 0.
+    """Check that a is higher than b, paired by seed: the mean of a − b is above 0.
 
     Parameters
     ----------
     a, b : array_like
-        One value a seed, of the same seeds in the same order.
+        One value per seed, for the same seeds in the same order.
     comment : str
         What was measured, and what counts.
     """
@@ -102,15 +103,15 @@ def higher(a: ArrayLike, b: ArrayLike, comment: str) -> Finding:
 
 
 def ordered(groups: Sequence[ArrayLike], comment: str) -> Finding:
-    """The first is higher than the second, the second than the third, and so on, paired by seed.
+    """Check that each group is higher than the next one, paired by seed.
 
-    Each is compared with the next as by `higher`, and what stands worst is the finding: the order
-    is reproduced if every step of it is, and not reproduced if one is not.
+    Neighbours are compared by `higher`, and the worst finding is returned: the order is reproduced
+    if every step is, and not reproduced if one step is not.
 
     Parameters
     ----------
     groups : sequence of array_like
-        Two or more, each with one value a seed, the one that is to be the highest first.
+        Two or more, each with one value per seed, from the highest to the lowest.
     comment : str
         What was measured, and what counts.
 
@@ -120,15 +121,16 @@ def ordered(groups: Sequence[ArrayLike], comment: str) -> Finding:
     'inconclusive at this scale'
     """
     if len(groups) < 2:
-        raise InputError(f"an order of {len(groups)} was asked for; give at least two groups")
+        raise InputError(f"an order needs at least two groups; {len(groups)} were given")
     return worst([higher(a, b, comment) for a, b in pairwise(groups)])
 
 
 def worst(findings: Sequence[Finding]) -> Finding:
-    """The one of several findings that stands worst: for claims of every cell of a table.
+    """The worst of several findings, for claims about every cell of a table.
 
-    What was not measured is worse than what is not reproduced, then comes what is open. Of those
-    that hold or are open it is the least certain, of those that fail the most certain.
+    From worst to best, the verdicts are not measured, not reproduced, inconclusive, reproduced.
+    Among findings with the same verdict, the worst failure is the most certain one, and the worst
+    of the others is the least certain one.
 
     Parameters
     ----------
@@ -151,14 +153,14 @@ def worst(findings: Sequence[Finding]) -> Finding:
 
 
 def equal(a: ArrayLike, b: ArrayLike, within: float, comment: str) -> Finding:
-    """a and b are equal, paired by seed: the mean of a − b lies from −within to within.
+    """Check that a and b are equal, paired by seed: the mean of a − b is within ±`within`.
 
     Parameters
     ----------
     a, b : array_like
-        One value a seed, of the same seeds in the same order.
+        One value per seed, for the same seeds in the same order.
     within : float
-        The largest difference that still counts as none.
+        The largest difference that still counts as equality.
     comment : str
         What was measured, and what counts.
     """
@@ -166,16 +168,17 @@ def equal(a: ArrayLike, b: ArrayLike, within: float, comment: str) -> Finding:
 
 
 def holds(values: ArrayLike, bound: float, comment: str) -> Finding:
-    """Every single value is the bound or less: for an identity or a bound, of kind "check".
+    """Check that every single value is the bound or less, for claims of kind "check".
 
-    The value is the largest; it has no interval, as one that is above is enough to refute.
+    The finding's value is the largest one. It has no interval, because a single value above the
+    bound refutes the claim.
 
     Parameters
     ----------
     values : array_like
-        As many as there are; one will do.
+        One or more values.
     bound : float
-        What none may exceed; of an identity, what rounding may do.
+        The largest value allowed; for an identity, the size of rounding errors.
     comment : str
         What was measured, and what must hold.
     """
@@ -189,26 +192,26 @@ def holds(values: ArrayLike, bound: float, comment: str) -> Finding:
 
 
 def unmeasured(why: str) -> Finding:
-    """Nothing was measured, for a reason that the comment gives."""
+    """A Finding for a claim that was not measured, with the reason as its comment."""
     return Finding(None, None, UNMEASURED, why)
 
 
 def undecided(why: str) -> Finding:
-    """What was measured cannot decide, for a reason that the comment gives."""
+    """A Finding for a claim that the measurements cannot decide, with the reason as its comment."""
     return Finding(None, None, INCONCLUSIVE, why)
 
 
 def by_interval(
     value: float, interval: Interval | None, low: float, high: float, comment: str
 ) -> Finding:
-    """A value that has an interval of its own, such as a slope, lies from `low` to `high`.
+    """Check that a value with its own interval, such as a slope, lies between `low` and `high`.
 
     Parameters
     ----------
     value, interval
-        What was measured; without an interval, or with one that is not finite, it is open.
+        The measurement. Without a finite interval, the verdict is inconclusive.
     low, high : float
-        What counts.
+        The range that counts.
     comment : str
         What was measured, and what counts.
     """
@@ -227,17 +230,18 @@ def best(
 ) -> tuple[list[Any], float]:
     """The values of the seeds that reached the optimum, and the share of seeds that did.
 
-    For claims about an optimum: give what comes back to another check, and the share in its
-    comment, for a mean over optima of different kinds describes none of them.
+    This is for claims about an optimum, because a mean over optima of different kinds describes
+    none of them. Pass the values to another check, and put the share into its comment.
 
     Parameters
     ----------
     values : sequence
-        One a seed: a number, or a row of them.
+        One entry per seed: a number, or a row of numbers.
     losses : array_like
-        One a seed.
+        One per seed.
     floor : float, array_like or None
-        The lowest loss there can be, for all or one a seed; the lowest of these losses if None.
+        The lowest possible loss, one for all seeds or one per seed. If None, it is the lowest of
+        the given losses.
     slack : float
         How far above the floor a loss may be.
 
@@ -249,11 +253,11 @@ def best(
     reached = _seeds(losses)
     if len(reached) != len(values):
         raise InputError(
-            f"there are {len(values)} values and {len(reached)} losses; expected one a seed of each"
+            f"there are {len(values)} values and {len(reached)} losses; give one of each per seed"
         )
     if not len(reached):
         return [], 0.0
-    # fmin leaves out losses that are NaN; such seeds reached nothing.
+    # fmin ignores losses that are NaN; such seeds did not reach the optimum.
     lowest = np.fmin.reduce(reached) if floor is None else np.asarray(floor, float)
     good = reached <= lowest + slack
     return [value for value, kept in zip(values, good) if kept], float(good.mean())
@@ -262,18 +266,18 @@ def best(
 def _seeds(values: ArrayLike) -> Array:
     line = np.asarray(values, float)
     if line.ndim != 1:
-        raise InputError(f"the values have the shape {line.shape}; expected one value a seed")
+        raise InputError(f"the values have the shape {line.shape}; expected one value per seed")
     return line
 
 
 def differences(a: ArrayLike, b: ArrayLike) -> list[float]:
-    """a − b, seed by seed; nothing if one of the two was not measured."""
+    """a − b, seed by seed; an empty list if one of the two was not measured."""
     first, second = _seeds(a), _seeds(b)
     if not len(first) or not len(second):
         return []
     if len(first) != len(second):
         raise InputError(
-            f"{len(first)} seeds cannot be paired with {len(second)}; give the same seeds of both"
+            f"{len(first)} seeds cannot be paired with {len(second)}; give the same seeds for both"
         )
     with np.errstate(invalid="ignore"):
         difference: list[float] = (first - second).tolist()
@@ -283,16 +287,16 @@ def differences(a: ArrayLike, b: ArrayLike) -> list[float]:
 def _slopes(x: ArrayLike, values: ArrayLike) -> list[float]:
     different, ranks = np.unique(np.asarray(x, float), return_inverse=True)
     rows = np.asarray(values, float)
-    # Nor does a run with a single x measure a trend.
+    # A run with a single x cannot measure a trend.
     if len(different) < 2 or not rows.size:
         return []
     if rows.ndim != 2 or rows.shape[1] != len(ranks):
         raise InputError(
-            f"the values have the shape {rows.shape}; expected a row a seed and {len(ranks)} "
-            "columns, one an x"
+            f"the values have the shape {rows.shape}; expected one row per seed and {len(ranks)} "
+            "columns, one per x"
         )
     centred = ranks - ranks.mean()
     with np.errstate(invalid="ignore"):
-        # Apart from the first column, so that what is constant has a slope of exactly 0.
+        # Relative to the first column, so that constant values have a slope of exactly 0.
         slopes: list[float] = ((rows - rows[:, :1]) @ centred / (centred @ centred)).tolist()
     return slopes

@@ -30,7 +30,7 @@ SMALL: dict[str, Any] = {"d": 3, "kappa": 3.0, "case": "C3"}
 
 @dataclass(frozen=True)
 class Arm:
-    """A world and a learner in it; what is not named is as in the paper's first row."""
+    """A world and a learner in it; the defaults are those of the paper's first row."""
 
     d: int = 5
     classes: int = 100
@@ -55,7 +55,7 @@ class Arm:
             )  # fmt: skip
 
     def build(self, settings: Settings) -> SoftmaxNet:
-        """The network; without batch norm a short training does not come down."""
+        """The network; without batch norm, a short training does not reach a low loss."""
         from identikit.learn import MLP, case_net
 
         hidden = [width * (self.d if settings.per_d else 1) for width in settings.hidden]
@@ -76,7 +76,7 @@ def arms(s: Settings) -> list[Arm]:
 
 
 def measure(arm: Arm, settings: Settings, first: int = 0) -> Record:
-    """Train one network a seed, and compare it with the truth on new data: a unit of work."""
+    """Train one network per seed and compare it with the truth on new data (a unit of work)."""
     from identikit.learn import diet, fresh, supervised, train
 
     worlds = {seed: arm.world(seed, settings) for seed in range(first, first + settings.seeds)}
@@ -102,11 +102,12 @@ def measure(arm: Arm, settings: Settings, first: int = 0) -> Record:
 def compared(
     arm: Arm, world: SphereClusters, sample: Sample, model: SoftmaxModel
 ) -> dict[str, Any]:
-    """What a trained model has of the truth.
+    """Compare a trained model with the truth.
 
-    R² of z from f (`r2`), from x (`observed`), and across what differences of the v_c span
-    (`missing`); of v from w (`weights`). `spread` and `off` are of the singular values of the map
-    from f to z, in units of what the theorem gives: 1/κ, or 1 for unit f.
+    `r2` is R² of z from f, `observed` that from x, `missing` that along the directions that the
+    differences of the v_c do not span, and `weights` that of v from w. `spread` and `off` describe
+    the singular values of the map from f to z, in units of the theorem's value: 1/κ, or 1 for
+    unit f.
     """
     z, f, w, v = sample.latents, model.f.astype(float), model.g.astype(float), world.vectors
     floor = np.nan
@@ -117,7 +118,7 @@ def compared(
     labels = sample.instances if arm.diet else sample.labels
     scales = np.linalg.svd(np.linalg.lstsq(f, z, rcond=None)[0], compute_uv=False)
     scales *= 1.0 if arm.case in ("C1", "C2") else arm.kappa
-    # Of the differences of the v_c, the directions that they do not span come last.
+    # The directions that the differences of the v_c do not span come last.
     turned = z @ np.linalg.svd(v - v.mean(axis=0))[2].T
     rank = sphere_conditions(v).affine.rank
     true = v[np.arange(len(w)) % arm.classes]
@@ -136,7 +137,7 @@ def compared(
 
 
 def another(classes: int, seed: int) -> dict[str, Any]:
-    """Another optimum of C3, if there is one: the rank, and how far it is from being one."""
+    """Another optimum of C3, if there is one: the rank, and its deviation from optimality."""
     world = SphereClusters(SMALL["d"], classes, SMALL["kappa"], seed=seed)
     v, z, found = world.vectors, world.sample(200, seed).latents, other_solution(world.vectors)
     quadric = sphere_conditions(v).quadric

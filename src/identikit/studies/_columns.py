@@ -1,7 +1,8 @@
-"""Columns of a study's tables, one value a seed, and what a claim may ask of one.
+"""Columns of a study's tables, with one value per seed, and the checks that claims apply to them.
 
-Most claims are a column and a bar: ``column("worlds", "r2", "Held-out R²", arm="a").least(0.95)``
-is a check, whose comment says "Held-out R²; 0.95 or more counts."
+Most claims compare a column with a bar:
+``column("worlds", "r2", "Held-out R²", arm="a").least(0.95)`` is a check, and its comment is
+"Held-out R²; 0.95 or more counts."
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Check = Callable[[Tables], Finding]
 
 
 def where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
-    """The rows of a table that have these values; of a tuple, one of its values.
+    """The rows of a table with these values; for a tuple, the rows with any of its values.
 
     >>> import pandas as pd
     >>> where(pd.DataFrame({"k": [1, 2, 3], "r": [0.5, 0.7, 0.9]}), k=(2, 3))["r"].to_list()
@@ -36,47 +37,49 @@ def where(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Column:
-    """One value a seed, out of a study's tables, and what it is in words.
+    """One value per seed from a study's tables, and a description of it.
 
-    Every method but `less` and `reached` gives a check: a function from tables to a Finding.
+    `less` and `reached` return another Column. Every other method returns a check, which is a
+    function from tables to a Finding.
 
     Attributes
     ----------
     values : callable
-        From tables to one value a seed, in the order of the seeds; none if it was not measured.
+        A function from tables to one value per seed, in the order of the seeds. It returns no
+        values if the column was not measured.
     words : str or callable
-        What the values are, or a function from tables to that.
+        A description of the values, or a function from tables to a description.
     """
 
     values: Callable[[Tables], Any]
     words: str | Callable[[Tables], str]
 
     def least(self, bar: float) -> Check:
-        """The mean is the bar or more."""
+        """Check that the mean is the bar or more."""
         return self._judged(check.above, (bar,), f"{bar:g} or more counts")
 
     def most(self, bar: float) -> Check:
-        """The mean is the bar or less."""
+        """Check that the mean is the bar or less."""
         return self._judged(check.below, (bar,), f"{bar:g} or less counts")
 
     def between(self, low: float, high: float) -> Check:
-        """The mean lies from `low` to `high`."""
+        """Check that the mean lies between `low` and `high`."""
         return self._judged(check.within, (low, high), f"{low:g} to {high:g} counts")
 
     def positive(self) -> Check:
-        """The mean is above 0."""
+        """Check that the mean is above 0."""
         return self._judged(check.above, (check.POSITIVE,), "above 0 counts")
 
     def holds(self, bound: float) -> Check:
-        """Not one value is above the bound."""
+        """Check that no value is above the bound."""
         return self._judged(check.holds, (bound,), f"{bound:g} or less holds")
 
     def less(self, other: Column, words: str) -> Column:
-        """The difference to another column, seed by seed; nothing if one was not measured."""
+        """This column minus another, seed by seed; empty if one of them was not measured."""
         return Column(lambda t: check.differences(self.values(t), other.values(t)), words)
 
     def reached(self, loss: Column, floor: Column, slack: float) -> Column:
-        """The column of the seeds whose loss is at most so far above its floor (`best`)."""
+        """The column of the seeds whose loss is within `slack` of its floor (see `best`)."""
 
         def kept(t: Tables) -> tuple[list[Any], float]:
             values = np.asarray(self.values(t), float).tolist()
@@ -95,7 +98,7 @@ class Column:
 
 
 def column(table: str, name: str, words: str, **at: Any) -> Column:
-    """A column of a table, its mean for every seed, in the rows where others have given values."""
+    """A column of a table: its mean for every seed over the rows where `at` holds."""
 
     def values(t: Tables) -> pd.Series[float]:
         rows = where(t[table], **at)
@@ -107,16 +110,16 @@ def column(table: str, name: str, words: str, **at: Any) -> Column:
 def trend(
     test: Callable[..., Finding], table: Callable[[Tables], pd.DataFrame], words: str, step: str
 ) -> Check:
-    """Whether values rise or fall from one column of a table to the next.
+    """Check that values rise or fall from one column of a table to the next.
 
     Parameters
     ----------
     test : callable
         `rises` or `falls`.
     table : callable
-        From the study's tables to one with a row a seed and a column for every x.
+        A function from the study's tables to one with a row per seed and a column per x.
     words, step : str
-        What the values are, and what x is.
+        Descriptions of the values and of x.
     """
     sign = "below" if test is check.falls else "above"
     comment = f"{words}: the slope from one {step} to the next; {sign} 0 counts."

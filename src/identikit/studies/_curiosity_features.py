@@ -111,12 +111,12 @@ def features(name: str, s: Settings, first: int = 0) -> Record:
 def compared(
     world: ActionWorld, sample: Sample, pair: list[ICM], start: list[ICM]
 ) -> dict[str, Any]:
-    """What two networks have of the truth and of each other, means over the two.
+    """Compare two networks with the truth and with each other; means over the two.
 
-    `excess` is of the cross-entropy over that of the true posterior on the same rows, and `beats`
-    how many standard errors it is below it. What a head sees of φ(s') is taken after the gate: as
-    it is (`controllable`, `exogenous`, `agreement`), and only as far as logits depend on it
-    (`read_...`). `shrunk` is the standard deviation of φ over that before learning.
+    `excess` is the cross-entropy minus that of the true posterior on the same rows, and `beats` is
+    by how many standard errors it is lower. φ(s') is taken after the gate: all of it
+    (`controllable`, `exogenous`, `agreement`), or only the part on which logits depend
+    (`read_...`). `shrunk` is the standard deviation of φ relative to that before training.
     """
     found = [seen(icm, sample) for icm in pair]
     before = [seen(icm, sample) for icm in start]
@@ -128,7 +128,7 @@ def compared(
     kinds = world.blocks
 
     def explained(codes: Array, kind: str) -> float:
-        # Of features that are all but constant, rounding is all there is.
+        # If features are almost constant, only rounding errors are left.
         return r2(codes, z[:, kinds[kind]], permutations=1).value or 0.0
 
     row: dict[str, Any] = {
@@ -148,7 +148,7 @@ def compared(
 
 
 class Seen(NamedTuple):
-    """What an ICM makes of a sample: φ(s'), before and after the gate, and losses."""
+    """The outputs of an ICM on a sample: φ(s'), before and after the gate, and losses."""
 
     phi: Array
     after: Array
@@ -181,10 +181,10 @@ def read_out(found: Seen, icm: ICM, rank: int) -> tuple[Array, float]:
 
 
 def agreement(a: Array, b: Array) -> float:
-    """Held-out R² of one by an affine map of the other, weighted by variance; the worse way.
+    """Held-out R² of an affine map, weighted by variance, in the worse of the two directions.
 
-    1 − Σ‖y − ŷ‖² / Σ‖y − ȳ‖² over all coordinates together: the mean over coordinates means
-    nothing where some are all but constant.
+    It is 1 − Σ‖y − ŷ‖² / Σ‖y − ȳ‖² over all coordinates together, because a mean over coordinates
+    is meaningless if some are almost constant.
     """
     half, worst = len(a) // 2, 1.0
     for x, y in ((a, b), (b, a)):

@@ -50,7 +50,7 @@ def curiosity(width: int) -> ICM:
 
 
 def agent(arm: str, seed: int, s: Settings) -> Record:
-    """Train an agent on CartPole; features of its last updates, scores of its last quarter."""
+    """Train an agent on CartPole: features of its last updates and scores of its last quarter."""
     from identikit.learn import a2c
 
     run = a2c(
@@ -70,7 +70,7 @@ def agent(arm: str, seed: int, s: Settings) -> Record:
 
 
 def picture(frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """84 × 84 of the 210 × 160 that Atari shows: every other pixel below the score's first rows."""
+    """84 × 84 pixels of Atari's 210 × 160: every other pixel below the first rows of the score."""
     return np.pad(frame[26:194:2, ::2], ((0, 0), (2, 2)), mode="edge")
 
 
@@ -105,7 +105,7 @@ def watched(
 
 
 def pixels(seed: int, s: Settings) -> Record:
-    """Train the inverse model on pictures of Pong, and try it on later ones: a unit of work."""
+    """Train the inverse model on pictures of Pong, and test it on later ones (a unit of work)."""
     import torch
     from torch.nn import functional
 
@@ -113,7 +113,7 @@ def pixels(seed: int, s: Settings) -> Record:
 
     pictures, actions, places = watched(s.frames, seed)
     cut = int(0.75 * len(places))
-    # No picture of the test is one of the training.
+    # No picture is used for both training and testing.
     train, test = (torch.from_numpy(part) for part in (places[: cut - STACK], places[cut:]))
     mean = torch.from_numpy(pictures[: places[cut] - STACK].mean(axis=0)).float()
     every, chosen = torch.from_numpy(pictures), torch.from_numpy(actions)

@@ -1,7 +1,7 @@
-"""Data that studies read: from a folder, from a text file, or a stand-in that needs neither.
+"""The data that studies read: from a folder, from a text file, or from a built-in stand-in.
 
-Nothing is ever downloaded. A file that is not there is an error that names it and says what it
-should contain.
+Nothing is ever downloaded. A missing file is an error that names the file and says what it should
+contain.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ STAND_INS = {
 
 @dataclass(frozen=True)
 class Need:
-    """A file (or folder) that the data folder holds.
+    """A file or folder that a study needs in the data folder.
 
     Attributes
     ----------
     file : str
         Its path in the data folder.
     contains : str
-        What it should contain, in words.
+        A description of what it should contain.
     stand_in : str or None
-        The name of what serves instead, if anything does: "digits" or "grammar".
+        The name of the stand-in that can replace it, if any: "digits" or "grammar".
     optional : bool
-        Without it the study does something else, or less, and says so.
+        If True, the study also runs without it, does something else or less, and says so.
     """
 
     file: str
@@ -60,10 +60,10 @@ CIFAR10 = Need(
     IMAGES,
 )
 CORPORA = {
-    "enwik8": Need("text/enwik8_clean_20M.txt.xz", "Wikipedia, one paragraph a line", TEXT),
+    "enwik8": Need("text/enwik8_clean_20M.txt.xz", "Wikipedia, one paragraph per line", TEXT),
     "lm1b": Need(
         "text/lm1b_sample",
-        "a folder of .gz files of the Billion Word corpus, a sentence a line",
+        "a folder of .gz files of the Billion Word corpus, one sentence per line",
         TEXT,
     ),
     "gutenberg": Need("text/gutenberg.tar.xz", "an archive of books as .txt", TEXT),
@@ -73,7 +73,7 @@ CORPORA = {
 
 
 class Images(NamedTuple):
-    """Images (n, 32, 32, 3) uint8 with labels (n,) from 0, in two parts, and the labels' names."""
+    """Training and test images (n, 32, 32, 3) uint8, labels (n,) from 0, and the labels' names."""
 
     x_train: NDArray[np.uint8]
     y_train: NDArray[np.int64]
@@ -84,34 +84,35 @@ class Images(NamedTuple):
 
 @dataclass(frozen=True)
 class Data:
-    """Where a study's data comes from.
+    """The source of a study's data.
 
     Parameters
     ----------
     given : str, path or None
         A folder, a text file (.txt, .gz, .xz, .tar.xz), or the name of a stand-in: "digits" or
-        "grammar" ("./digits" is a folder). None: the folder in the variable IDENTIKIT_DATA, if set.
+        "grammar" ("./digits" is a folder). If None, the folder in the environment variable
+        IDENTIKIT_DATA, if it is set.
     """
 
     given: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        # Read now, so that a process started later sees the same.
+        # Read the variable now, so that worker processes started later use the same folder.
         if self.given is None:
             object.__setattr__(self, "given", os.environ.get(VARIABLE) or None)
 
     @property
     def stand_in(self) -> str | None:
-        """The name of the stand-in, if it is one."""
+        """The name of the stand-in, or None if the data is a folder or a file."""
         return self.given if isinstance(self.given, str) and self.given in STAND_INS else None
 
     def locate(self, need: Need) -> Path | None:
-        """The path of a file that is needed, or None if the stand-in serves.
+        """The path of a needed file, or None if its stand-in is used; an error if there is neither.
 
         Parameters
         ----------
         need : Need
-            What is looked for.
+            The file to look for.
         """
         if self.stand_in is not None and self.stand_in == need.stand_in:
             return None
@@ -125,7 +126,7 @@ class Data:
                 return path
             if (found := self.find(need)) is not None:
                 return found
-            why = f"{path} does not have it" if path.is_dir() else f"{path} is no folder"
+            why = f"{path} does not have it" if path.is_dir() else f"{path} is not a folder"
         remedies = ["name the folder that has it with --data DIR"]
         if need.stand_in == TEXT:
             remedies.append("give any text with --data FILE.txt")
@@ -137,12 +138,12 @@ class Data:
         )
 
     def find(self, need: Need) -> Path | None:
-        """The path of a file in the data folder, if there is one that has it.
+        """The path of a file in the data folder, or None if it is not there.
 
         Parameters
         ----------
         need : Need
-            What is looked for.
+            The file to look for.
         """
         if self.given is None or self.stand_in is not None:
             return None
@@ -150,16 +151,16 @@ class Data:
         return path if path.exists() else None
 
     def stands_in(self, need: Need) -> bool:
-        """Whether what was given is the stand-in for a file."""
+        """Whether the data is the stand-in for this file."""
         return self.stand_in is not None and self.stand_in == need.stand_in
 
     def check(self, needs: Sequence[Need]) -> dict[str, str]:
-        """What serves as each file that is needed, by name and size; an error if nothing does.
+        """The source of each needed file, with its name and size; an error if one is missing.
 
         Parameters
         ----------
         needs : sequence of Need
-            What a study declares.
+            The files that the study declares.
         """
         found = {}
         for need in needs:
@@ -171,7 +172,7 @@ class Data:
             else:
                 files = [path] if path.is_file() else [*path.rglob("*")]
                 size = sum(file.stat().st_size for file in files if file.is_file())
-                # Not the whole path: the same data may lie elsewhere when a study is resumed.
+                # Not the full path: the data may have moved when a study is resumed.
                 found[need.file] = f"{path.name}, {size} bytes"
         return found
 
@@ -181,17 +182,18 @@ class Data:
         return _digits() if path is None else _cifar10(path)
 
     def text(self, prefer: str = "enwik8", max_words: int | None = None) -> list[str]:
-        """Sentences, in order; of a text without empty lines, its lines.
+        """The sentences of a text in order; if the text has no empty lines, its lines.
 
         Parameters
         ----------
         prefer : str
-            Which text of a data folder: one of `CORPORA`. A file that was given comes first.
+            Which text of the data folder to read: one of `CORPORA`. If the data is a text file,
+            that file is read instead.
         max_words : int, optional
-            Stop once there are so many words (`str.split`).
+            Stop after this many words (`str.split`).
         """
         if prefer not in CORPORA:
-            raise InputError(f"there is no text {prefer!r}; there are {', '.join(CORPORA)}")
+            raise InputError(f"there is no text {prefer!r}; choose from {', '.join(CORPORA)}")
         path = self.locate(CORPORA[prefer])
         return grammar(max_words) if path is None else read_sentences(path, max_words)
 
@@ -207,7 +209,7 @@ class Data:
 
 
 def read_arrays(path: Path, names: Sequence[str], contains: str) -> dict[str, Any]:
-    """Arrays of an .npz file by name; if it is damaged or has not all, what it should contain."""
+    """Arrays of an .npz file by name; if one is missing, the error says what it should contain."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in names}
@@ -218,7 +220,7 @@ def read_arrays(path: Path, names: Sequence[str], contains: str) -> dict[str, An
 
 
 def pixels(images: NDArray[np.uint8], side: int) -> Tensor:
-    """Images as (n, 3, side, side), from −1 to 1; with a smaller side, means of squares."""
+    """Images as (n, 3, side, side) from −1 to 1; averaged over squares if side is below 32."""
     import torch
 
     x = torch.from_numpy(images).permute(0, 3, 1, 2) / 127.5 - 1

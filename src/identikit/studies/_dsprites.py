@@ -2,12 +2,13 @@
 
 dSprites (google-deepmind/dsprites-dataset, Matthey et al. 2017, Apache-2.0) is 737,280 binary
 images, one for every combination of its factors. The outlines in ``dsprites_outlines.npz`` (4 KB),
-also under Apache-2.0, were measured on 320 of its frames: they give the images anew, most of them
-pixel for pixel, and are not the original files. What is drawn from them is called re-rendered.
+also under Apache-2.0, were measured on 320 of its frames. They are not the original files, but they
+reproduce the images, most of them exactly; images drawn from them are called re-rendered.
 
-A pixel belongs to a shape if, turned and scaled back, it lies within the outline: of the square,
-half a side; of the ellipse and the heart, the radius at an angle, in equal steps over a quarter
-turn and over a half turn from the notch to the tip; the rest is symmetry.
+A pixel belongs to a shape if, after rotating and scaling it back, it lies within the outline. The
+outline of the square is half a side. Those of the ellipse and the heart are radii at equal steps of
+the angle, over a quarter turn and over a half turn from the notch to the tip; the rest follows by
+symmetry.
 """
 
 from __future__ import annotations

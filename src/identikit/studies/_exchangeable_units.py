@@ -60,7 +60,7 @@ def decisions(first: int, last: int, s: Settings) -> Record:
 
 
 def answered(sample: Sample, level: float) -> Iterator[dict[str, Any]]:
-    """The answer of each method, by the rule of the paper, and what else is known of it."""
+    """The answer of each method by the paper's rule, with its details."""
     x, y = sample.observations.T
     found = causal_direction(x, y, sample.environments, level=level)
     yield {
@@ -77,7 +77,7 @@ def lingam(rows: Any) -> str:
     package = require("causallearn.search.FCMBased.lingam", "causal", "DirectLiNGAM")
     model = package.DirectLiNGAM()
     model.fit(rows)
-    # Row i has what i is made of.
+    # Row i has the causes of variable i.
     onto = model.adjacency_matrix_
     return STRUCTURES[0 if onto[1, 0] else 1 if onto[0, 1] else 2]
 
@@ -105,7 +105,7 @@ def duality(seed: int, s: Settings) -> Record:
 
 
 def scored(sample: Sample) -> dict[str, float]:
-    """What ICA by variances and a classifier of environments make of the observations.
+    """Scores of ICA by variances and of a classifier of environments on the observations.
 
     Sources and codes are standardised in every environment, as the environment may scale either.
     """
@@ -113,7 +113,7 @@ def scored(sample: Sample) -> dict[str, float]:
 
     x, labels = sample.observations, sample.environments
     with warnings.catch_warnings():
-        # That nothing tells axes apart, or environments, is what is counted here.
+        # Warnings that axes or environments cannot be distinguished are expected here.
         warnings.simplefilter("ignore", UserWarning)
         ica = VarianceICA().fit(x, labels)
         found = ica.transform(x)
@@ -135,7 +135,7 @@ def _standard(rows: Array) -> Array:
 
 
 def largest_drift(seeds: int) -> float:
-    """By how much a parameter that is fixed differs between environments, at most."""
+    """The largest difference of a fixed parameter between environments."""
     worst = 0.0
     for cell in CELLS:
         for seed in range(seeds):

@@ -1,8 +1,8 @@
-"""Panels that studies share: a curve, dots, a heat map, and a scatter after a map.
+"""Panels that studies share: a curve, dots, a heat map, and a scatter plot after a map.
 
-Each draws tidy rows onto given axes, inside `report.drawing.sheet`. A mean is over seeds (column
-`seed`), with the interval that the checks judge; several rows of a seed count as their mean. What
-is not finite is left out, and where nothing is left, the panel says so.
+Each function draws tidy rows onto given axes, inside `report.drawing.sheet`. Means are over seeds
+(column `seed`) and have the same interval as in the checks; several rows of one seed are averaged
+first. Values that are not finite are left out, and a panel without any values says so.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DASHED = (0, (4, 2))
-# Marks and dashes as well as colours: lines must be told apart in grey too.
+# Lines differ in marker and dash as well as in colour, so that they can be distinguished in grey.
 LOOKS = [
     (colour, marker, dash)
     for dash in ("-", DASHED, (0, (1, 1)))
     for colour, marker in (("accent", "o"), ("second", "s"), ("ink", "D"))
 ]
 MAX_TICKS = 8
-# Ink on a cell must be legible in both themes.
+# The numbers on the cells must be legible in the light and in the dark theme.
 STRONGEST = 0.5
 
 
@@ -46,24 +46,24 @@ def curve(
     chance: float | None = None,
     log_x: bool = False,
 ) -> None:
-    """The mean of y over seeds against x, with its 95 % interval: one line a value of `by`.
+    """Draw the mean of y over seeds against x, with its 95 % interval: one line per value of `by`.
 
     Parameters
     ----------
     ax : Axes
-        Where to draw.
+        The axes to draw on.
     table : DataFrame
-        A row a seed and an x, with the columns `seed`, x, y and `by`.
+        One row per seed and x, with the columns `seed`, x, y and `by`.
     x, y : str
         Columns of numbers.
     by : str, optional
-        Column whose values have a line each, in the order in which they come.
+        Column with one line per value, in the order of first appearance.
     labels : mapping, optional
-        Words for values of `by`, and for the names of the columns.
+        Labels for values of `by` and for the names of the columns.
     chance : float, optional
-        Height of a dashed line.
+        Height of a dashed line at the level of chance.
     log_x : bool
-        Whether x has a logarithmic axis; a 0 keeps a place on it.
+        Whether the axis of x is logarithmic. It still has a place for 0.
     """
     labels = labels or {}
     if _nothing(ax, table, (x, y), y, labels, chance):
@@ -87,22 +87,23 @@ def dots(
     labels: Mapping[Any, str] | None = None,
     chance: float | None = None,
 ) -> None:
-    """A dot a seed, and beside the dots their mean with its 95 % interval, for every category.
+    """Draw one dot per seed and, beside the dots, their mean with its 95 % interval, by category.
 
     Parameters
     ----------
     ax : Axes
-        Where to draw.
+        The axes to draw on.
     table : DataFrame
-        A row a seed and a category, with the columns `seed`, x, y and `by`.
+        One row per seed and category, with the columns `seed`, x, y and `by`.
     x, y : str
-        The column of categories, and that of numbers.
+        The column of categories and the column of numbers.
     by : str, optional
-        Column whose values stand side by side within a category, in the order in which they come.
+        Column whose values are drawn side by side within a category, in the order of first
+        appearance.
     labels : mapping, optional
-        Words for categories, for values of `by`, and for the names of the columns.
+        Labels for categories, for values of `by`, and for the names of the columns.
     chance : float, optional
-        Height of a dashed line.
+        Height of a dashed line at the level of chance.
     """
     labels = labels or {}
     if _nothing(ax, table, (x, y), y, labels, chance):
@@ -133,20 +134,21 @@ def heat_map(
     value: str,
     labels: Mapping[Any, str] | None = None,
 ) -> None:
-    """The mean of a value over seeds for every x and y: the stronger the colour, the larger.
+    """Draw the mean of a value over seeds for every x and y; larger means have stronger colours.
 
     Parameters
     ----------
     ax : Axes
-        Where to draw.
+        The axes to draw on.
     table : DataFrame
-        A row a seed and a cell, with the columns `seed`, x, y and value.
+        One row per seed and cell, with the columns `seed`, x, y and value.
     x, y : str
-        Columns of numbers, which rise, or of words, in the order in which they come.
+        Columns of numbers, drawn in ascending order, or of words, drawn in the order of first
+        appearance.
     value : str
         Column of numbers.
     labels : mapping, optional
-        Words for values of x and y, and for the names of these two columns.
+        Labels for values of x and y, and for the names of these two columns.
     """
     from matplotlib.patches import Rectangle
 
@@ -176,23 +178,24 @@ def heat_map(
 
 
 def scatter_after_map(ax: Axes, truth: ArrayLike, image: ArrayLike) -> None:
-    """Coordinates of the truth against those of codes after a map, around the line of equality.
+    """Draw codes after a map against the true latents, with the line of equality.
 
-    Both in standard deviations of the truth, from its mean; the first three coordinates.
+    The first three coordinates are drawn. Both sides are relative to the mean of the truth, in
+    standard deviations of the truth.
 
     Parameters
     ----------
     ax : Axes
-        Where to draw.
+        The axes to draw on.
     truth, image : array_like
-        The same rows of the true latents and of the codes under the map that is to give them.
+        The true latents, and the codes mapped onto them, row by row.
     """
     z, codes = (np.asarray(side, float) for side in (truth, image))
     z, codes = (side[:, None] if side.ndim == 1 else side for side in (z, codes))
     if z.shape != codes.shape:
         raise InputError(
             f"the truth has the shape {z.shape} and the image {codes.shape}; give the same rows "
-            "and coordinates of both"
+            "and coordinates for both"
         )
     fine = np.isfinite(z).all(axis=1) & np.isfinite(codes).all(axis=1)
     if not fine.any():
@@ -220,7 +223,7 @@ def _nothing(
     labels: Mapping[Any, str],
     chance: float | None = None,
 ) -> bool:
-    """Name the axes and draw the level of chance; True if there is nothing else to draw."""
+    """Label the axes and draw the level of chance; True if there is nothing else to draw."""
     ax.set_xlabel(labels.get(axes[0], axes[0]))
     ax.set_ylabel(labels.get(axes[1], axes[1]))
     nothing = not len(_by_seed(table, value))
@@ -243,20 +246,20 @@ def _look(place: int) -> dict[str, Any]:
 
 
 def _levels(column: pd.Series[Any]) -> list[Any]:
-    """The values of a column: numbers rise, words stay in the order in which they come."""
+    """The values of a column: numbers in ascending order, words in order of first appearance."""
     values = list(dict.fromkeys(column))
     return sorted(values) if column.dtype.kind in "biuf" else values
 
 
 def _by_seed(rows: pd.DataFrame, column: str) -> Array:
-    # A column of nothing but None comes as objects.
+    # A column that contains only None has the dtype object.
     rows = rows.assign(**{column: rows[column].astype(float)})
     means: Array = rows[np.isfinite(rows[column])].groupby("seed")[column].mean().to_numpy(float)
     return means
 
 
 def _summaries(cells: list[pd.DataFrame], column: str) -> tuple[Array, Array]:
-    """Means over seeds, and how far their intervals reach; NaN where there is none."""
+    """Means over seeds and the half-widths of their intervals; NaN where there is none."""
     means, halves = [], []
     for cell in cells:
         values = _by_seed(cell, column)

@@ -1,4 +1,4 @@
-"""Where studies come from: this package, other packages, and files of one's own."""
+"""Find studies: those of this package, those of other packages, and those in your own files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGE = "identikit.studies"
 
 
 def names() -> list[str]:
-    """The names of all studies, also of other packages; none is imported."""
+    """The names of all studies, including those of other packages, without importing any."""
     own = [name.replace("_", "-") for name in module_names(PACKAGE) if not name.startswith("_")]
     return [*own, *sorted(set(_brought()) - set(own))]
 
@@ -30,14 +30,14 @@ def studies() -> dict[str, Study]:
 
 
 def find(name: str) -> Study:
-    """A study by name, or from a file; no other is imported.
+    """A study by name or from a file, without importing the others.
 
     Parameters
     ----------
     name : str
-        Such as "nielsen-small-kl", or the path of a Python file with a line ``STUDY = Study(...)``.
-        Another package brings its own by entry points of the group "identikit.studies", each a
-        name and a ``module:STUDY``.
+        A name such as "nielsen-small-kl", or the path of a Python file with a line
+        ``STUDY = Study(...)``. Other packages can register studies as entry points of the group
+        "identikit.studies", each with a name and a ``module:STUDY``.
     """
     with naming_extras("This study"):
         if name.endswith(".py"):
@@ -58,9 +58,9 @@ def _brought() -> dict[str, EntryPoint]:
 
 
 def _from_file(path: Path) -> object:
-    """The module of a file; by its name, so that worker processes can import it too."""
+    """The module of a file, imported by name so that worker processes can import it too."""
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file; check the path of the study")
+        raise InputError(f"there is no such file: {path}; check the path of the study")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -73,18 +73,12 @@ def _from_file(path: Path) -> object:
 def _checked(found: object, name: str) -> Study:
     study = getattr(found, "STUDY", found)
     if not isinstance(study, Study):
-        raise InputError(f"{name} has no line STUDY = Study(...), so it is no study")
+        raise InputError(f"{name} has no line STUDY = Study(...), so it is not a study")
     return study
 
 
 def code_digest(study: Study) -> str:
-    """A short hash of a study's code: its own file, and the files beside it that it imports.
-
-    Parameters
-    ----------
-    study : Study
-        Its `run` tells where it is.
-    """
+    """A short hash of the code of a study: its own file and the neighbouring files it imports."""
     hashed = hashlib.sha256()
     for path in sorted(_files_of(study.run.__module__)):
         hashed.update(path.read_bytes())
@@ -109,7 +103,7 @@ def _files_of(module: str) -> set[Path]:
 
 
 def _imports(path: Path, package: str) -> Iterator[Path]:
-    """The files of the same folder that a file imports, wherever it does."""
+    """The files of the same folder that a file imports, at the top or inside functions."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):

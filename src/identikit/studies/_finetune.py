@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: Inputs, their entries, and hidden units.
 ROWS, ENTRIES, HIDDEN = 512, 10, 64
-#: An error that no fine-tuning begins with: beyond it, a descent has diverged.
+#: A fine-tuning whose error exceeds this, which is above every initial error, has diverged.
 DIVERGED = 1e3
 
 
@@ -36,10 +36,11 @@ def rescale(net: nn.Sequential, alpha: float) -> None:
 
 
 def tune(seed: int, settings: Settings) -> Record:
-    """Pre-train, then fine-tune copies that compute the same: a unit of work.
+    """Pre-train a network, then fine-tune copies that compute the same function (a unit of work).
 
-    A copy has its weights rescaled by α, or, as a control, an activation of relu(αx)/α, which
-    leaves values and gradients as they are. From sin 2x₀ + x₁ to cos 2x₂ + x₁, all rows at once.
+    A copy has its weights rescaled by α or, as a control, the activation relu(αx)/α, which changes
+    neither values nor gradients. The target changes from sin 2x₀ + x₁ to cos 2x₂ + x₁. Every step
+    uses all rows.
     """
     import torch
     from torch import optim
@@ -69,7 +70,7 @@ def tune(seed: int, settings: Settings) -> Record:
 
 
 def _fit(net: nn.Sequential, x: Tensor, y: Tensor, descent: optim.Optimizer, steps: int) -> float:
-    """Descend so many steps; the error after them."""
+    """Train for the given number of steps, and return the error after them."""
     from torch import autograd
 
     for _ in range(steps):

@@ -39,22 +39,15 @@ PUBLISHED: dict[Any, dict[Any, float]] = {
     768: {0: 0.545, 4: 0.555, 8: 0.53, 12: 0.48},
 }
 OTHER, SAME = "different width", "same width"
-# What a pair has at a layer whatever k, and where that is.
+# Columns of a pair at a layer that do not depend on k, and the columns that identify it.
 FULL = ["cca", "cca_held_out", "cca_chance", "r2", "r2_back"]
 PLACE = ["stage", "layer", "back", "a", "b", "pair"]
 
 
 def axes(moments: Moments, view: int, without: int | None = None) -> Array:
-    """W (width, rank) such that X W are the principal components of the z-scored view, at length 1.
+    """W (width, rank) such that X W are the normalised principal components of the z-scored view.
 
-    Parameters
-    ----------
-    moments : Moments
-        Of all views.
-    view : int
-        Which.
-    without : int, optional
-        A fold that is left out.
+    `without` is a fold to leave out.
     """
     scale = inverse_or_zero(moments.scales(view, without))
     values, vectors = eigh(scale[:, None] * moments.block(view, view, without) * scale)
@@ -64,15 +57,7 @@ def axes(moments: Moments, view: int, without: int | None = None) -> Array:
 
 
 def measure(moments: Moments, ks: Sequence[int]) -> tuple[list[dict[str, Any]], dict[str, Array]]:
-    """SVCCA at every k, CCA and regression, of every pair of views: rows, and curves by name.
-
-    Parameters
-    ----------
-    moments : Moments
-        The models at one layer.
-    ks : sequence of int
-        Components to keep.
-    """
+    """SVCCA at every k, CCA and regression of every pair of views: rows, and curves by name."""
     rows, curves = [], {}
     folds = range(moments.folds)
     every = [
@@ -157,22 +142,10 @@ def compare_checkpoints(
     back: int, folders: Mapping[str, Path], texts: list[str], states: Path, settings: Settings,
     progress: Progress,
 ) -> Record:  # fmt: skip
-    """All pairs of checkpoints at one layer: a unit of work. Extracts what is not there yet.
+    """Compare all pairs of checkpoints at one layer, extracting missing states (a unit of work).
 
-    Parameters
-    ----------
-    back : int
-        Layers before the last.
-    folders : mapping of str to Path
-        The checkpoints.
-    texts : list of str
-        Sentences, each fed alone.
-    states : Path
-        A folder for the states at all layers, which the units share.
-    settings : Settings
-        `layers` and `ks`.
-    progress : callable
-        Told how far an extraction is.
+    `back` is the number of layers before the last. Each of the sentences `texts` is processed
+    alone. `states` is a folder for the states at all layers, which the units share.
     """
     from identikit.extract import read_manifest, text
 
@@ -211,7 +184,7 @@ def compare_trained(
 def audit_seeds(
     width: int, runs: list[Any], test: NDArray[Any], vocabulary: int, settings: Settings
 ) -> Record:
-    """What `identikit models` says of all pairs of seeds of one width: a unit of work."""
+    """The audit of `identikit models` for all pairs of seeds of one width (a unit of work)."""
     import torch
 
     from identikit.studies._text_models import restored
@@ -244,7 +217,7 @@ def gathered(records: Mapping[tuple[str, int], Record]) -> Tables:
 
 
 def layer_name(back: Any) -> str:
-    """What a layer is called.
+    """The name of a layer.
 
     >>> layer_name(0), layer_name(4)
     ('last', 'last − 4')
@@ -253,12 +226,9 @@ def layer_name(back: Any) -> str:
 
 
 def averaged(curves: pd.DataFrame) -> pd.DataFrame:
-    """Correlations by their place, averaged over pairs of different width as the notebook does.
+    """Correlations by their index, averaged over pairs of different width as in the notebook.
 
-    Parameters
-    ----------
-    curves : DataFrame
-        Of all pairs; a pair counts `times` times.
+    A pair counts `times` times.
     """
     every = curves.loc[curves.index.repeat(curves["times"])]
     means = every.groupby(["stage", "layer", "back", "k", "index"], sort=False)["r"].mean()
@@ -266,7 +236,7 @@ def averaged(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def summary(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Means by layer and k: as in the notebook, corrected, of seeds, and what to compare with."""
+    """Means by layer and k: as in the notebook, corrected, over seeds, and reference values."""
     rows: list[dict[str, Any]] = []
     for (back, k), here in pairs.groupby(["back", "k"]):
         other, same = (where(here, stage="trained", pair=kind) for kind in (OTHER, SAME))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate, product
 from random import Random
 
-#: Words of the text, if the caller does not say.
+#: The default number of words.
 WORDS = 200_000
 TOPICS = 6
 #: How much likelier a word is in a sentence of its own topic.
@@ -30,7 +30,7 @@ RULES = {
 
 
 class _Lexicon:
-    """Words of each part of speech, and how likely they are under a topic."""
+    """The words of each part of speech, and their probabilities under a topic."""
 
     def __init__(self, rng: Random) -> None:
         syllables = ["".join(pair) for pair in product("bdfgklmnprstvz", "aeiou")]
@@ -50,7 +50,7 @@ class _Lexicon:
 
 
 def _odds(words: Sequence[str], topic: int | None) -> list[float]:
-    """Cumulative weights 1/rank, as by Zipf, larger for the words of the topic."""
+    """Cumulative weights 1/rank, by Zipf's law, larger for the words of the topic."""
     return list(
         accumulate(
             (PREFERENCE if rank % TOPICS == topic else 1) / (rank + 1) for rank in range(len(words))
@@ -59,14 +59,10 @@ def _odds(words: Sequence[str], topic: int | None) -> list[float]:
 
 
 def grammar(max_words: int | None = None) -> list[str]:
-    """Sentences of about 500 made-up words: a topic each, frequencies as by Zipf.
+    """Sentences of about 500 made-up words, one topic each, with frequencies by Zipf's law.
 
-    A longer text begins with the shorter one.
-
-    Parameters
-    ----------
-    max_words : int, optional
-        Stop once there are so many words, full stops and commas included; 200,000 by default.
+    The text has `max_words` words, full stops and commas included; 200,000 by default. A longer
+    text begins with the shorter one.
     """
     rng = Random(0)
     lexicon = _Lexicon(rng)

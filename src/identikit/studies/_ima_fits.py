@@ -1,4 +1,4 @@
-"""Independent mechanisms: worlds, stacks of VAEs, what they found, and the gap of the ELBO."""
+"""Independent mechanisms: worlds, stacks of VAEs, their scores, and the gap of the ELBO."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The paper's γ² of 10, 1e4, 1e5 and 1e6 in units of 1/Var(x).
 SMALL, USUAL, HIGH, LARGEST = 0.03, 30.0, 300.0, 3000.0
-#: Where γ² starts if it is raised while a network learns, during the first half of the steps.
+#: The initial γ² if it is raised during training (in the first half of the steps).
 START = 3.0
 
 
@@ -56,7 +56,7 @@ def standard(x: Array) -> tuple[Array, float]:
 
 
 def drawn(seed: int, contrast: float, s: Settings) -> tuple[Array, Array]:
-    """Observations and sources of a seed's own world."""
+    """Observations and sources of a seed's world."""
     sample = Sources("uniform", mixing(seed, contrast, s.d)).sample(s.rows + s.test, seed)
     return standard(sample.observations)[0], sample.latents
 
@@ -64,7 +64,7 @@ def drawn(seed: int, contrast: float, s: Settings) -> tuple[Array, Array]:
 def learned(
     parts: Sequence[Part], prior: str, seed: int, s: Settings, kind: str = ""
 ) -> list[dict[str, Any]]:
-    """Train every part from several starts, all as one stack: a row each, the best ELBO marked."""
+    """Train every part with several restarts, as one stack: a row each, the best ELBO marked."""
     import torch
 
     from identikit.learn import negative_elbo, shuffled, train, vae, with_noise
@@ -185,7 +185,7 @@ def pictures(seed: int, s: Settings) -> Record:
 
 
 def gaps(seed: int, s: Settings) -> Record:
-    """With the true mixing as the decoder: what the best posteriors lose, by C_IMA and γ²."""
+    """The gap of the ELBO with the true mixing as decoder and its best posteriors."""
     rows = []
     for contrast in (0.0, *s.contrasts):
         world = Sources("uniform", mixing(seed, contrast, s.d))
@@ -214,7 +214,7 @@ def best_loss(
 
     slope = 0.25 - z**2
     variances = self_consistent_variance(jacobian * slope[:, None], gamma2, -2 * slope)
-    # At the edges of the cube u is so wide that the formula, which is local, no longer holds.
+    # At the edges of the cube the posterior of u is too wide for the formula, which is local.
     first = np.log(0.5 + z) - np.log(0.5 - z), np.log(np.minimum(variances, 0.5))
     mean, log_variance = (torch.from_numpy(each) for each in first)
     truth = decoder(f, scale)
@@ -223,7 +223,7 @@ def best_loss(
 
 
 def decoder(f: Mixing, scale: float) -> nn.Module:
-    """f/scale on tensors: a Möbius map, and maybe a linear one after it."""
+    """f/scale on tensors: a Möbius map, possibly followed by a linear one."""
     import torch
 
     inner, outer = (f.first, f.then) if isinstance(f, Chain) else (f, Linear(np.eye(f.d)))

@@ -1,4 +1,4 @@
-"""Small language models of aⁿbⁿ, taught in several regimes and compared on and off its support."""
+"""Small language models of aⁿbⁿ, trained in several regimes, compared on and off its support."""
 
 from __future__ import annotations
 
@@ -27,20 +27,15 @@ REGIMES = (ML, ADVERSARIAL, ORACLE)
 #: The oracle without a loss on the first new token, as in the released code.
 RELEASED = "released"
 ON, OFF = "on the support", "off the support"
-#: Nats a sequence above the floor at which a model counts as at it.
+#: A model whose loss is at most this far above the floor, in nats per sequence, counts as at it.
 SLACK = 0.02
 
 
 def build(architecture: str, s: Settings) -> SoftmaxNet:
     """A language model f(x)ᵀg(y) over the 5 tokens.
 
-    Parameters
-    ----------
-    architecture : str
-        One of `s.architectures`.
-    s : Settings
-        At its place in that list: `widths`, `layers`, `heads`, and `inner`, the width of the MLP
-        (of the LSTM: of a token's vector).
+    The settings `widths`, `layers`, `heads` and `inner` have one entry per architecture. `inner` is
+    the width of the MLP or, for the LSTM, of a token's vector.
     """
     from identikit import learn
 
@@ -63,10 +58,11 @@ def both_losses(net: SoftmaxNet, x: Tensor, y: Tensor, *completed: Tensor) -> Te
 
 
 def teach(architecture: str, regime: str, folder: str, settings: Settings) -> Record:
-    """All seeds of one architecture in one regime: a unit of work.
+    """Train all seeds of one architecture in one regime (a unit of work).
 
-    A row a seed, with losses and what is written after prompts on and off the support; arrays f
-    (seeds, prefixes on the support and prompts off it, M) and g (seeds, 5, M).
+    The record has one row per seed, with losses and scores of completions of prompts on and off
+    the support, and the arrays f (seeds, prefixes on the support and prompts off it, M) and g
+    (seeds, 5, M).
     """
     import torch
 
@@ -111,7 +107,7 @@ def teach(architecture: str, regime: str, folder: str, settings: Settings) -> Re
 def behaviour(
     net: SoftmaxNet, language: Language, prompts: Sequence[str], longest: int
 ) -> dict[str, float]:
-    """Shares of the rules that a model keeps when it goes on, greedily, after prompts."""
+    """The shares of greedy completions of prompts that satisfy each rule."""
     import torch
 
     from identikit.learn import greedy
@@ -122,7 +118,7 @@ def behaviour(
 
 
 def states(net: SoftmaxNet, language: Language, prefixes: Sequence[str]) -> Array:
-    """f after each prefix, (n, M); PAD that follows is not seen."""
+    """f after each prefix, (n, M); the PAD that follows is ignored."""
     import torch
 
     tokens = torch.from_numpy(language.encode(prefixes, end=False))
@@ -131,21 +127,10 @@ def states(net: SoftmaxNet, language: Language, prefixes: Sequence[str]) -> Arra
 
 
 def compare(architecture: str, taught: dict[str, dict[str, Array]], settings: Settings) -> Record:
-    """Pairs of seeds of maximum likelihood, and pairs of regimes of one seed: a unit of work.
+    """Compare seeds of maximum likelihood, and regimes of one seed (a unit of work).
 
-    Parameters
-    ----------
-    architecture : str
-        Which.
-    taught : dict
-        The arrays of `teach` by regime.
-    settings : Settings
-        Of the study.
-
-    Returns
-    -------
-    Record
-        A row a pair and a slice of the inputs.
+    `taught` has the arrays of `teach` by regime. The record has one row per pair and slice of the
+    inputs.
     """
     language = Language("anbn", settings.longest)
     off, first = language.prompts(settings.prompt).outside, settings.first_seed
@@ -173,7 +158,7 @@ def compare(architecture: str, taught: dict[str, dict[str, Array]], settings: Se
 
 
 def wide(tables: Tables, architecture: str, column: str, every: bool = False) -> pd.DataFrame:
-    """A row a seed, a column a regime; only of seeds with all regimes at the floor, or of all."""
+    """A row per seed, a column per regime, for all seeds or those with every loss at its floor."""
     models = tables["models"]
     models = models[(models["architecture"] == architecture) & models["regime"].isin(REGIMES)]
     if not every:
@@ -182,7 +167,7 @@ def wide(tables: Tables, architecture: str, column: str, every: bool = False) ->
 
 
 def counted(tables: Tables, architecture: str) -> str:
-    """Which seeds a check is over, in words."""
+    """A sentence on which seeds a check uses."""
     kept, of = (len(wide(tables, architecture, "loss", every)) for every in (False, True))
     return f" {kept} of {of} seeds have all regimes within {SLACK} nat of the floor and count."
 
@@ -190,7 +175,7 @@ def counted(tables: Tables, architecture: str) -> str:
 def apart(
     tables: Tables, architecture: str, kind: str, where: str, column: str = "tv"
 ) -> list[float]:
-    """A distance of pairs on a slice, one value a seed, of models at the floor."""
+    """A distance of pairs on a slice, one value per seed, for models at the floor."""
     pairs, kept = tables["pairs"], wide(tables, architecture, "loss").index
     pairs = pairs[(pairs["architecture"] == architecture) & (pairs["slice"] == where)]
     pairs = pairs[(pairs["kind"] == kind) & pairs["a"].isin(kept) & pairs["b"].isin(kept)]

@@ -1,4 +1,4 @@
-"""Codes of nelson-disentangle: latents whitened, turned or by ICA, published ones, and scores."""
+"""The codes of nelson-disentangle (whitened, rotated, by ICA, or published) and their scores."""
 
 from __future__ import annotations
 
@@ -32,20 +32,9 @@ NUMERIC = ("mcc", "mcc_spearman", "mcc_linear", "r2", "r2_nonlinear")
 def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, dict[str, float]]:
     """The codes of test images, fitted on training images without their factors.
 
-    Parameters
-    ----------
-    method : str
-        One of those above; any other leaves the latents as they are.
-    fit, test : array (n, L)
-        Latents of images to train and to test on.
-    seed : int
-        Of rotations, of noise, and of ICA's starts.
-
-    Returns
-    -------
-    codes : array
-    about : dict
-        Of ICA, how many axes are identified and whether they have converged.
+    `fit` and `test` are latents of training and test images. A method that is not one of those
+    above leaves the latents unchanged. For ICA, the dict says how many axes are identified and
+    whether it has converged.
     """
     rng = np.random.default_rng([seed, 1])
     if method == NOISE:
@@ -71,9 +60,9 @@ def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, di
 def score(
     method: str, seed: int, fit: Array, test: Array, classes: NDArray[Any], settings: Settings
 ) -> Record:
-    """Every metric of the codes of `codes_of`: a row a number, with its chance level.
+    """Every metric of the codes of `codes_of`: one row per number, with its level of chance.
 
-    `classes` (n, 5) are the factors of the test images; by chance is with rows permuted.
+    `classes` (n, 5) are the factors of the test images; chance is the score with rows permuted.
     """
     codes, about = codes_of(method, fit, test, seed)
     count = settings.permutations

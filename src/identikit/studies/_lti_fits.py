@@ -1,4 +1,4 @@
-"""The units of the study of linear systems: what is recovered, and what the released code finds."""
+"""The units of the study of linear systems: our estimates, and those of the released code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from identikit.worlds import DCMotor, LinearSystem, Sample
 
 #: B and C by the letters of the published table: I for the identity, G for a Gaussian matrix.
 LETTERS = {"I": "identity", "G": "gaussian"}
-#: What W is shrunk to, to see whether an objective likes that.
+#: The factor by which W is shrunk, to see whether an objective improves.
 SHRUNK = 0.5
 #: Of two environments with distinct ratios: from one control to the next.
 RATIO = 8.0
@@ -39,14 +39,14 @@ def drawn(world: LinearSystem | DCMotor) -> Sample:
 
 
 def fitted(sample: Sample, **options: Any) -> LTI:
-    """An LTI system from a sample; what it cannot tell apart is in its attributes."""
+    """An LTI system estimated from a sample, without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return LTI(**options).fit(sample.observations, sample.environments)
 
 
 def line(d: int, seed: int, s: Settings) -> float:
-    """MCC of one environment, which identifies nothing: beside every other MCC."""
+    """MCC from one environment, which identifies nothing: the reference for every other MCC."""
     sample = drawn(LinearSystem(d, 1, s.steps, seed))
     return float(correlations(sample, fitted(sample).sources_)["within"])
 
@@ -84,13 +84,14 @@ def transition(world: LinearSystem | DCMotor) -> Array:
 
 
 def released(world: LinearSystem, sample: Sample) -> Row:
-    """Where the released objective leads to, on its pairs (y_2k, y_2k+1) that do not overlap.
+    """The optimum of the released objective, on its non-overlapping pairs (y_2k, y_2k+1).
 
-    Σ_e Σ_t Σ_i (w_iᵀz_t − μ_ei)²/2v_ei with z_t = (y_{t+1}, y_t), and no log |det W|: least squares
-    of the environments' means on z, with weights, for each row of W. If all means are 0 its optimum
-    is W = 0. Gradient descent gets there by w_i ∝ exp(−H_i time) w_i(0), H_i = Σ_e S_e/v_ei with
-    the second moments S_e of z: what remains last, at any scale, is the eigenvector of H_i with the
-    smallest eigenvalue. An MCC knows no scale, and so is one of that.
+    The objective is Σ_e Σ_t Σ_i (w_iᵀz_t − μ_ei)²/2v_ei with z_t = (y_{t+1}, y_t), without
+    log |det W|: for each row of W, weighted least squares of the environments' means on z. If all
+    means are 0, its optimum is W = 0. Gradient descent approaches it as
+    w_i ∝ exp(−H_i time) w_i(0), where H_i = Σ_e S_e/v_ei and S_e are the second moments of z. So
+    the direction that vanishes last is the eigenvector of H_i with the smallest eigenvalue. MCC
+    does not depend on scale, and is that of this direction.
     """
     k, steps = world.environments, world.steps // 2 * 2
     y, u = (a.reshape(k, world.steps, -1)[:, :steps] for a in (sample.observations, sample.latents))
@@ -118,7 +119,7 @@ def objectives(world: LinearSystem, sample: Sample, W: Array) -> tuple[float, fl
 
 
 def shrunk(world: LinearSystem, sample: Sample) -> Row:
-    """What both objectives gain where the true W is halved."""
+    """The gain of both objectives if the true W is halved."""
     W = inverse_of(world)
     before, after = (objectives(world, sample, scale * W) for scale in (1.0, SHRUNK))
     return {"gain": after[0] - before[0], "gain_likelihood": after[1] - before[1]}
@@ -200,7 +201,7 @@ def numbers(seed: int, s: Settings) -> Record:
 
 
 def conditions(seed: int, s: Settings) -> Record:
-    """Many systems with d + 1 environments each: Δ's condition, own error, and what is missed."""
+    """Many systems with d + 1 environments: condition number of Δ, estimated error, and mixing."""
     rows = []
     for place in range(s.systems):
         world = LinearSystem(s.d_random, s.d_random + 1, s.steps, seed * s.systems + place)
@@ -219,11 +220,11 @@ def conditions(seed: int, s: Settings) -> Record:
 
 
 def noisy(d: int, seed: int, s: Settings) -> Record:
-    """Observation noise, by five ways of reading the controls.
+    """Observation noise, with five ways of estimating the controls.
 
-    The released code draws noise with a standard deviation in place of the variance: what is called
-    a variance of 1e-4 is one of 1e-2. The "true system" is inverted as if there were no noise; the
-    "best reading" is the linear map of (y_{t+1}, y_t) that is nearest to the controls.
+    The released code uses the standard deviation as a variance: noise that it calls of variance
+    1e-4 has a variance of 1e-2. The "true system" is inverted as if there were no noise; the "best
+    reading" is the linear map of (y_{t+1}, y_t) that is closest to the controls.
     """
     level, rows = line(d, seed, s), []
     for nominal in s.noise:

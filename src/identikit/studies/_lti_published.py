@@ -1,4 +1,4 @@
-"""The published tables on linear systems, cell by cell, to stand beside what is measured here.
+"""The published tables on linear systems, cell by cell, for comparison with our measurements.
 
 Rajendran et al. 2024 (arXiv 2311.18048). B and C are the identity (I) or a Gaussian matrix (G).
 """
@@ -35,7 +35,7 @@ TABLE_2 = {
 
 
 def table_1() -> pd.DataFrame:
-    """A row a cell of Table 1: cell (its column), d, published, published_sd, validation."""
+    """One row per cell of Table 1: cell (its column), d, published, published_sd, validation."""
     rows = [
         (column, d, *cell, other)
         for column, cells in TABLE_1.items()
@@ -45,7 +45,7 @@ def table_1() -> pd.DataFrame:
 
 
 def table_2() -> pd.DataFrame:
-    """A row a cell of Table 2: d, nominal, published, published_sd."""
+    """One row per cell of Table 2: d, nominal, published, published_sd."""
     rows = [
         (d, nominal, *cell) for d, cells in TABLE_2.items() for nominal, cell in zip(NOISE, cells)
     ]

@@ -26,9 +26,10 @@ Images = NDArray[np.float32]
 
 
 def images(path: Path | None) -> tuple[Images, Images]:
-    """Rows of pixels from 0 to 1, to learn from and to compare on.
+    """Rows of pixels from 0 to 1 for training and for comparison.
 
-    Of MNIST; without a path scikit-learn's digits, of which every third is not learned from.
+    They are from MNIST or, without a path, from scikit-learn's digits, a third of which is not used
+    for training.
     """
     if path is None:
         from sklearn.datasets import load_digits
@@ -52,9 +53,9 @@ def law(L: Any) -> Any:
 
 
 def learn(alpha: float, folder: str, path: Path | None, settings: Settings) -> Record:
-    """The autoencoders of one leak α: a row a seed and stage.
+    """Train the autoencoders of one leak α: one row per seed and stage.
 
-    Arrays are the latents of the test images, (seeds, images, D), by stage.
+    The arrays are the latents of the test images, (seeds, images, D), by stage.
     """
     import torch
 
@@ -85,11 +86,11 @@ def learn(alpha: float, folder: str, path: Path | None, settings: Settings) -> R
 
 
 def compare(alpha: float, learned: Record) -> Record:
-    """All pairs of seeds that were learned at one leak α: a row a pair and stage.
+    """Compare all pairs of seeds of one leak α: one row per pair and stage.
 
-    Distances after the best rigid map over the diameter (mean, median, 95 % quantile, largest; each
-    the mean of both directions), the mean after the best affine map, and with shuffled rows; the
-    larger L's laws and the mean unexplained variance.
+    A row has distances after the best rigid map, divided by the diameter (mean, median, 95 %
+    quantile and largest, each averaged over both directions); the mean after the best affine map,
+    and with shuffled rows; the laws for the larger L; and the mean unexplained variance.
     """
     rows = []
     for stage, latents in learned.arrays.items():

@@ -52,11 +52,12 @@ Groups = NDArray[Any] | None
 
 
 def compare(model: str, stage: str, a: Any, b: Any, views: Sequence[Any], groups: Groups) -> Record:
-    """Two runs a and b at one layer: a row for raw and one for whitened coordinates.
+    """Compare two runs a and b at one layer: one row for raw and one for whitened coordinates.
 
-    `views` are arrays or paths of their rows, `groups` labels of dependent rows. Mean distance over
-    the diameter after the best map of each group, and with shuffled rows; the efficiency, its
-    interval over rows, and its controls. Means of both directions, for intervals the outer ends.
+    `views` are arrays of rows or their paths, and `groups` are labels of dependent rows. A row has
+    the mean distance, divided by the diameter, after the best map of each kind and with shuffled
+    rows, and the efficiency with its interval over rows and its controls. Values are means over
+    both directions; intervals have the outer ends of both.
     """
     near = near_identifiability(*views, names=["a", "b"], groups=groups)
     rows = []
@@ -79,7 +80,7 @@ def compare(model: str, stage: str, a: Any, b: Any, views: Sequence[Any], groups
 
 
 def _mean(values: list[float | None]) -> float | None:
-    """None if one is: two directions of which one has no gap to close have no efficiency."""
+    """The mean of both directions, or None if one of them has no gap to close."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if len(known) == len(values) else None
 

@@ -94,13 +94,13 @@ def measure(name: str, seed: int, settings: Settings) -> Record:
 def compared(
     arm: Arm, own: AnisotropicPairs, net: SoftmaxNet, seed: int, s: Settings
 ) -> tuple[dict[str, Any], Array]:
-    """What a network has of the latents, its loss, and its concentrations.
+    """Compare a network with the true latents: its scores, its loss and its concentrations.
 
-    Held-out R² of `content` (the half of the latents with the larger concentrations) and `style`,
-    from f and, as `seen_...`, from x; MCC beside that of random rotations (`rotation`) and of those
-    inside blocks (`inside`); `truth`: the loss of the true latents with the best concentrations of
-    the arm's kind, on the same pairs; `high`, `low`: the mean learned concentrations of content and
-    style over the true ones; `degree`: how often f∘g covers the sphere.
+    `content` (the half of the latents with the larger concentrations) and `style` are held-out R²
+    from f; `seen_...` are the same from x. `rotation` and `inside` are the MCC of random rotations,
+    of all latents and inside blocks. `truth` is the loss of the true latents on the same pairs,
+    with the best concentrations of the arm's kind. `high` and `low` are the mean ratios of learned
+    to true concentrations, for content and style. `degree` is how often f∘g covers the sphere.
     """
     import torch
 
@@ -152,7 +152,7 @@ def _loss(own: AnisotropicPairs, net: SoftmaxNet, seed: int, s: Settings) -> flo
 
 
 def truth(d: int, concentrations: ArrayLike) -> SoftmaxNet:
-    """The network that is shown the latents themselves, with given concentrations."""
+    """A network whose input is the latents themselves, with given concentrations."""
     from torch import nn
 
     from identikit.learn import Concentrations, Normalised, SoftmaxNet
@@ -183,7 +183,8 @@ def true_loss(arm: Arm, own: AnisotropicPairs, seed: int, s: Settings) -> float:
 def degree(net: SoftmaxNet, own: AnisotropicPairs, z: Array, x: Array) -> float:
     """The degree of f∘g as a map of the sphere: the mean determinant of its derivative.
 
-    ±1 for a map that can be turned into a rotation without a tear, 0 for one that folds the sphere.
+    It is ±1 for a map that can be deformed continuously into an orthogonal one, and 0 for one that
+    folds the sphere.
     """
     import torch
 
@@ -245,7 +246,7 @@ def _fitted(batch: tuple[Tensor, ...], s: Settings) -> Array:
 
 
 def _turned(batch: tuple[Tensor, ...], turn: Array, s: Settings) -> float:
-    """By how much a rotation of the true latents changes the loss of a batch."""
+    """The change of the loss of a batch under a rotation of the true latents."""
     import torch
 
     from identikit.learn import aninfonce

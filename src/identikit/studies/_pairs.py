@@ -1,6 +1,6 @@
-"""Networks of which several seeds are compared: autoencoders, orthogonal or not, and a classifier.
+"""Networks whose seeds are compared: autoencoders, orthogonal or not, a classifier, and GPT-2.
 
-Needs PyTorch; studies import it inside their functions.
+This module needs PyTorch; studies import it inside their functions.
 """
 
 from __future__ import annotations
@@ -80,15 +80,15 @@ def unexplained(net: SoftmaxNet, x: Tensor) -> float:
 
 @torch.no_grad()
 def inside(net: SoftmaxNet, x: Tensor) -> NDArray[np.float32]:
-    """What enters the last block of a classifier, averaged over the image: (n, channels)."""
+    """The input of the last block of a classifier, averaged over the image: (n, channels)."""
     assert isinstance(net.f, ResNet)
     return rows(nn.Sequential(net.f.stages[:-1], nn.AdaptiveAvgPool2d(1), nn.Flatten()), x)
 
 
 def learn_autoencoder(seed: int, folder: Path, data: Data, settings: Settings) -> Record:
-    """An autoencoder without any other loss: a row of how well it does what it was trained for.
+    """Train an autoencoder by reconstruction alone: one row with its error.
 
-    Arrays are what its layer gives for test images, by stage.
+    The arrays are its latents of test images, by stage.
     """
     s, images = settings, data.images()
     x, test = (pixels(part, s.side) for part in (images.x_train, images.x_test))
@@ -102,7 +102,7 @@ def learn_autoencoder(seed: int, folder: Path, data: Data, settings: Settings) -
 
 
 def learn_classifier(seed: int, folder: Path, data: Data, settings: Settings) -> Record:
-    """A residual network with a vector a class, and what enters its last block."""
+    """Train a residual network with one vector per class; arrays: inputs of its last block."""
     s, images = settings, data.images()
     x, test = (pixels(part, s.side) for part in (images.x_train, images.x_test))
     run = train(
@@ -116,7 +116,7 @@ def learn_classifier(seed: int, folder: Path, data: Data, settings: Settings) ->
 
 
 def classifier(channels: int, blocks: Sequence[int], classes: int) -> SoftmaxNet:
-    """f is a residual network with as many entries as first channels, g a vector a class."""
+    """f is a residual network with as many outputs as first channels; g has a vector per class."""
     return SoftmaxNet(ResNet(channels, channels, blocks), Lookup(classes, channels))
 
 

@@ -1,7 +1,7 @@
 """Patches of images: cropped, and with their colours changed at random.
 
 Brightness, saturation, hue and contrast are affine maps of the colours of a patch, so that all four
-together are one 3 × 3 matrix and a shift a patch.
+together are one 3 × 3 matrix and one shift per patch.
 """
 
 from __future__ import annotations
@@ -38,16 +38,7 @@ _LUMA, _CHROMA, _TURN = _colour_axes()
 
 
 def crop(images: Tensor, size: int, top: Tensor, left: Tensor) -> Tensor:
-    """Squares of images, one each at its own place: (n, 3, H, W) to (n, 3, size, size).
-
-    Parameters
-    ----------
-    images : Tensor
-    size : int
-        Of the side.
-    top, left : Tensor (n,)
-        The first row and column of each.
-    """
+    """One square of each image, from row `top` and column `left`: (n, 3, size, size)."""
     import torch
 
     windows = images.unfold(2, size, 1).unfold(3, size, 1)
@@ -57,17 +48,11 @@ def crop(images: Tensor, size: int, top: Tensor, left: Tensor) -> Tensor:
 def recolour(
     patches: Tensor, brightness: Tensor, saturation: Tensor, hue: Tensor, contrast: Tensor
 ) -> Tensor:
-    """Patches with other colours, in that order of changes, cut off at 0 and 1.
+    """Patches with changed colours, clipped to [0, 1].
 
-    x ↦ c C (x − μ) + C μ + b with the mean colour μ of a patch and C = L + s (cos h I' + sin h J):
-    L projects on luma, I' on chroma, and J turns chroma by a quarter.
-
-    Parameters
-    ----------
-    patches : Tensor (n, 3, H, W)
-        From 0 to 1.
-    brightness, saturation, hue, contrast : Tensor (n,)
-        b, s, h/2π and c; (0, 1, 0, 1) leaves a patch as it is.
+    x ↦ c C (x − μ) + C μ + b with the mean colour μ of a patch and C = L + s (cos h I' + sin h J),
+    where L projects on luma, I' on chroma, and J rotates chroma by a quarter turn. Brightness,
+    saturation, hue and contrast are b, s, h/2π and c; (0, 1, 0, 1) leaves a patch unchanged.
     """
     import torch
 
@@ -84,15 +69,7 @@ def recolour(
 
 
 def jitter(patches: Tensor, generator: torch.Generator) -> Tensor:
-    """Patches with random brightness, saturation, hue and contrast, independent for each.
-
-    Parameters
-    ----------
-    patches : Tensor (n, 3, H, W)
-        From 0 to 1.
-    generator : torch.Generator
-        All that is random comes from it.
-    """
+    """Patches with random brightness, saturation, hue and contrast, independent for each."""
     import torch
 
     u = 2 * torch.rand(4, len(patches), generator=generator) - 1
@@ -104,17 +81,7 @@ def jitter(patches: Tensor, generator: torch.Generator) -> Tensor:
 def random_pair(
     batch: tuple[Tensor, ...], generator: torch.Generator, size: int
 ) -> tuple[Tensor, Tensor]:
-    """A patch of the top half and one of the bottom half of each image, at random, jittered.
-
-    Parameters
-    ----------
-    batch : tuple of Tensor
-        Images (n, 3, H, W) uint8.
-    generator : torch.Generator
-        Of places and colours.
-    size : int
-        Of a patch's side, at most H/2.
-    """
+    """A random, jittered patch of the top half and one of the bottom half of each uint8 image."""
     import torch
 
     (images,) = batch
@@ -129,15 +96,7 @@ def random_pair(
 
 
 def centre_pair(images: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """The middle of the top half and of the bottom half of each image, with its own colours.
-
-    Parameters
-    ----------
-    images : Tensor (n, 3, H, W)
-        uint8.
-    size : int
-        Of a patch's side, at most H/2.
-    """
+    """The centres of the top half and of the bottom half of each image, in its own colours."""
     half, left = images.shape[2] // 2, (images.shape[3] - size) // 2
     top = (half - size) // 2
     above, below = (

@@ -1,4 +1,4 @@
-"""A study's result as one page, as files of its figure, and as a table in a terminal."""
+"""Show a study's result as an HTML page, as figure files, and as a table in the terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from identikit.studies._run import Result
 
-# Rows of a table on the page; the files have them all.
+# Rows of a table that the page shows; the files contain all of them.
 MAX_ROWS = 12
 FIGURE_LABEL = "The figure of this study; its numbers are in the tables of this page."
 STYLES = {REPRODUCED: "green", NOT: "red", INCONCLUSIVE: "yellow", UNMEASURED: "dim"}
@@ -50,7 +50,7 @@ def write_report(result: Result, figure: Figure) -> None:
 
 
 def shown(result: Result, figure: Figure | None = None) -> Shown:
-    """How it went, every claim with what was found of it, and the figure, drawn anew if need be."""
+    """The headline, every claim with its finding, and the figure, which is drawn if not given."""
     document = result.document
     claims = [claim for _, group in grouped(document) for claim in group]
     titles = ["claim", "published", "measured", "95 %", "verdict"]
@@ -113,7 +113,7 @@ def _cell(value: Any) -> str:
 
 
 def print_study(result: Result, console: Console) -> None:
-    """Print the title, how it went, and a table of claims with what was found of each."""
+    """Print the title, the headline, and a table of the claims with their findings."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -126,7 +126,7 @@ def print_study(result: Result, console: Console) -> None:
         box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), leading=1
     )
     for title in ("claim", "published", "measured", "verdict"):
-        # A long word, such as a file's path, is broken and never cut.
+        # A long word, such as a path, is wrapped and never cut off.
         table.add_column(title, ratio=1 if title == "claim" else None, overflow="fold")
     for title, claims in grouped(document):
         if title:

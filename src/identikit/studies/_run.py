@@ -1,4 +1,4 @@
-"""Running a study from its settings to its page, and reading one that has been run."""
+"""Run a study, from its settings to its report, and load the results of an earlier run."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-# What a claim of an older folder has not.
+# Defaults for entries that the claims in older folders lack.
 OLD = {"kind": "paper", "seeds": None, "p": None}
 
 
 @dataclass(frozen=True, repr=False)
 class Result(_result.Result):
-    """A study that has been run.
+    """The result of a study that has been run.
 
     Attributes
     ----------
     folder : Path
-        Where everything is.
+        The folder with all results.
     document : dict
-        What was asked and every claim with its finding: what --json prints.
+        The settings of the run and every claim with its finding, as printed by --json.
     tables : dict of str to DataFrame
     resumed : int
-        Units that were there from before.
+        The number of units that an earlier run had already computed.
     """
 
     folder: Path
@@ -60,33 +60,33 @@ class Result(_result.Result):
         return f"Result({document['study']}, {document['preset']}: {headline(document)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """What was asked and every claim with its finding."""
+        """The settings of the run and every claim with its finding."""
         return self.document
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a claim."""
+        """One row per claim."""
         import pandas as pd
 
         return pd.DataFrame(self.document["claims"])
 
     def __bool__(self) -> bool:
-        """Whether nothing failed: no claim of the paper, no control and no check."""
+        """True unless a claim of the paper, a control or a check failed."""
         return all(found.verdict != NOT for found in self.findings.values())
 
     def figure(self) -> Figure:
-        """The study's figure, drawn anew."""
+        """The study's figure, drawn again from the tables."""
         study = find(self.document.get("from", self.document["study"]))
         return study.figure(self.tables, Settings(self.document["settings"]))
 
     @property
     def findings(self) -> dict[str, Finding]:
-        """What was found of each claim, by its key."""
+        """The finding of each claim, by the claim's key."""
         return {claim["key"]: finding_of(claim) for claim in self.document["claims"]}
 
     @property
     def version(self) -> str:
-        """Of the identikit that ran it."""
+        """The version of identikit that ran the study."""
         return str(self.document["identikit"])
 
 
@@ -117,30 +117,30 @@ def run(
     progress: Progress | None = None,
     engine: object = None,
 ) -> Result:
-    """Run a study, or what is left of it, and write its tables, figure and page.
+    """Run a study, or resume one that was stopped, and write its tables, figure and report.
 
     Parameters
     ----------
     study : str or Study
-        Its name, or the path of a file of one's own, as in "./my_study.py".
+        The name of a study, or the path of your own file, such as "./my_study.py".
     preset : str
-        "smoke" (under a minute), "laptop" (under 20) or "paper" (the paper's settings).
+        "smoke" (under a minute), "laptop" (under 20 minutes) or "paper" (the paper's settings).
     folder : path, optional
-        Where results go; NAME-PRESET by default. One with units of the same study and settings is
-        resumed, one with others is an error.
+        The folder for the results, NAME-PRESET by default. If it holds a run of the same study with
+        the same settings, that run is resumed; a folder with any other run is an error.
     data : str or path, optional
-        A folder, a text file, or a stand-in by name; the folder in IDENTIKIT_DATA by default.
+        A folder, a text file, or the name of a stand-in. The default is the folder in the
+        environment variable IDENTIKIT_DATA.
     seeds : int, optional
-        In place of the preset's number.
+        The number of seeds, instead of the preset's.
     settings : mapping, optional
-        Other values in place of the preset's.
+        Values that replace the preset's.
     progress : callable, optional
-        Called with (what is being done, done, of how many).
+        Called with a description of the current work, the number of parts done, and their total.
     engine : str, Engine or distributed.Client, optional
-        Who computes the units that may be computed side by side: a pool of processes on this
-        machine by default, or what `accumulate` takes. Workers write their units into the folder
-        and read the data: elsewhere than on this machine, both must be visible to them, under the
-        same paths.
+        What computes independent units in parallel: a pool of processes on this machine by default,
+        or anything that `accumulate` accepts. Workers read the data and write their units into the
+        folder, so workers on other machines must see both under the same paths.
     """
     named = study if isinstance(study, str) else study.name
     study = find(study) if isinstance(study, str) else study
@@ -196,28 +196,28 @@ def run(
     }
     result = Result(target, store.finite(document), tables, work.resumed)
     write_report(result, study.figure(tables, chosen))
-    # Last: a folder that has it is complete.
+    # Written last: a folder that has this file is complete.
     store.write_json(target / store.RESULT, result.document)
     return result
 
 
 def load(folder: str | os.PathLike[str]) -> Result:
-    """Read the results of a study that has been run.
+    """Load the results of a study that has been run.
 
     Parameters
     ----------
     folder : path
-        Its folder.
+        The study's folder.
     """
     target = Path(folder)
     header = store.read_json(target, store.HEADER)
     if not (target / store.RESULT).is_file():
         raise InputError(
-            f"the study in {target} has not ended; resume it with: {header.get('command')}"
+            f"the study in {target} is not finished; resume it with: {header.get('command')}"
         )
     result = Result(target, store.read_json(target, store.RESULT), store.read_tables(target))
     try:
-        # Older folders have neither kinds nor numbers of seeds nor p-values.
+        # Older folders lack the kinds, the numbers of seeds and the p-values.
         claims = [
             claim | {key: value for key, value in OLD.items() if key not in claim}
             for claim in result.document["claims"]
@@ -240,7 +240,7 @@ def _command(
     data: str | os.PathLike[str] | None,
     folder: Path,
 ) -> str:
-    """The command line that runs this again."""
+    """The command line that repeats this run."""
     words = ["identikit", "study", "run", named, "--preset", preset]
     for key, value in chosen.items():
         if value != study.presets[preset][key]:

@@ -72,20 +72,9 @@ def curves(
     log_y: bool = False,
     tolerance: bool = False,
 ) -> Panel:
-    """A panel of the lines of `lines`.
+    """A panel with the table of `lines`; `words` labels its x axis.
 
-    Parameters
-    ----------
-    title, words : str
-        Of the panel, and of its x axis.
-    table : DataFrame
-        Of `lines`.
-    x : str
-        Column of numbers.
-    log_x, log_y : bool
-        Which axes are logarithmic.
-    tolerance : bool
-        Whether the tolerance of `identikit models` is drawn.
+    With `tolerance`, the tolerance of `identikit models` is drawn, too.
     """
 
     def draw(ax: Axes) -> None:
@@ -105,23 +94,14 @@ def curves(
 def dotted(
     title: str, pairs: pd.DataFrame, x: str, columns: Mapping[str, str], words: str
 ) -> Panel:
-    """A panel with a dot a pair, for every value of x and every column, which stand side by side.
+    """A panel with one dot per pair, for every value of x and every column, side by side.
 
-    Parameters
-    ----------
-    title, words : str
-        Of the panel, and of a value of x, which is put before it.
-    pairs : DataFrame
-        Of numbers.
-    x : str
-        Column of categories.
-    columns : mapping of str to str
-        Columns to show, and what they are called in the legend.
+    `words` is put before each value of x. `columns` maps columns to their names in the legend.
     """
 
     def draw(ax: Axes) -> None:
         ax.set_title(title)
-        ax.set_ylabel("a dot a pair")
+        ax.set_ylabel("one dot per pair")
         groups = list(pairs.groupby(x))
         ax.set_xticks(range(len(groups)), [f"{words} {at:g}" for at, _ in groups])
         ax.set_xlim(-0.5, len(groups) - 0.5)
@@ -141,15 +121,7 @@ def dotted(
 
 
 def bounds(title: str, pairs: pd.DataFrame) -> Panel:
-    """A panel of d_fg against ε = d_LLV, a dot a pair, with the bounds 2Mε and 2ε².
-
-    Parameters
-    ----------
-    title : str
-        Of the panel.
-    pairs : DataFrame
-        With the columns `llv`, `representation` and `M`.
-    """
+    """A panel of d_fg against ε = d_LLV, one dot per pair, with the bounds 2Mε and 2ε²."""
 
     def draw(ax: Axes) -> None:
         ax.set_title(title)

@@ -1,4 +1,4 @@
-"""The settings of a run: a preset, and what the caller puts in place of its values."""
+"""The settings of a run: a preset with the caller's changes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,7 @@ from identikit.studies._study import Settings, Study
 def settings_of(
     study: Study, preset: str, seeds: int | None, changes: Mapping[str, Any] | None
 ) -> Settings:
-    """A preset with changes; text is read as JSON where the preset has no text.
-
-    Parameters
-    ----------
-    study : Study
-        The study.
-    preset : str
-        "smoke", "laptop" or "paper".
-    seeds : int, optional
-        In place of the preset's number of seeds.
-    changes : mapping, optional
-        Other values by name.
-    """
+    """A preset with the caller's changes; text is parsed as JSON unless the preset has text."""
     if preset not in study.presets:
         raise InputError(
             f"{study.name} has no preset {preset!r}; it has {', '.join(study.presets)}"
@@ -42,12 +30,12 @@ def settings_of(
 
 
 def _like(model: Any, value: Any, key: str) -> Any:
-    """A value of the kind that the preset has, or an error that says which that is."""
+    """The value converted to the type in the preset, or an error that names that type."""
     if isinstance(value, str) and not isinstance(model, str):
         value = _parsed(value, isinstance(model, list))
     if isinstance(model, list) and isinstance(value, list | tuple) and value:
         return [_like(model[0], item, key) for item in value]
-    # 3 will do where 3.0 is expected; True, an int to Python, will not do for 1.
+    # 3 is accepted for 3.0, but True, which is an int in Python, is not accepted for 1.
     if type(model) is float and type(value) is int:
         return float(value)
     if model is None or type(value) is type(model) is not list:
@@ -59,7 +47,7 @@ def _like(model: Any, value: Any, key: str) -> Any:
 
 
 def _parsed(text: str, as_list: bool) -> Any:
-    """Text as JSON, if it is that; a list may also be given without brackets and quotes."""
+    """Text parsed as JSON if possible; lists may also be given without brackets and quotes."""
     if as_list and not text.startswith("["):
         return [_parsed(part.strip(), False) for part in text.split(",")]
     try:

@@ -1,4 +1,4 @@
-"""A classifier of dSprites' shapes, and how well factors that it was never told are read off it."""
+"""A classifier of dSprites' shapes, and probes for the factors that it was never told."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNTOLD = ("scale", "posX", "posY")
 
 
 def build(pixels: int, width: int) -> SoftmaxNet:
-    """Three layers with batch norm and ReLU, and a linear read-out of the shape."""
+    """Three layers with batch norm and ReLU, and a linear classifier of the shape."""
     from torch import nn
 
     from identikit.learn import MLP, Lookup, SoftmaxNet
@@ -30,10 +30,10 @@ def build(pixels: int, width: int) -> SoftmaxNet:
 
 
 def decode(seed: int, settings: Settings) -> Record:
-    """Train on shapes, and read the other factors off pixels and features: a unit of work.
+    """Train on shapes, and decode the other factors from pixels and features (a unit of work).
 
-    A row a source and a factor: `r`, Pearson's, of a linear reading on images that neither the
-    network nor the reading has seen, without an intercept (as published) and with one.
+    There is one row per source and factor, with Pearson's r of a linear probe without an intercept
+    (as published) and with one, on images that neither the network nor the probe has seen.
     """
     from functools import partial
 
@@ -70,16 +70,9 @@ def decode(seed: int, settings: Settings) -> Record:
 
 
 def correlations(features: Array, factors: Array, known: int, shift: bool) -> list[float]:
-    """Pearson's r of each factor with its least-squares reading, fitted on the first rows.
+    """Pearson's r of each factor with its least-squares prediction, on the rows after `known`.
 
-    Parameters
-    ----------
-    features : array (n, M)
-    factors : array (n, k)
-    known : int
-        Rows to fit on; the others are for r.
-    shift : bool
-        Whether there is an intercept.
+    The fit uses the first `known` rows; with `shift`, it has an intercept.
     """
     x = features.astype(np.float64)
     if shift:

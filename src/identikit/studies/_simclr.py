@@ -32,21 +32,7 @@ PROBED = 2**20
 
 
 def augmented(images: Tensor, side: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Views of images at random, and the parameters that made them.
-
-    Parameters
-    ----------
-    images : Tensor (n, 3, H, W)
-        From −1 to 1.
-    side : int
-        Of a view.
-    generator : Generator
-        Of the parameters.
-
-    Returns
-    -------
-    views (n, 3, side, side), parameters (n, 6) in the order of `PARAMETERS`
-    """
+    """Random views of images, (n, 3, side, side), and their parameters (n, 6): `PARAMETERS`."""
     import torch
     from torch.nn import functional
 
@@ -96,11 +82,11 @@ def build(loss: str, s: Settings) -> SoftmaxNet:
 
 
 def probe(loss: str, seed: int, data: Data, settings: Settings) -> Record:
-    """Train one network, and read classes and augmentations off it: a unit of work.
+    """Train one network, and decode classes and augmentations from it (a unit of work).
 
-    A row before and after training: the accuracy of a linear reading of the class off f of whole
-    images, and R² of one of the parameters off f of an image and f of its view, mean
-    (`augmentations`) and each; all on images that neither network nor reading has seen.
+    There is one row before and one after training: the accuracy of a linear probe for the class on
+    f of whole images, and R² of a probe for the parameters on f of an image and f of its view, each
+    and their mean (`augmentations`). All are on images that neither network nor probe has seen.
     """
     import torch
 
@@ -140,15 +126,7 @@ def probe(loss: str, seed: int, data: Data, settings: Settings) -> Record:
 
 
 def linear_reading(x: NDArray[Any], y: Array, new: NDArray[Any]) -> Array:
-    """Ridge regression from rows x to y, on entries of variance 1, read at new rows.
-
-    Parameters
-    ----------
-    x, y : array (n, k), (n, m)
-        What is fitted.
-    new : array (n', k)
-        What is read.
-    """
+    """Ridge regression from x to y, on columns of variance 1: its predictions at the rows `new`."""
     x, new = x.astype(float), new.astype(float)
     mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-9
     x, new, middle = (x - mean) / spread, (new - mean) / spread, y.mean(axis=0)

@@ -29,7 +29,7 @@ def sprites(z: Array, side: int, colour: str) -> Array:
     z : array (rows, 4)
         Factors from −½ to ½: across, up, size, colour.
     side : int
-        Pixels a side.
+        Pixels per side.
     colour : str
         One of `COLOURS`.
     """

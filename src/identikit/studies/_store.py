@@ -1,9 +1,9 @@
-"""A study's folder: what was asked, one file a unit, tables, claims.
+"""The layout of a study's folder: the header, one file per unit, the tables and the claims.
 
 ```
 study.json          name, version, preset, settings, data, and a digest of these
-units/KEY.safetensors   a unit's arrays, its rows in the metadata
-working/KEY/        what a unit keeps while it is being computed; removed when it is done
+units/KEY.safetensors   a unit's arrays, with its rows in the metadata
+working/KEY/        a unit's temporary files; removed when it is done
 tables/NAME.csv, .json  claims.json  figure.svg  figure.png  report.html
 ```
 """
@@ -33,15 +33,16 @@ if TYPE_CHECKING:
 
 HEADER, RESULT, UNITS, TABLES = "study.json", "claims.json", "units", "tables"
 REMEDY = "delete the folder and run the study again, or give another with -o"
-# What makes two runs the same run.
+# Two runs are the same if these entries of their headers agree.
 ASKED = ("identikit", "study", "preset", "settings", "data")
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a unit of work found: rows of a tidy table, and arrays by name.
+    """The result of a unit of work: rows of a tidy table, and arrays by name.
 
-    Rows hold JSON scalars (NumPy's are converted, NaN and infinity become None); arrays numbers.
+    Rows contain JSON scalars: NumPy's scalars are converted, NaN and infinity become None. Arrays
+    contain numbers.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -49,7 +50,7 @@ class Record:
 
 
 def rows_of(records: Iterable[Record], columns: list[str] | None = None) -> pd.DataFrame:
-    """The rows of several units as one table; `columns` are those of a table without rows."""
+    """The rows of several units as one table; without any rows, the table has these `columns`."""
     import pandas as pd
 
     rows = list(chain.from_iterable(record.rows for record in records))
@@ -57,24 +58,16 @@ def rows_of(records: Iterable[Record], columns: list[str] | None = None) -> pd.D
 
 
 def asked(header: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of a header that must be the same if a run is to be resumed."""
+    """The entries of a header that must agree for a run to be resumed."""
     return {key: header.get(key) for key in ASKED}
 
 
 def open_folder(folder: Path, header: Mapping[str, Any]) -> None:
-    """Make a study's folder, or find one of the very same study; refuse any other.
-
-    Parameters
-    ----------
-    folder : Path
-        Where results go.
-    header : mapping
-        What is asked; `ASKED` names the entries that must agree.
-    """
+    """Create a study's folder, or reopen it if `ASKED` agrees; refuse that of any other run."""
     if folder.is_dir() and any(folder.iterdir()) and not (folder / HEADER).exists():
         raise InputError(
-            f"{folder} is not empty and no study's folder (it has no {HEADER}); give another "
-            "folder with -o"
+            f"{folder} is not empty and is not the folder of a study (it has no {HEADER}); give "
+            "another folder with -o"
         )
     remedy = "give another folder with -o, or delete this one"
     _store.open_folder(folder, HEADER, asked(header), "the work of a study", remedy)
@@ -86,7 +79,7 @@ def open_folder(folder: Path, header: Mapping[str, Any]) -> None:
 def read_json(folder: Path, name: str) -> dict[str, Any]:
     """A JSON document of a study's folder, by the name of its file."""
     if not (folder / HEADER).is_file():
-        raise InputError(f"{folder} is no study's folder: it has no {HEADER}")
+        raise InputError(f"{folder} is not the folder of a study: it has no {HEADER}")
     return dict(_read(folder / name, dict))
 
 
@@ -106,7 +99,7 @@ def write_json(path: Path, document: Any) -> None:
 
 
 def finite(value: Any) -> Any:
-    """Plain JSON values: NumPy's scalars converted, what is not finite as None."""
+    """The value as plain JSON: NumPy's scalars are converted, NaN and infinity become None."""
     if isinstance(value, Mapping):
         return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -129,13 +122,16 @@ def write_unit(path: Path, record: Record, digest: str, seconds: float, code: st
 
 
 def read_unit(path: Path, digest: str) -> tuple[Record, float, str] | None:
-    """A unit's record, seconds and code; None, with a warning if a file will not do."""
+    """A unit's record, seconds and code digest; None if there is no file.
+
+    A file that cannot be used gives a warning and None.
+    """
     try:
         about, arrays = _store.read(path)
         record, seconds = Record(about["rows"], arrays), float(about["seconds"])
         if about["digest"] == digest:
             return record, seconds, str(about.get("code", ""))
-        why = f"{path} is of other settings or of another version"
+        why = f"{path} belongs to other settings or another version"
     except FileNotFoundError:
         return None
     except _store.DamagedError as error:
@@ -147,7 +143,7 @@ def read_unit(path: Path, digest: str) -> tuple[Record, float, str] | None:
 
 
 def write_tables(folder: Path, tables: Tables) -> None:
-    """Write every table as CSV and as JSON, a list of rows."""
+    """Write every table as CSV and as JSON (a list of rows)."""
     for name, table in tables.items():
         with replacing(folder / TABLES / f"{name}.csv") as temporary:
             table.to_csv(temporary, index=False)

@@ -88,11 +88,11 @@ def fit_teacher(settings: Settings, **kwargs: Any) -> Record:
 
 
 def teach(lr: float, folder: str, weights: dict[str, Array], settings: Settings) -> Record:
-    """Students of one learning rate, beside the input, untrained networks and the teacher: a unit.
+    """Train the students of one learning rate (a unit of work).
 
-    Arrays f (snapshots, seeds, rows, M) and g (snapshots, seeds, classes, M). A row a snapshot and
-    seed: KL divergence from the teacher; mean CCA of f with the plain input, with another seed's f
-    before training, and with the teacher's f.
+    The arrays are f (snapshots, seeds, rows, M) and g (snapshots, seeds, classes, M). There is one
+    row per snapshot and seed, with the KL divergence from the teacher, and the mean CCA of f with
+    the plain input, with another seed's untrained f, and with the teacher's f.
     """
     import torch
 

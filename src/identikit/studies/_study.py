@@ -1,4 +1,4 @@
-"""What a study is: claims of a paper, flat presets, a run, a figure, and a check of each claim."""
+"""A study: the claims of a paper, flat presets, a run, a figure, and a check of each claim."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNMEASURED = "not measured"
 VERDICTS = (REPRODUCED, NOT, INCONCLUSIVE, UNMEASURED)
 #: The paper's own claims, our controls and corrected readings, and identities or bounds.
 KINDS = ("paper", "control", "check")
-#: More seeds than this are no advice.
+#: Advice to run more seeds than this would be of no use, so none is given.
 MOST_SEEDS = 10_000
 
 Interval = tuple[float, float]
@@ -56,11 +56,11 @@ class Settings(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class Finding:
-    """What was measured of a claim: a value, its 95 % interval over seeds, a verdict, a comment.
+    """The result of checking a claim: a value, its 95 % interval over seeds, a verdict, a comment.
 
-    A value or an interval that there is none of is None. The comment is a sentence or two of what
-    the value is and why the verdict is what it is. `seeds` is about how many seeds would decide
-    what is inconclusive, and `p` the two-sided p-value of the value against the nearest bar.
+    A missing value or interval is None. The comment says in a sentence or two what the value is and
+    why the verdict follows. If the verdict is inconclusive, `seeds` estimates how many seeds would
+    settle it. `p` is the two-sided p-value of the value against the nearest bar.
     """
 
     value: float | None
@@ -77,7 +77,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper claims, the value it prints, where, and how to check it.
+    """A claim, the value that the paper prints and where, and how to check it.
 
     Attributes
     ----------
@@ -86,14 +86,14 @@ class Claim:
     says : str
         The claim in one plain sentence.
     published : str or float
-        The printed value; words where the paper prints none.
+        The printed value, or words if the paper prints none.
     source : str
-        Where it is printed: "Table 1", "Figure 3b".
+        Where it is printed, such as "Table 1" or "Figure 3b".
     check : callable
-        From the study's tables to a Finding.
+        A function from the study's tables to a Finding.
     kind : str
-        "paper": the paper claims it. "control": a control or a corrected reading of our own.
-        "check": an identity or a bound, which must hold.
+        "paper" for a claim of the paper, "control" for a control or a corrected reading of our own,
+        "check" for an identity or a bound that must hold.
     """
 
     key: str
@@ -115,19 +115,20 @@ class Study:
     Attributes
     ----------
     name : str
-        As on the command line; the file is called the same, with underscores.
+        The name on the command line. The file has the same name, with underscores for hyphens.
     title, paper, about : str
-        A line, the reference, and a few sentences of what is done.
+        A one-line title, the reference, and a few sentences that describe the experiment.
     presets : dict
-        "smoke", "laptop" and "paper": flat dicts with the same keys, one of them "seeds"; values
-        are JSON scalars or lists of them.
+        "smoke", "laptop" and "paper": flat dicts with the same keys, one of which is "seeds". The
+        values are JSON scalars or lists of them.
     run : callable
-        From a Work to tidy tables; each expensive part is a unit of the Work.
+        A function from a Work to tidy tables. Each expensive part is a unit of the Work.
     claims : tuple of Claim
     figure : callable
-        From the tables and the settings to a matplotlib Figure (`report.drawing.sheet`).
+        A function from the tables and the settings to a matplotlib Figure
+        (`report.drawing.sheet`).
     needs : tuple of Need
-        Files that the data folder must hold.
+        Files that the data folder must contain.
     """
 
     name: str
@@ -142,12 +143,12 @@ class Study:
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
-    """Mean and its 95 % interval, mean ± t s/√n; None in place of the interval of one value.
+    """Mean and its 95 % interval, mean ± t s/√n; the interval of a single value is None.
 
     Parameters
     ----------
     values : sequence of float
-        One a seed, or one an independent pair.
+        One value per seed, or one per independent pair.
 
     Examples
     --------
@@ -164,19 +165,20 @@ def mean_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
 
 
 def per_seed(pairs: pd.DataFrame, column: str) -> list[float]:
-    """Jackknife pseudo-values of the mean over all pairs of n seeds, one a seed.
+    """Jackknife pseudo-values of the mean over all pairs of n seeds, one per seed.
 
-    n θ − (n − 1) θ₍₋ᵢ₎, θ₍₋ᵢ₎ the mean over the pairs without seed i. Their mean is θ, and t times
-    their standard error is the jackknife's interval: pairs that share a seed are not independent,
-    so that an interval over pairs as such would be far too short. Two seeds have one pair, and
-    that is given as it is.
+    The pseudo-value of seed i is n θ − (n − 1) θ₍₋ᵢ₎, where θ is the mean over all pairs and θ₍₋ᵢ₎
+    the mean over the pairs without seed i. Their mean is θ, and t times their standard error gives
+    the jackknife's interval. Pairs that share a seed are not independent, so an interval computed
+    directly over pairs would be far too short. Two seeds form a single pair, whose value is
+    returned unchanged.
 
     Parameters
     ----------
     pairs : DataFrame
-        Columns `a` and `b` name the seeds; every pair once.
+        Columns `a` and `b` name the seeds. Every pair appears once.
     column : str
-        What is averaged.
+        The column to average.
 
     Examples
     --------
@@ -197,21 +199,22 @@ def per_seed(pairs: pd.DataFrame, column: str) -> list[float]:
 def judge(
     values: Sequence[float], low: float = -inf, high: float = inf, comment: str = ""
 ) -> Finding:
-    """Whether the mean of the values lies from `low` to `high`, as far as their interval tells.
+    """Decide by the 95 % interval whether the mean of the values lies between `low` and `high`.
 
-    Reproduced if the 95 % interval lies within, not reproduced if it lies outside, inconclusive if
-    it does neither, if there is only one value, or if a value is not finite; not measured if there
-    is no value, as of a setting that was left out. p is that of the t statistic of the mean against
-    the nearest of the two bars: 0.05 or less where the interval decides.
+    The claim is reproduced if the interval lies inside the bars and not reproduced if it lies
+    outside. It is inconclusive if the interval crosses a bar, if there is only one value, or if a
+    value is not finite. It is not measured if there are no values, for example because a setting
+    was left out. `p` belongs to the t statistic of the mean against the nearest of the two bars; it
+    is 0.05 or less whenever the interval decides.
 
     Parameters
     ----------
     values : sequence of float
-        One a seed, or one an independent pair.
+        One value per seed, or one per independent pair.
     low, high : float
-        What would still count as the published value.
+        The bars: the range that still counts as the published value.
     comment : str
-        What the value is.
+        A description of the value.
 
     Examples
     --------
@@ -228,7 +231,7 @@ def judge(
 
 
 def verdict_of(interval: Interval | None, low: float, high: float) -> str:
-    """Where an interval lies: within the bars, outside of them, or neither; or there is none."""
+    """The verdict on an interval that lies inside the bars, outside them, or across one."""
     if interval is None:
         return INCONCLUSIVE
     if low <= interval[0] and interval[1] <= high:
@@ -239,10 +242,10 @@ def verdict_of(interval: Interval | None, low: float, high: float) -> str:
 def _decided(
     values: Sequence[float], verdict: str, low: float, high: float
 ) -> tuple[int | None, float | None]:
-    """How many seeds would decide, if these do not, and the p-value against the nearest bar.
+    """How many seeds would decide an inconclusive claim, and the p-value against the nearest bar.
 
-    The smallest n with t s/√n below the distance of the mean to that bar, as if mean and spread
-    stayed as they are.
+    The number is the smallest n for which t s/√n is below the distance from the mean to that bar,
+    assuming that mean and standard deviation stay the same.
     """
     from scipy.special import stdtr, stdtrit
 
@@ -251,12 +254,12 @@ def _decided(
         return None, None
     spread = float(np.std(values, ddof=1))
     distance = min(abs(float(np.mean(values)) - bar) for bar in bars)
-    # Without any spread there is nothing that chance could have done.
+    # Values without any spread leave nothing to chance.
     p = 2 * float(stdtr(n - 1, -distance * n**0.5 / spread)) if spread > 0 else 0.0
     if verdict != INCONCLUSIVE:
         return None, p
     more = range(n + 1, MOST_SEEDS + 1)
-    # The interval shrinks with n: the first that is short enough is found by halving.
+    # The interval shrinks as n grows, so bisection finds the first n that is large enough.
     place = bisect_left(
         more, True, key=lambda m: stdtrit(m - 1, 0.975) * spread / m**0.5 < distance
     )

@@ -18,7 +18,7 @@ from identikit.errors import InputError
 
 # Lines that are looked at to find out whether empty lines separate paragraphs.
 AHEAD = 1000
-# Space after a full stop, question or exclamation mark, maybe with a closing mark after that.
+# Space after a full stop, question or exclamation mark, possibly followed by a closing mark.
 _END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)]))(?<!\bMr\.)(?<!\bMrs\.)(?<!\bDr\.)\s+")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
@@ -35,12 +35,7 @@ def words_of(sentence: str) -> list[str]:
 def read_sentences(path: Path, max_words: int | None = None) -> list[str]:
     """Sentences of a text file (.txt, .gz, .xz), a folder of such files, or a .tar archive.
 
-    Parameters
-    ----------
-    path : Path
-        The file or folder.
-    max_words : int, optional
-        Stop once there are so many words.
+    Reading stops after `max_words` words.
     """
     found, count = [], 0
     try:
@@ -94,7 +89,7 @@ def _lines(raw: bytes) -> Iterable[str]:
 
 
 def _split(lines: Iterable[str]) -> Iterator[str]:
-    """Lines as they are; if empty ones are among the first, sentences of the paragraphs between."""
+    """The lines; if some of the first are empty, the sentences of the paragraphs between them."""
     lines = iter(lines)
     first = list(islice(lines, AHEAD))
     stripped = (line.strip() for line in chain(first, lines))

@@ -45,7 +45,7 @@ class Body(nn.Module):
         return self.states(tokens, 0)
 
     def states(self, tokens: Tensor, back: int) -> Tensor:
-        """The states so many layers before the last, which are as they enter the next block."""
+        """The states `back` layers before the last, as they enter the next block."""
         found = self.transformer(input_ids=tokens, output_hidden_states=back > 0)
         state: Tensor = found.hidden_states[-1 - back] if back else found.last_hidden_state
         return state
@@ -106,20 +106,10 @@ def learn(
     width: int, seed: int, folder: Path, text: Mapping[str, NDArray[Any]], vocabulary: int,
     settings: Settings,
 ) -> Record:  # fmt: skip
-    """Train one GPT-2: its history, and its weights before and after. A unit of work.
+    """Train one GPT-2; the record has its history and its weights before and after training.
 
-    Parameters
-    ----------
-    width, seed : int
-        Of the states; of the initialisation and of the order of the text.
-    folder : Path
-        For checkpoints.
-    text : mapping
-        Rows of tokens, `train` and `test`.
-    vocabulary : int
-        Tokens.
-    settings : Settings
-        `blocks`, `context`, `batch`, `steps` and `lr`.
+    The seed determines the initialisation and the order of the text, whose rows of tokens are
+    `train` and `test`.
     """
     s, rows, test = settings, *(torch.from_numpy(text[name]) for name in ("train", "test"))
     run = train(
@@ -138,15 +128,7 @@ def learn(
 
 
 def restored(run: tuple[int, int, Record], vocabulary: int, settings: Settings) -> Run:
-    """The training of which `learn` gave a record.
-
-    Parameters
-    ----------
-    run : (width, seed, Record)
-        What it was given, and gave.
-    vocabulary, settings
-        As for `learn`.
-    """
+    """The training result behind (width, seed, Record of `learn`)."""
     width, seed, record = run
     weights: dict[int, dict[str, Tensor]] = {}
     for key, array in record.arrays.items():

@@ -1,7 +1,7 @@
-"""A small autoencoder of images, plain and variational: its losses, and how it is trained.
+"""A small image autoencoder, plain or variational: its losses and its training.
 
-`f` of a plain network gives the latents z; of a variational one, mean μ and log-variance l side by
-side. `g` gives the logits of the pixels. Losses are nats an image of 64×64 pixels.
+`f` of a plain network gives the latents z; `f` of a variational one gives mean μ and log-variance l
+side by side. `g` gives the logits of the pixels. Losses are in nats per image of 64×64 pixels.
 """
 
 from __future__ import annotations
@@ -29,17 +29,7 @@ AE, BETA, TC = "ae", "beta-vae", "beta-tcvae"
 
 
 def build(latents: int, hidden: Sequence[int], variational: bool) -> SoftmaxNet:
-    """Fully connected layers, and the same backwards.
-
-    Parameters
-    ----------
-    latents : int
-        Width of the code.
-    hidden : sequence of int
-        Widths of the layers between image and code.
-    variational : bool
-        Whether f gives a log-variance beside each mean.
-    """
+    """An encoder of fully connected layers, and a decoder with the same layers in reverse."""
     from identikit.learn import MLP, SoftmaxNet
 
     encoder = MLP([SIDE**2, *hidden, latents * (2 if variational else 1)])
@@ -47,7 +37,7 @@ def build(latents: int, hidden: Sequence[int], variational: bool) -> SoftmaxNet:
 
 
 def reconstruction(net: SoftmaxNet, z: Tensor, x: Tensor) -> Tensor:
-    """−log p(x|z), summed over pixels, the mean over images."""
+    """−log p(x|z), summed over pixels and averaged over images."""
     from torch.nn.functional import binary_cross_entropy_with_logits
 
     total = binary_cross_entropy_with_logits(net.g(z), x, reduction="sum")
@@ -117,7 +107,7 @@ def log_densities(
 
 
 def draw(settings: Settings) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Classes of images to train, to validate and to test on, all different; one draw for all."""
+    """Classes of disjoint images for training, validation and testing, the same for all runs."""
     sizes = settings.train, settings.validation, settings.test
     index = np.random.default_rng(0).choice(np.prod(SIZES), sum(sizes), replace=False)
     first, second, _ = np.cumsum(sizes)
@@ -126,9 +116,9 @@ def draw(settings: Settings) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArra
 
 
 def teach(model: str, decay: float, seed: int, folder: str, settings: Settings) -> Record:
-    """A trained network: a row with its reconstruction error on validation images, 0 at best.
+    """Train a network: one row with its reconstruction error on validation images, 0 at best.
 
-    Arrays `fit` and `test` are the latents (means) of images to train and to test on.
+    The arrays `fit` and `test` are the latents (means) of training and of test images.
     """
     import torch
     from scipy.special import entr
@@ -149,7 +139,7 @@ def teach(model: str, decay: float, seed: int, folder: str, settings: Settings) 
     fit, known, test = (run.embed(part)[f"seed {seed}"][:, : settings.latents] for part in parts)
     with torch.no_grad():
         loss = float(reconstruction(run.net(seed), torch.from_numpy(known), parts[1]))
-    # Grey pixels have entropy of their own, which no decoder can do without.
+    # Subtract the entropy of the grey pixels, the lowest loss that a decoder can reach.
     x = parts[1].numpy().astype(float)
     floor = FOUR * float((entr(x) + entr(1 - x)).sum(1).mean())
     row = {"model": model, "decay": decay, "seed": seed, "reconstruction": loss - floor}

@@ -1,4 +1,4 @@
-"""The arms of the study of kicks to the weights: what is done, and what is measured."""
+"""The arms of the study of kicks to the weights: the operations and the measurements."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RARE = 0.02
 
 
 class Arm(NamedTuple):
-    """What is done to the weights: an operation, its p and its coverage."""
+    """A perturbation of the weights: an operation, its p and its coverage."""
 
     operation: str
     p: float = 0.0
@@ -47,7 +47,7 @@ class Arm(NamedTuple):
 
     @property
     def dose(self) -> float:
-        """About which share of a large matrix a kick moves or draws anew."""
+        """The approximate share of a large matrix that a kick moves or redraws."""
         share = self.coverage / 2
         return self.p * (share**2 if self.operation == REINITIALIZATION else share)
 
@@ -90,28 +90,11 @@ ARMS = {
 def fitted(
     name: str, arm: Arm, folder: str | None, data: Data, s: Settings, first: int = 0
 ) -> Record:
-    """All seeds of an arm, a unit of work: a row a seed and a snapshot.
+    """Train all seeds of an arm (a unit of work): one row per seed and snapshot.
 
-    Parameters
-    ----------
-    name : str
-        The data and network, as of `problem`.
-    arm : Arm
-        What is done to the weights, until `{name}_steps`; `{name}_after` are the steps after that
-        at which networks are looked at, the last of them the end.
-    folder : str or None
-        For checkpoints.
-    data : Data
-        Where images and chorales are.
-    s : Settings
-        Of the study.
-    first : int
-        The first of the seeds.
-
-    Returns
-    -------
-    Record
-        Rows, and of the first and the last snapshot the kicked weights and the logits, seeds first.
+    `name` is that of a `problem`. Weights are kicked until step `{name}_steps`. `{name}_after` are
+    the later steps at which networks are measured; the last of them is the end. The arrays are the
+    kicked weights and the logits at the first and the last snapshot, with seeds as the first axis.
     """
     from identikit.learn import shuffled, train, weight_entropy
     from identikit.studies._weight_problems import problem
@@ -129,7 +112,7 @@ def fitted(
     arrays: dict[str, Any] = {}
     for since in after:
         models = [run.model(seed, x, step=steps + since) for seed in run.seeds]
-        # The first part of f is what is kicked.
+        # Kicks act on the first part of f.
         parts = [next(run.net(seed, steps + since).f.children()) for seed in run.seeds]
         logits = [model.f @ model.g.T + np.asarray(model.bias) for model in models]
         alike = compared([model.f[:COMPARED] for model in models], logits)
@@ -145,22 +128,22 @@ def fitted(
 
 
 def flattened(part: nn.Module) -> NDArray[Any]:
-    """All weights that kicks can reach, in one line."""
+    """All weights that kicks can reach, as one vector."""
     return np.concatenate([t.numpy().ravel() for t in part.parameters() if t.dim() > 1])
 
 
 def centred(logits: Array) -> Array:
-    """Logits less their mean over classes: what is identified where classes exclude each other."""
+    """Logits minus their mean over classes, which are identified if classes exclude each other."""
     logits = np.asarray(logits[:COMPARED], float)
     less: Array = logits - logits.mean(axis=1, keepdims=True)
     return less
 
 
 def alive(features: Array) -> Array:
-    """Units that are not 0 on more than a few rows.
+    """The units that are not 0 on more than a few rows.
 
-    One that is above 0 on three rows of 600 has next to no variance without the fold that one of
-    them is in, and what a map makes of it there can be anything.
+    A unit that is above 0 on three rows of 600 has almost no variance if the fold with one of them
+    is left out, and the prediction of a map on that fold can be arbitrary.
     """
     features = np.asarray(features, float)
     kept: Array = features[:, (features != 0).mean(axis=0) > RARE]
@@ -170,7 +153,7 @@ def alive(features: Array) -> Array:
 def compared(features: Sequence[Array], logits: Sequence[Array]) -> list[dict[str, Any]]:
     """How alike seeds are: R² of features and of centred logits, CKA and MCC of features.
 
-    One value a seed: those of `per_seed`, whose mean is that over all pairs.
+    There is one value per seed, from `per_seed`; their mean is that over all pairs.
     """
     seeds = range(len(features))
     f, z = (
@@ -191,13 +174,13 @@ def compared(features: Sequence[Array], logits: Sequence[Array]) -> list[dict[st
 
 
 def agreement(moments: Moments, i: int, j: int) -> float:
-    """R² on held-out rows of the best affine map, mean of the two directions."""
+    """R² of the best affine map on held-out rows, averaged over the two directions."""
     ways = ladder(moments, i, j, ("affine",))["affine"]
     return float(np.mean([1 - way.error**2 for way in ways]))
 
 
 def beside(arm: Record, plain: Record) -> list[dict[str, Any]]:
-    """The rows of an arm, with how far each seed is from its training without kicks."""
+    """The rows of an arm, with the distance of each seed from its training without kicks."""
     seeds = len({row["seed"] for row in arm.rows})
     rows = []
     for place, row in enumerate(arm.rows):
@@ -212,15 +195,7 @@ def beside(arm: Record, plain: Record) -> list[dict[str, Any]]:
 
 
 def distinct(seed: int, size: int = 10_000, times: int = 500) -> Record:
-    """Different numbers, and entropy, of weights after many shuffles (p 1, coverage .15).
-
-    Parameters
-    ----------
-    seed : int
-        Of the kicks.
-    size, times : int
-        Weights, and shuffles.
-    """
+    """Distinct values and entropy of `size` weights after many shuffles (p = 1, coverage .15)."""
     import torch
 
     from identikit.learn import weight_entropy

@@ -1,7 +1,7 @@
-"""What is learned in the study of kicks to the weights: data, networks, losses, scores.
+"""The learning problems of the study of kicks to the weights: data, networks, losses, scores.
 
-Needs PyTorch; the study imports it inside its functions. The first part of every f, `f[0]`, is what
-is kicked.
+This module needs PyTorch; the study imports it inside its functions. Kicks act on the first part of
+every f, `f[0]`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from identikit.studies._data import Data, pixels
 from identikit.studies._study import Settings
 from identikit.studies._weight_arms import JSB
 
-#: Keys of a piano, and frames that the next one is predicted from.
+#: The keys of a piano, and the number of frames from which the next one is predicted.
 KEYS, WINDOW = 88, 2
 
 
 class Problem(NamedTuple):
-    """Something to learn: data, a network, its loss, what logits are worth, and SGD's settings."""
+    """A learning problem: data, a network, its loss, the scores of logits, and SGD's settings."""
 
     train: tuple[Tensor, ...]
     test: tuple[Tensor, ...]
@@ -67,13 +67,13 @@ def digits() -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
 
 
 def mlp() -> SoftmaxNet:
-    """64-48-16 with ReLU, also after the last: these are the features. Then 10 classes."""
+    """Layers 64-48-16 with ReLU, also after the last, which gives the features; then 10 classes."""
     f = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 16), nn.ReLU())
     return SoftmaxNet(f, Lookup(10, 16), bias=10)
 
 
 def images(data: Data, side: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """CIFAR-10 from −1 to 1; with a smaller side, means of squares."""
+    """CIFAR-10 from −1 to 1; averaged over squares if side is below 32."""
     found = data.images()
 
     parts = (found.x_train, found.y_train), (found.x_test, found.y_test)
@@ -96,13 +96,7 @@ def lenet(side: int) -> SoftmaxNet:
 
 
 def read_chorales(path: Path) -> dict[str, list[NDArray[np.float32]]]:
-    """The chorales of JSB_Chorales.mat: for "train", "valid" and "test", frames (T, 88) each.
-
-    Parameters
-    ----------
-    path : Path
-        A MATLAB file with cell arrays called traindata, validdata and testdata.
-    """
+    """The chorales of a MATLAB file: lists of frames (T, 88) for "train", "valid" and "test"."""
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 
@@ -135,7 +129,7 @@ def windows(pieces: Sequence[NDArray[np.float32]]) -> tuple[Tensor, ...]:
 
 
 def recurrent() -> SoftmaxNet:
-    """An LSTM 88-88 with a linear layer after its last state: probabilities of any size."""
+    """An LSTM 88-88 with a linear layer after its last state, so that logits are not bounded."""
     f = nn.Sequential(nn.LSTM(KEYS, KEYS, batch_first=True), _Last())
     return SoftmaxNet(f, Lookup(KEYS, KEYS), bias=KEYS)
 
@@ -153,12 +147,12 @@ def keys_loss(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
 
 
 def classified(logits: Array, labels: Array) -> dict[str, float]:
-    """How often the right class has the highest logit."""
+    """The accuracy: how often the true class has the highest logit."""
     return {"accuracy": float((logits.argmax(axis=1) == labels).mean())}
 
 
 def keys_scored(logits: Array, frames: Array) -> dict[str, float]:
-    """Accuracy over all keys, beside that of silence; F1; mean negative log-likelihood."""
+    """Accuracy over all keys, that of predicting silence, F1, and mean negative log-likelihood."""
     pressed, true = logits > 0, frames > 0.5
     return {
         "accuracy": float((pressed == true).mean()),
@@ -169,11 +163,11 @@ def keys_scored(logits: Array, frames: Array) -> dict[str, float]:
 
 
 class Released(Shuffling):
-    """What the authors' code does in place of a permutation: weights are overwritten with others.
+    """The authors' code, which overwrites weights with others instead of permuting them.
 
-    It exchanges x[i] and x[j] for i from the last to the second, with a random j ≤ i; but both are
-    views, so that x[j] is copied into x[i] and then into itself. As no place up to i has been
-    written before its turn, the new x[i] is the old x[j].
+    It exchanges x[i] and x[j] for i from the last to the second, with a random j ≤ i. But both are
+    views, so x[j] is copied into x[i] and then into itself. No entry up to i has been overwritten
+    before step i, so the new x[i] is the old x[j].
     """
 
     def order(self, count: int, generator: Generator) -> Tensor:

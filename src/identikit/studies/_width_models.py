@@ -1,4 +1,4 @@
-"""Networks of several widths that tell sectors of the plane apart, and all pairs of them."""
+"""Networks of several widths that classify sectors of the plane, and all pairs of them."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def data(classes: int, rows: int, seed: int) -> tuple[NDArray[np.float32], NDArr
 
 
 def teach(classes: int, width: int, folder: str, settings: Settings) -> Record:
-    """The networks of one width: a unit of work.
+    """Train the networks of one width (a unit of work).
 
-    A row a seed, with accuracy and loss on the test points; arrays f (2, seeds, test, M) and g (2,
-    seeds, classes, M), before training and after.
+    The record has one row per seed, with accuracy and loss on the test points, and the arrays f (2,
+    seeds, test, M) and g (2, seeds, classes, M), before and after training.
     """
     import torch
 
@@ -70,9 +70,9 @@ def teach(classes: int, width: int, folder: str, settings: Settings) -> Record:
 
 
 def compare(classes: int, width: int, taught: Record, settings: Settings) -> Record:
-    """All pairs of untrained networks, and of trained ones that passed the filter: a unit."""
+    """Compare all pairs of untrained networks, and of trained ones that passed the filter."""
     _, y = data(classes, settings.test, TEST)
-    # The sets of the re-run: the first M + 1 labels, and of each the first input.
+    # The fixed sets of the re-run: the first M + 1 labels, and the first input of each.
     labels = list(range(M + 1))
     inputs = [int(np.flatnonzero(y == label)[0]) for label in labels]
     kept = [row["seed"] for row in taught.rows if row["kept"]]

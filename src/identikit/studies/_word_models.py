@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 OBJECTIVES = ("negative_sampling", "softmax", "nce")
-# One sentence in so many is held out.
+# One in this many sentences is held out.
 HELD_OUT = 20
 
 
 class Corpus(NamedTuple):
     """Words by frequency, and windows (n, 2 side + 1) of word numbers, the target in the middle.
 
-    A word outside the vocabulary has the number after the last; it is never a target. `counts` are
-    of the targets in `train`, `sentences` says which one each window of `test` is from.
+    A word outside the vocabulary has the number after the last and is never a target. `counts` are
+    those of the targets in `train`; `sentences` has the sentence of each window of `test`.
     """
 
     words: list[str]
@@ -49,18 +49,10 @@ class Corpus(NamedTuple):
 
 
 def windows(sentences: list[list[str]], vocabulary: int, side: int, rows: int) -> Corpus:
-    """All windows of the sentences; of one sentence in twenty, a sample for testing.
+    """All windows within sentences; one sentence in twenty is held out.
 
-    Parameters
-    ----------
-    sentences : list of lists of str
-        Words; a window lies within a sentence.
-    vocabulary : int
-        How many words to keep, the most frequent ones.
-    side : int
-        Words of a context on each side of the target.
-    rows : int
-        Windows for testing, at most.
+    The `vocabulary` most frequent words are kept. A context has `side` words on each side of the
+    target. At most `rows` windows of the held-out sentences are sampled for testing.
     """
     frequent = Counter(chain.from_iterable(sentences)).most_common(vocabulary)
     number = {word: place for place, (word, _) in enumerate(frequent)}
@@ -73,7 +65,7 @@ def windows(sentences: list[list[str]], vocabulary: int, side: int, rows: int) -
             found[place % HELD_OUT == HELD_OUT - 1].append(some)
     if not all(sum(map(len, part)) for part in found.values()):
         raise InputError(
-            f"of {len(sentences)} sentences too few have the {2 * side + 1} words of a window; "
+            f"too few of the {len(sentences)} sentences have the {2 * side + 1} words of a window; "
             "give a longer text with --data"
         )
     train, test = (np.concatenate(found[held_out]) for held_out in (False, True))
@@ -88,21 +80,15 @@ def _read(data: Data, prefer: str, most: int, vocabulary: int, side: int, rows: 
 
 
 def read(data: Data, s: Settings) -> Corpus:
-    """The windows that the settings ask for; a process reads them once."""
+    """The windows for these settings, read once per process."""
     return _read(data, s.corpus, s.max_words, s.vocabulary, s.side, s.rows)
 
 
 def build(start: Array, width: int, context: int, diagonal: bool) -> SoftmaxNet:
     """The model, initialised as in the notebook: tiny context vectors, small g and bias.
 
-    Parameters
-    ----------
-    start : array (words,)
-        Added to the bias.
-    width, context : int
-        Dimensions; words of a context.
-    diagonal : bool
-        Weights c_i, as in the notebook; otherwise matrices C_i, as in Appendix D.7.
+    `start` is added to the bias. With `diagonal` there are weights c_i, as in the notebook;
+    otherwise matrices C_i, as in Appendix D.7.
     """
     import torch
 
@@ -120,17 +106,7 @@ def build(start: Array, width: int, context: int, diagonal: bool) -> SoftmaxNet:
 
 
 def task(name: str, text: Corpus, s: Settings) -> tuple[Any, Batches]:
-    """An objective, and the batches that it learns from; noise words are unigram.
-
-    Parameters
-    ----------
-    name : str
-        One of `OBJECTIVES`.
-    text : Corpus
-        What is learned.
-    s : Settings
-        `side`, `batch` and `noise`.
-    """
+    """One of the `OBJECTIVES`, and its batches; noise words follow the unigram distribution."""
     import torch
 
     from identikit.learn import nce, negative_sampling, nplm, shuffled
@@ -139,7 +115,7 @@ def task(name: str, text: Corpus, s: Settings) -> tuple[Any, Batches]:
     word = torch.from_numpy(text.train[:, s.side].copy())
 
     def with_noise(batch: tuple[Tensor, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
-        # Targets of other windows: each word as often as the text has it.
+        # Targets of other windows, so that each word is as frequent as in the text.
         places = torch.randint(len(word), (len(batch[1]), s.noise), generator=generator)
         return (*batch, word[places])
 
@@ -152,7 +128,7 @@ def task(name: str, text: Corpus, s: Settings) -> tuple[Any, Batches]:
 
 
 def log_unigram(text: Corpus) -> Array:
-    """log p of every word; of one that is never a target, as if it were so once."""
+    """log p of every word; a word that is never a target counts as if it were one once."""
     counts = np.maximum(text.counts, 1)
     logs: Array = np.log(counts / counts.sum())
     return logs
@@ -161,7 +137,7 @@ def log_unigram(text: Corpus) -> Array:
 def learn(
     objective: str, width: int, seed: int, folder: Path, settings: Settings, data: Data
 ) -> Record:
-    """One training: the model on held-out windows, before and after. A unit of work."""
+    """Train a model and evaluate it on held-out windows, before and after (a unit of work)."""
     import torch
 
     from identikit.learn import train
@@ -193,7 +169,7 @@ def compare(objective: str, width: int, models: list[dict[str, Array]], groups: 
         pair = models[a], models[b]
         row: dict[str, Any] = {"objective": objective, "width": width, "a": a, "b": b}
         row |= fit(*(model["g"] for model in pair))
-        # A fold takes every fifth word, frequent and rare alike; of windows, whole sentences.
+        # A fold has every fifth word, frequent and rare alike, or the windows of whole sentences.
         for side, own in (("g", np.arange(len(pair[0]["g"]))), ("f", groups)):
             moments = accumulate([model[side] for model in pair], folds=FOLDS, groups=own, sample=0)
             before = accumulate([model[f"{side}_before"] for model in pair], sample=0)
@@ -209,18 +185,10 @@ def compare(objective: str, width: int, models: list[dict[str, Array]], groups: 
 
 
 def fit(first: Array, second: Array) -> dict[str, float]:
-    """R² of the best map between two embeddings of the same words, each way, on held-out words.
+    """R² of the best map between two embeddings of the same words, on held-out words.
 
-    Parameters
-    ----------
-    first, second : array (words, M)
-        Embeddings.
-
-    Returns
-    -------
-    dict
-        `r2` of the second from the first, `r2_back` of the first from the second, and
-        `r2_notebook` of the notebook's slip: fit X₁W ≈ X₂, of z-scores, and take X₂W for X₁.
+    `r2` is that of the second from the first, `r2_back` that of the first from the second, and
+    `r2_notebook` that of the notebook's mistake: fit X₁W ≈ X₂ on z-scores, and use X₂W for X₁.
     """
     moments = accumulate([first, second], folds=FOLDS, groups=np.arange(len(first)), sample=0)
     forward, backward = ladder(moments, 0, 1, ("affine",))["affine"]

@@ -1,4 +1,4 @@
-"""What is said of a study's claims, wherever they are shown: numbers, verdicts, groups, counts."""
+"""The wording for a study's claims, wherever they are shown: numbers, verdicts, groups, counts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 from identikit.report.numbers import ABSENT
 from identikit.studies._study import INCONCLUSIVE, KINDS, NOT, REPRODUCED, UNMEASURED, Interval
 
-#: What else may become of a claim, the worst first.
+#: The verdicts other than "reproduced", the worst first.
 REST = (NOT, INCONCLUSIVE, UNMEASURED)
 TITLES = dict(
     zip(KINDS, ("Claims of the paper", "Our own controls", "Checks (identities and bounds)"))
 )
-# Nobody published a control or a check, so that there is nothing to reproduce.
+# A control or a check was never published, so it holds instead of being reproduced.
 HOLDS = {REPRODUCED: "holds", NOT: "does not hold"}
 
 Row = Mapping[str, Any]
 
 
 def number(value: float, interval: Interval | None = None) -> str:
-    """A value with the digits that its interval supports, from two to five; three without one.
+    """A value with the two to five digits that its interval supports; three without an interval.
 
     >>> number(1.31722, (1.3169, 1.3175)), number(0.000104), number(2071, (1830, 2312))
     ('1.3172', '0.000104', '2,100')
@@ -36,7 +36,7 @@ def number(value: float, interval: Interval | None = None) -> str:
 
 
 def measured(claim: Row) -> tuple[str, str]:
-    """What was measured of a claim, and its interval, as text."""
+    """The measured value of a claim and its interval, as text."""
     value, interval = claim["value"], claim["interval"]
     if value is None:
         return ABSENT, ""
@@ -45,23 +45,23 @@ def measured(claim: Row) -> tuple[str, str]:
 
 
 def verdict(claim: Row) -> str:
-    """The verdict in words: a claim of the paper is reproduced, anything else holds, or not."""
+    """The verdict in words: claims of the paper are reproduced or not, all others hold or not."""
     said = str(claim["verdict"])
     return said if claim["kind"] == KINDS[0] else HOLDS.get(said, said)
 
 
 def would_tell(claim: Row) -> str:
-    """How many seeds would decide a claim that is inconclusive; nothing of others."""
+    """How many seeds would decide an inconclusive claim; an empty text for other claims."""
     return "" if claim["seeds"] is None else f"about {claim['seeds']:,} seeds would tell"
 
 
 def told(claim: Row) -> str:
-    """The verdict, and how many seeds would decide where these do not."""
+    """The verdict and, if it is inconclusive, how many seeds would decide."""
     return ", ".join(filter(None, (verdict(claim), would_tell(claim))))
 
 
 def grouped(document: Row) -> list[tuple[str, list[Row]]]:
-    """The claims by kind, the paper's first, each group with its title; one group has none."""
+    """The claims by kind with a title each, the paper's first; a single group has no title."""
     groups = [
         (TITLES[kind], [claim for claim in document["claims"] if claim["kind"] == kind])
         for kind in KINDS
@@ -71,15 +71,15 @@ def grouped(document: Row) -> list[tuple[str, list[Row]]]:
 
 
 def headline(document: Row) -> str:
-    """How many claims were reproduced, and what became of the others, in one line."""
+    """How many claims were reproduced, and the verdicts on the others, in one line."""
     return "; ".join(counts(document))
 
 
 def counts(document: Row) -> list[str]:
-    """How many of the paper's claims were reproduced, how many of these remain, what else holds.
+    """How many of the paper's claims were reproduced, and how many controls and checks hold.
 
-    Controls and checks are counted apart. What remains is what Holm's correction for the number of
-    the paper's claims leaves of those that were reproduced.
+    If several of the paper's claims were tested, the text also says how many of the reproduced
+    ones remain after Holm's correction for the number of tests.
     """
     paper, controls, checks = (
         [claim for claim in document["claims"] if claim["kind"] == kind] for kind in KINDS
@@ -116,7 +116,7 @@ def _corrected(claims: Sequence[Row]) -> list[str]:
     ]
     if len(tested) < 2 or not kept:
         return []
-    # A claim without a p-value, such as that a thing occurs, cannot be corrected.
+    # A claim without a p-value, such as that something occurs, cannot be corrected.
     some = len(kept) < sum(claim["verdict"] == REPRODUCED for claim in claims)
     of = f" of {len(kept)} with a p-value" if some else ""
     whole = "it" if len(kept) == 1 else "all"
@@ -127,8 +127,9 @@ def _corrected(claims: Sequence[Row]) -> list[str]:
 def holm(p: Sequence[float], level: float = 0.05) -> list[bool]:
     """Which of the hypotheses Holm's step-down procedure rejects (Holm 1979).
 
-    The i-th smallest of m p-values is compared with level / (m − i), i from 0, until one is larger:
-    the chance of even one false rejection is at most the level, however the tests depend.
+    The i-th smallest of m p-values, counted from 0, is compared with level / (m − i) until one is
+    larger. The probability of even one false rejection is at most the level, however the tests
+    depend on each other.
 
     >>> holm([0.01, 0.04, 0.03, 0.005])
     [True, False, False, True]

@@ -1,4 +1,4 @@
-"""What a study's run is given: settings, data, and units of work that are done only once."""
+"""The argument of a study's `run`: settings, data, and units of work that are computed once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEY = re.compile(r"\w[\w.,=+-]{0,119}", re.ASCII)
 
 
 class _Call(NamedTuple):
-    """A unit that is to be computed; it may travel to another process."""
+    """A unit to compute; it can be sent to another process."""
 
     key: str
     path: Path
@@ -36,7 +36,7 @@ class _Call(NamedTuple):
 
 
 class _Failure(NamedTuple):
-    """What went wrong in a unit; it can travel back, which not every exception can."""
+    """An error in a unit, in a form that can be sent back; not every exception can be pickled."""
 
     error: type[InputError] | type[MissingExtraError]
     message: str
@@ -44,27 +44,27 @@ class _Failure(NamedTuple):
 
 
 class Work:
-    """What a study's `run` is given.
+    """The argument of a study's `run`.
 
-    A unit is a function call whose Record is kept in the study's folder under a key. A run that is
-    stopped, by Ctrl-C or by force, and started again does only the units that are missing.
+    A unit is a function call whose Record is stored in the study's folder under a key. If a run is
+    interrupted or killed and then started again, it computes only the missing units.
 
     Attributes
     ----------
     folder : Path
         The study's folder.
     settings : Settings
-        The values of the preset, with what was overridden.
+        The values of the preset, with the caller's changes.
     data : Data
-        Loaders of images and of text.
+        Loads images and text.
     progress : callable
-        To be called with (what is being done, done, of how many).
+        Call it with a description of the current work, the number of parts done, and their total.
     seconds : dict of str to float
-        What each unit took, by key.
+        The computing time of each unit, by key.
     resumed : int
-        How many units were there from before.
+        The number of units that an earlier run had already computed.
     stale : list of str
-        The keys of those that other code of the study has computed.
+        The keys of those that were computed by a different version of the study's code.
     """
 
     def __init__(
@@ -86,16 +86,16 @@ class Work:
         self._digest, self._engine, self._code = digest, engine, code
 
     def unit(self, key: str, function: Callable[..., Record], *args: Any, **kwargs: Any) -> Record:
-        """The Record of `function(*args, **kwargs)`: computed now, or kept from before.
+        """The Record of `function(*args, **kwargs)`: read from the folder, or else computed now.
 
         Parameters
         ----------
         key : str
-            Names the unit in this study: letters, digits and ``_ . , = + -``.
+            The unit's name in this study, of letters, digits and ``_ . , = + -``.
         function : callable
-            Returns a Record; must depend on nothing but its arguments and the settings.
+            Returns a Record. It must depend only on its arguments and the settings.
         *args, **kwargs
-            Its arguments.
+            The arguments of the function.
         """
         return self._all([self._call(key, function, args, kwargs)], processes=False)[0]
 
@@ -109,21 +109,21 @@ class Work:
         checkpoints: bool = False,
         **kwargs: Any,
     ) -> list[Record]:
-        """The Records of independent units, in order: `function(*item, **kwargs)` each.
+        """The Records of `function(*item, **kwargs)` for every item, in order.
 
         Parameters
         ----------
         key : str
-            A format that gives each unit its key, such as "seed={}" or "width={0},seed={1}".
+            A format string for the keys, such as "seed={}" or "width={0},seed={1}".
         function : callable
-            Returns a Record. With processes, it must be defined at the top of a module.
+            Returns a Record. With processes, it must be defined at the top level of a module.
         items : iterable
-            The arguments of each unit: a tuple, or one thing that is no tuple.
+            The arguments of each unit: a tuple, or a single argument that is not a tuple.
         processes : bool
-            Compute in the processes of the engine: by default on this machine, as many at a time
-            as there are cores, with one thread each.
+            Compute in the engine's processes: by default on this machine, one process per core with
+            one thread each.
         checkpoints : bool
-            Give each unit, as its argument `folder`, a folder of its own (`folder_of`).
+            Pass each unit a folder of its own as the argument `folder` (see `folder_of`).
         **kwargs
             Further arguments, the same for every unit.
         """
@@ -136,7 +136,7 @@ class Work:
         return self._all(calls, processes)
 
     def folder_of(self, key: str) -> Path:
-        """A folder for what a unit wants to keep while it is being computed, such as checkpoints.
+        """A folder for a unit's temporary files, such as checkpoints.
 
         It is removed once the unit is done.
 
@@ -170,14 +170,14 @@ class Work:
         if processes:
             _check_sendable(missing)
         with engine_for(self._engine if processes and missing else None) as engine:
-            # A pool of one, or for one, would be of no help.
+            # A pool with one worker, or for one unit, would not help.
             alone = isinstance(engine, Pool) and min(engine.workers, len(missing)) < 2
             if engine is None or alone:
                 self._here(missing, len(calls))
             else:
                 self._by_engine(engine, missing, len(calls))
         for call in missing:
-            # Read back, so that a record is the same now as after a restart.
+            # Read from the file, so that a record is the same now as after a restart.
             record = self._kept(call)
             assert record is not None
             records[call.key] = record
@@ -197,9 +197,9 @@ class Work:
         if self.stale and not self._said:
             self._said = True
             warnings.warn(
-                f"units in {self.folder} were computed by other code of this study, "
-                f"{self.stale[0]} the first; they are used as they are: delete the folder to "
-                "compute them anew",
+                f"some units in {self.folder} (the first is {self.stale[0]}) were computed by "
+                "other code of this study and are used unchanged; delete the folder to compute "
+                "them again",
                 stacklevel=5,
             )
 
@@ -212,7 +212,7 @@ class Work:
     def _by_engine(self, engine: Engine, missing: list[_Call], total: int) -> None:
         before = total - len(missing)
         self.progress("units", before, total)
-        # Whole paths, for workers that do not stand where this process does.
+        # Absolute paths, because workers may have another working directory.
         calls = [call._replace(path=call.path.absolute()) for call in missing]
         try:
             for done, (_, failure) in enumerate(engine.map(_compute, calls), before + 1):
@@ -232,22 +232,25 @@ def _checked(key: str) -> str:
 
 
 def _check_sendable(calls: list[_Call]) -> None:
-    """Also where one process does: a study must not work here and fail elsewhere."""
+    """Check that units can be pickled, even if one process will do, so that studies are portable.
+
+    A study should not work on one machine and fail on another with more cores.
+    """
     what = None
     try:
         for call in calls:
-            # What all have in common is tried once.
+            # The function and the shared arguments are pickled only once.
             what = call.args if what else (call.function, call.args, call.kwargs)
             pickle.dumps(what)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise InputError(
             f"unit {call.key!r} cannot be sent to a process ({error}); define its function at the "
-            "top of a module, and give it plain data"
+            "top of a module, and pass it plain data"
         ) from error
 
 
 def _compute(call: _Call) -> _Failure | None:
-    """Compute a unit and write its file, or say what went wrong."""
+    """Compute a unit and write its file, or return what went wrong."""
     start = time.perf_counter()
     try:
         with naming_extras("This study"):
@@ -267,6 +270,6 @@ def _compute(call: _Call) -> _Failure | None:
 def _raise(failure: _Failure | None) -> None:
     if failure is not None:
         error = failure.error(failure.message)
-        # A note, because the command line shows one sentence and Python shows all.
+        # The trace is a note: Python shows it, and the command line shows only the message.
         error.add_note(failure.trace)
         raise error

@@ -1,26 +1,27 @@
 """Nelson et al. on microscopy: do ICA's axes carry over to batches that were never seen?
 
-Control wells are told from treated ones by a linear learner that is trained on some batches and
-scored, by the area under the ROC curve, on others. Its inputs are raw features, principal
-components of unit variance (PCA), these turned by ICA, or turned at random. The paper finds ICA
-best on six genes of RxRx3-core and does not name its learner. Of learners on whitened data, only
-one that prefers axes can tell rotations apart: so a sparse one (L1) is used, and an L2 one beside
-it as the control that cannot gain. Controls are easily told from most treatments of BBBC021; one
-treatment is told from the others too, which is harder.
+A linear classifier learns to distinguish control wells from treated ones on some batches and is
+scored on others by the area under the ROC curve (AUROC). Its inputs are raw features, principal
+components of unit variance (PCA), and these components rotated by ICA or at random. The paper finds
+ICA best on six genes of RxRx3-core and does not name its classifier. On whitened data, only a
+classifier that prefers axes can profit from a rotation. So a sparse one (L1) is used, with an L2
+classifier as a control that cannot gain. Controls are easily distinguished from most treatments of
+BBBC021; distinguishing one treatment from the others, which is harder, is also tested.
 
-Here the wells are those of BBBC021, whose ten weeks are the batches. A compound is in one week
-only, so that a week that is held out has compounds that were never seen. Nothing is fitted to the
-labels of a held-out week, and PCA and ICA not to its rows. Also measured: centring and scaling by
-batch; typical variation normalisation (TVN) by controls, of which every other one of a held-out
-week is set aside for it and not scored; how much of each axis is batch (among controls) and how
-much treatment (within batches); and what leaving out the axes with most batch does. Of the
-single-cell sets, the cell lines have two types of which one batch holds both, and the blood cells
-no types, so that only their axes are looked at, before and after Harmony.
+Here the wells are those of BBBC021, and its ten weeks are the batches. Each compound occurs in one
+week only, so a held-out week contains compounds that were never seen. Nothing is fitted to the
+labels of a held-out week, and neither PCA nor ICA is fitted to its rows. The study also measures
+centring and scaling by batch; typical variation normalisation (TVN) by controls, for which every
+other control of a held-out week is set aside and not scored; how much of the variance of each axis
+is due to batch (among controls) and to treatment (within batches); and the effect of leaving out
+the axes with the strongest batch effect. Of the single-cell data sets, the cell lines have two
+types, and only one batch contains both; the blood cells have no types. So only their axes are
+examined, before and after Harmony.
 
-The paper's row "biological signal in top 25 % of features" is not measured: what is known of it
-cannot be what its name says (the best quarter would hold a quarter at least; raw has 0.163). Nor
-are Cell Health's control wells: a plate holds one cell line, so that no held-out plate has two
-classes, and plate and line cannot be told apart.
+The paper's row "biological signal in top 25 % of features" is not measured: the known values cannot
+be what the name says (the best quarter would hold at least a quarter, but raw has 0.163). The
+control wells of Cell Health are not used either: a plate holds one cell line, so no held-out plate
+has two classes, and effects of plate and line cannot be separated.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The set that claims are of: the first of these that was measured.
+# The claims are about the first of these data sets that was measured.
 MAIN, SECOND = ("bbbc021_raw", "rxrx3_core", "planted"), ("bbbc021_normalised",)
 PUBLISHED = pd.DataFrame(
     [
@@ -75,7 +76,7 @@ PUBLISHED = pd.DataFrame(
 
 
 def run(work: Work) -> Tables:
-    """Score every held-out part of every set, choose penalties, and describe the axes."""
+    """Score every held-out part of every data set, choose penalties, and describe the axes."""
     s = work.settings
     if list(s.penalties) != sorted(s.penalties) or not s.penalties:
         raise InputError(f"penalties is {s.penalties}; give C from the smallest to the largest")
@@ -105,11 +106,11 @@ def run(work: Work) -> Tables:
     }
 
 
-# What the claims are put to: one value a treatment, or a held-out part.
+# What the claims are checked on: one value per treatment or per held-out part.
 
 
 def measured(tables: Tables, sets: tuple[str, ...]) -> str | None:
-    """The first of some sets that was scored."""
+    """The first of these data sets that was scored."""
     there = set(tables["mean"]["set"]) if len(tables["mean"]) else set()
     return next((name for name in sets if name in there), None)
 
@@ -121,7 +122,7 @@ def compared(
     over: str, comment: str = ABOVE, *, sets: tuple[str, ...] = MAIN, input: str = "ica",
     task: str = EACH, learner: str = "L1", column: str = "auroc", within: float | None = None,
 ) -> Callable[[Tables], Finding]:  # fmt: skip
-    """Whether an input is above others, paired by unit; or, if `within` is given, no different."""
+    """Check that an input scores above others, paired by unit; with `within`, that it is equal."""
 
     def by_units(tables: Tables) -> Finding:
         name, others = measured(tables, sets), over.split()
@@ -161,7 +162,7 @@ BASES = {"pca": "PCA axes", "ica": "ICA axes", "random": "Axes turned at random"
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
-    """AUROC of every input, its difference to PCA's, and what the axes carry."""
+    """AUROC of every input, its difference from PCA's, and the effects of batch and treatment."""
     name = measured(tables, MAIN) or settings.sets[0]
     areas = {task: areas_of(tables["scores"], name, task, settings.components[0]) for task in TASKS}
     axes = tables["axes"][tables["axes"]["set"] == name]
@@ -182,7 +183,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 def areas_of(scores: pd.DataFrame, name: str, task: str, components: int) -> pd.DataFrame:
-    """AUROC and its difference to PCA's, by learner, input and unit, which counts as a seed."""
+    """AUROC and its difference from PCA's, by learner, input and unit (which acts as the seed)."""
     found = [pd.DataFrame(columns=["learner", "seed", "input", "auroc", "over_pca"])]
     for learner in LEARNERS if len(scores) else ():
         units = by_unit(scores, name, task, learner, components)
@@ -228,42 +229,43 @@ control = partial(Claim, published="not in the paper", source="open question", k
 CLAIMS = (
     *(
         paper(
-            f"over-{over}{end}", f"One treatment against controls: ICA is above {words}{of}.",
+            f"over-{over}{end}", f"One treatment against controls: ICA beats {words}{of}.",
             PRINTED[over], check=compared(over, sets=sets))
         for sets, end, of in ((MAIN, "", ""), (SECOND, "-normalised", " (plate-normalised)"))
         for over, words in (
-            ("raw", "raw features"), ("pca", "PCA"), ("random", "PCA turned at random"))
+            ("raw", "raw features"), ("pca", "PCA"), ("random", "randomly rotated PCA"))
     ),
-    paper("over-pca-treated", "All treatments against controls: ICA is above PCA.",
+    paper("over-pca-treated", "All treatments against controls: ICA beats PCA.",
         "no number given", check=compared("pca", task=TREATED)),
     *(
         control(
-            f"over-{over}-others", f"One treatment against the others: ICA is above {words}.",
+            f"over-{over}-others", f"One treatment against the others: ICA beats {words}.",
             check=compared(over, task=OTHERS))
         for over, words in (("raw", "raw features"), ("pca", "PCA"), ("random", "random axes"))
     ),
-    paper("random-as-pca", "One treatment against controls: PCA turned at random scores as PCA "
-        "does.", "RxRx3-core, for scale: 0.725 against 0.724", check=compared("pca",
+    paper("random-as-pca", "One treatment against controls: randomly rotated PCA scores as well as "
+        "PCA.", "RxRx3-core, for scale: 0.725 against 0.724", check=compared("pca",
         "Mean difference of AUROC with the sparse learner; within 0.01 counts.", input="random",
         within=0.01)),
-    paper("l2-unaffected", "A learner without a preference for axes gains nothing from ICA.",
+    paper("l2-unaffected", "A learner that does not prefer any axes gains nothing from ICA.",
         "implied by PCA = PCA+Rand, not stated", kind="check", check=compared("pca",
         "Mean difference of AUROC with the L2 learner; within 0.002 counts.", learner="L2",
         within=0.002)),
     paper("sparsest", "The signal is sparser over ICA's axes than over raw, PCA or random ones.",
         "highest, no number known", check=compared("raw pca random", "Hoyer's sparsity of the "
-        "correlations with the label within training batches, less the highest of the three; above "
-        "0 counts. The paper's vector is not known.", column="signal_sparsity")),
+        "correlations with the label within training batches, minus the highest of the three; "
+        "above 0 counts. The paper does not define its vector.", column="signal_sparsity")),
     paper("raw-least-sparse", "The signal is least sparse over raw features.",
-        "lowest, no number known", check=compared("raw", "Random axes, which the paper has next to "
-        "the lowest, less raw ones; above 0 counts.", input="random", column="signal_sparsity")),
-    control("over-tvn", "One treatment against controls: ICA is above TVN of as many components.",
+        "lowest, no number known", check=compared("raw", "Sparsity over random axes, the second "
+        "lowest in the paper, minus that over raw features; above 0 counts.", input="random",
+        column="signal_sparsity")),
+    control("over-tvn", "One treatment against controls: ICA beats TVN with as many components.",
         check=compared("pca+tvn", f"{ABOVE} TVN of as many principal components; that of all "
         "features is in the table.")),
-    control("batch-concentrated", "ICA gathers the batch in fewer axes than PCA does.",
+    control("batch-concentrated", "ICA concentrates the batch effect in fewer axes than PCA does.",
         check=compared("pca", "Hoyer's sparsity of √η² of batch among training controls; above 0 "
         "counts.", column="batch_sparsity", task=TREATED)),
-    control("drop", "Leaving out the quarter of ICA's axes that carries most batch helps.",
+    control("drop", "It helps to omit the quarter of ICA's axes with the largest batch effect.",
         check=compared("ica", input="ica dropped")),
 )  # fmt: skip
 LAPTOP: dict[str, Any] = {
@@ -283,14 +285,14 @@ STUDY = Study(
     title="ICA axes and batches that were never seen",
     paper="Nelson et al., ICLR 2026 (arXiv 2603.11970), cell microscopy",
     about=(
-        "Control wells are told from treated ones in batches that were held out, from raw "
-        "features, batch-corrected ones, principal components, and these turned by ICA or at "
-        "random, by a sparse learner and by one that cannot tell rotations apart. The paper's "
-        "numbers, known second hand, are of other data (six genes of RxRx3-core) and stand beside "
-        "these for scale. "
+        "Linear learners distinguish control wells from treated ones in held-out batches. Their "
+        "inputs are raw features, batch-corrected features, principal components, and components "
+        "rotated by ICA or at random. One learner is sparse; the other is insensitive to "
+        "rotations. The paper's numbers, known only second hand, come from other data (six genes "
+        "of RxRx3-core) and are shown for scale. "
         "Intervals are over held-out batches, or over treatments, which share training wells and "
         "so are not quite independent. The paper's row on the top 25 % of features is not "
-        "measured: it cannot be what its name says."
+        "measured, because its values do not fit its name."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     needs=NEEDS,

@@ -2,17 +2,19 @@
 
 If images are a nearly isometric function of independent, non-Gaussian factors, an autoencoder that
 reconstructs them well finds the factors up to a rigid map, and ICA finds their axes (Theorem 3).
-The paper trains with reconstruction and weight decay only, and sets AE + ICA beside AE, β-VAE and
+The paper trains with reconstruction and weight decay only, and compares AE + ICA with AE, β-VAE and
 β-TCVAE on four data sets of rendered scenes (Table 2), by InfoM, InfoE and InfoC.
 
-Here it is done on re-rendered dSprites, with controls: principal axes, and a random rotation in
-place of ICA; codes of noise, which have an InfoM of about 0.5; and the latents of five published
-VAEs, where the data folder has them. Weight decay is chosen by reconstruction alone. What is
-smaller than in the paper: images of 32×32 grey pixels, networks of fully connected layers, steps.
+Here the same is done on re-rendered dSprites, with controls: principal axes or a random rotation
+instead of ICA; codes of pure noise, which have an InfoM of about 0.5; and the latents of five
+published VAEs, if the data folder has them. Weight decay is chosen by reconstruction alone. The
+images (32×32 grey pixels), the networks (fully connected) and the training are smaller than in the
+paper.
 
-Factors are classes, and shape is one of three words. Orientation is a circle: its last class is its
-first again, and where a metric needs numbers it is the cosine and the sine. A square or an ellipse
-looks the same at several orientations, so that no code of an image tells this factor in full.
+Factors are treated as classes, and shape has three of them. Orientation is a circle, whose last
+class equals the first; where a metric needs numbers, its cosine and sine are used. A square or an
+ellipse looks the same at several orientations, so no code of an image can determine this factor
+completely.
 """
 
 from __future__ import annotations
@@ -126,11 +128,11 @@ def means(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-# What the claims are put to.
+# What the claims are checked on.
 
 
 def values(tables: Tables, method: str, part: str, form: str) -> Array:
-    """A part of InfoMEC of every seed, in the order of seeds."""
+    """One part of InfoMEC for every seed, in the order of seeds."""
     own = where(tables["scores"], metric="infomec", part=part, method=method, form=form)
     return own.sort_values("seed")["value"].to_numpy(float)
 
@@ -140,12 +142,12 @@ def gap(
     test: Callable[..., Finding] = check.above, bars: tuple[float, ...] = (0.0,),
     counts: str = "above 0",
 ) -> Callable[[Tables], Finding]:  # fmt: skip
-    """AE + ICA less another method, seed by seed."""
+    """The score of AE + ICA minus that of another method, seed by seed."""
 
     def over(tables: Tables) -> Finding:
         ours, theirs, noise = (values(tables, name, part, form) for name in (ICA_, other, NOISE))
         comment = (
-            f"{part} ({form}) of AE + ICA, {ours.mean():.2f}, less that of {NAMES[other]}, "
+            f"{part} ({form}) of AE + ICA, {ours.mean():.2f}, minus that of {NAMES[other]}, "
             f"{theirs.mean():.2f}; {counts} counts. Noise codes: {noise.mean():.2f}."
         )
         return test(ours - theirs, *bars, comment)
@@ -158,7 +160,7 @@ same = partial(gap, test=check.within, bars=(-0.02, 0.02), counts="within ±0.02
 
 
 def best_published(tables: Tables) -> Finding:
-    """AE + ICA less the best of the published VAEs."""
+    """InfoM of AE + ICA minus that of the best published VAE."""
     own = where(tables["scores"], form=REFERENCE, part="InfoM")
     own = own[own["method"].str.startswith("published-")]
     if own.empty:
@@ -167,7 +169,7 @@ def best_published(tables: Tables) -> Finding:
     ours = values(tables, ICA_, "InfoM", REFERENCE)
     name = PUBLISHED[best["method"].removeprefix("published-")]
     comment = (
-        f"InfoM (reference) of AE + ICA, {ours.mean():.2f}, less that of the best of five, "
+        f"InfoM (reference) of AE + ICA, {ours.mean():.2f}, minus that of the best of five, "
         f"{name}, {best['value']:.2f}; above 0 counts. There is one network of each: the interval "
         "is over our seeds alone."
     )
@@ -276,12 +278,12 @@ STUDY = Study(
     title="A plain autoencoder, then ICA",
     paper="Nelson et al., ICLR 2026 (arXiv 2603.11970), Theorem 3 and Table 2",
     about=(
-        "Autoencoders learn re-rendered dSprites by reconstruction and weight decay alone; their "
-        "latents are whitened and turned by ICA, which sees no factor. The codes are scored beside "
-        "the latents as they are, principal axes, a random rotation, a β-VAE and a β-TCVAE trained "
-        "here, the latents of five published VAEs, and pure noise. The published numbers are of "
-        "other data sets, for scale only. Images, networks and training are smaller than in the "
-        "paper. Intervals are over seeds."
+        "Autoencoders are trained on re-rendered dSprites with reconstruction and weight decay "
+        "alone. Their latents are whitened and rotated by ICA, which never sees the factors. The "
+        "resulting codes are compared with the unchanged latents, principal axes, a random "
+        "rotation, a β-VAE and a β-TCVAE trained here, the latents of five published VAEs, and "
+        "pure noise. The published numbers are from other data sets and are shown for scale only. "
+        "Images, networks and training are smaller than in the paper. Intervals are over seeds."
     ),
     presets=PRESETS,
     needs=(LATENTS,),

@@ -1,17 +1,18 @@
-"""The warm-up of Nelson et al.: the nearer a decoder is to an isometry, the more alike are seeds.
+"""The warm-up of Nelson et al.: the nearer a decoder is to an isometry, the more alike seeds are.
 
-Autoencoders of orthogonal layers, three in the encoder and three in the decoder, with a LeakyReLU
-of leak α. Every singular value of the decoder's Jacobian lies from α³ to 1, so that it is
-(1+L)-bi-Lipschitz with 1+L = α⁻³: α = 1 is a linear isometry, and the smaller α, the further from
-one it may be. Theorem 1: encoders that lead to the same output are the same up to a rigid map and
-ε ≤ c √(2L+L²) Δ, with the latents' diameter Δ and a constant c that nobody knows. So this is a law
-of how errors scale, to be tested by their order, and no bound to hold a number against.
+The autoencoders have orthogonal layers, three in the encoder and three in the decoder, and a
+LeakyReLU with leak α. Every singular value of the decoder's Jacobian lies between α³ and 1, so the
+decoder is (1+L)-bi-Lipschitz with 1+L = α⁻³. At α = 1 it is a linear isometry; the smaller α is,
+the further from an isometry it may be. By Theorem 1, encoders that lead to the same output agree up
+to a rigid map and an error ε ≤ c √(2L+L²) Δ, where Δ is the diameter of the latents and c is an
+unknown constant. So the theorem says how errors scale, which can be tested by their order; it gives
+no bound to compare a number with.
 
-Seeds are compared for each α by the distance that the best rigid map leaves, over the diameter, on
-images that neither the networks nor the map have seen. L is taken from α, and measured: from the
-singular values on these images, with the scale removed.
+For each α, seeds are compared by the distance that remains after the best rigid map, divided by the
+diameter, on images that neither the networks nor the map have seen. L is computed in two ways: from
+α, and from the singular values measured on these images, with the scale removed.
 
-On MNIST if the data folder has an mnist.npz, else on scikit-learn's digits.
+The study uses MNIST if the data folder has an mnist.npz, and scikit-learn's digits otherwise.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: A rank correlation from which on a law is said to predict the order of errors.
+#: The rank correlation from which a law counts as predicting the order of errors.
 PREDICTS = 0.5
-#: Unexplained variance from which on a reconstruction counts as imperfect.
+#: The unexplained variance from which a reconstruction counts as imperfect.
 IMPERFECT = 0.05
 
 
@@ -53,7 +54,7 @@ def run(work: Work) -> Tables:
     if s.seeds < 2 or len(set(s.alphas)) < 2 or not all(0 < alpha <= 1 for alpha in s.alphas):
         raise InputError(
             f"seeds is {s.seeds} and alphas is {s.alphas}; give two seeds or more, and two leaks "
-            "or more that are above 0 and 1 at most"
+            "or more that are above 0 and at most 1"
         )
     if len(s.widths) != LAYERS:
         raise InputError(
@@ -64,7 +65,7 @@ def run(work: Work) -> Tables:
     if path is None and s.needs_mnist:
         raise InputError(
             f"this preset learns from MNIST: give a folder that has {MNIST.file} with --data DIR "
-            f"({MNIST.contains}), or take the preset laptop, which does with scikit-learn's digits"
+            f"({MNIST.contains}), or use the preset laptop, which can use scikit-learn's digits"
         )
     name = "digits" if path is None else "mnist"
     key = f"models,{name},alpha={{0}}"
@@ -77,7 +78,7 @@ def run(work: Work) -> Tables:
     return {"summary": summary(pairs), "pairs": pairs, "models": models}
 
 
-# What the claims are put to.
+# What the claims are checked on.
 
 
 def at_stage(tables: Tables, stage: str = "trained") -> pd.DataFrame:
@@ -86,17 +87,17 @@ def at_stage(tables: Tables, stage: str = "trained") -> pd.DataFrame:
 
 
 def by_pair(tables: Tables, stage: str = "trained") -> pd.DataFrame:
-    """The mean error, a row a pair of seeds, a column an α."""
+    """The mean error, with one row per pair of seeds and one column per α."""
     return at_stage(tables, stage).pivot(index=["a", "b"], columns="alpha", values="mean")
 
 
 def seeds_of(values: pd.Series[float]) -> list[float]:
-    """One value a seed, from one a pair of seeds."""
+    """One value per seed, from one value per pair of seeds."""
     return per_seed(values.rename("value").reset_index(), "value")
 
 
 def slope(tables: Tables) -> Finding:
-    """The change of the error with α, over all of its range."""
+    """Check that the error falls with α over its whole range."""
     table, own = by_pair(tables), at_stage(tables)
     alphas = table.columns.to_numpy()
     x = alphas - alphas.mean()
@@ -112,7 +113,7 @@ def slope(tables: Tables) -> Finding:
 
 
 def every_step(tables: Tables) -> Finding:
-    """The smallest fall of the error from one α to the next."""
+    """Check that even the smallest fall of the error from one α to the next is a fall."""
     table = by_pair(tables)
     means = table.mean()
     alpha, more = min(pairwise(means.index), key=lambda ends: means[ends[0]] - means[ends[1]])
@@ -121,7 +122,7 @@ def every_step(tables: Tables) -> Finding:
 
 
 def training(tables: Tables) -> Finding:
-    """The error of trained networks over that of untrained ones, where it is largest."""
+    """Check the ratio of the errors of trained and untrained networks, where it is largest."""
     ratio, before = by_pair(tables) / by_pair(tables, "untrained"), at_stage(tables, "untrained")
     worst = ratio.mean().idxmax()
     comment = (
@@ -133,7 +134,7 @@ def training(tables: Tables) -> Finding:
 
 
 def in_range(tables: Tables) -> Finding:
-    """The spread of the decoder's singular values over what the leak allows."""
+    """Check the spread of the decoder's singular values against the bound from the leak."""
     models = tables["models"]
     ratio = models["sigma_max"] / models["sigma_min"] * models["alpha"] ** LAYERS
     below = models[models["stage"] == "trained"]
@@ -146,10 +147,10 @@ def in_range(tables: Tables) -> Finding:
 
 
 def rank_correlation(pairs: pd.DataFrame, column: str) -> tuple[float, Interval | None]:
-    """Spearman's, of a column and the mean error, over all pairs of all α, with its interval.
+    """Spearman's correlation of a column with the mean error over all pairs, with its interval.
 
-    The jackknife is over seeds, each left out at every α with all its pairs; it needs four, for of
-    three only one pair would be left, and ranks of so few do not vary.
+    The jackknife is over seeds: each is left out at every α, with all its pairs. It needs at least
+    four seeds, because without one of three seeds only one pair per α would remain.
     """
 
     def of(some: pd.DataFrame) -> float:
@@ -166,7 +167,7 @@ def rank_correlation(pairs: pd.DataFrame, column: str) -> tuple[float, Interval 
 def predicts(
     column: str, says: str, stage: str = "trained", worse: bool = False
 ) -> Callable[[Tables], Finding]:
-    """A law's rank correlation with the error; maybe of the half that reconstructs worse."""
+    """Check a law's rank correlation with the error, over all pairs or the worse-fitting half."""
 
     def over(tables: Tables) -> Finding:
         pairs = at_stage(tables, stage)
@@ -187,7 +188,7 @@ def predicts(
 
 
 def facts(pairs: pd.DataFrame) -> dict[str, Any]:
-    """What comments tell: of both laws by α, of pairs of one α, of the reconstruction."""
+    """Numbers for the comments: both laws by α, the pairs of one α, and the reconstruction."""
     groups = pairs.groupby("alpha")
     within = [own[MEASURED].rank().corr(own["mean"].rank()) for _, own in groups]
     means = groups[[MEASURED, BOUND, "mean"]].mean()
@@ -274,16 +275,16 @@ CLAIMS = (
     Claim("imperfect", "√(2L+L²) predicts the error even where reconstruction is imperfect.",
         NO_NUMBER, WARM_UP, predicts(MEASURED, "L measured; the half of the pairs that reconstruct "
         "worse, with {left_low:.0%} to {left_high:.0%} of the variance unexplained.", worse=True)),
-    Claim("early", "√(2L+L²) predicts the error where training was stopped early, too.",
+    Claim("early", "√(2L+L²) also predicts the error if training is stopped early.",
         "not in the paper", "beyond Theorem 1", predicts(MEASURED, "L measured; after a tenth of "
         "the steps, with {left:.0%} of the variance unexplained. Seeds do not yet have the same "
-        "output, which the theorem asks for.", "early"), "control"),
+        "output, which the theorem assumes.", "early"), "control"),
     Claim("isometry", "The decoder's bi-Lipschitz constant is at most α⁻³.",
         "at most 1", WARM_UP, in_range, "check"),
     Claim("training", "Training, and not only orthogonal layers, makes seeds alike.",
         "not in the paper", "a control", training, "control"),
 )  # fmt: skip
-# Ten latents, for the digits' spectrum falls after the tenth: the best linear code is unique.
+# Ten latents, because the digits' spectrum drops after the tenth: the best linear code is unique.
 LAPTOP: dict[str, Any] = {
     "widths": [48, 32, 10], "batch": 128, "lr": 3e-3, "test": 2000, "needs_mnist": False,
     "seeds": 6, "alphas": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0], "steps": 2500,
@@ -298,12 +299,12 @@ STUDY = Study(
     title="Orthogonal autoencoders: errors scale with the decoder's distortion",
     paper="Nelson et al., ICLR 2026 (arXiv 2603.11970), the warm-up on MNIST and Theorem 1",
     about=(
-        "Autoencoders of orthogonal layers with LeakyReLU, several seeds for each leak α. The "
-        "nearer α is to 1, the nearer the decoder is to an isometry, and the more alike, up to a "
-        "rigid map, should the latents of two seeds be; the theorem has the error scale like "
-        "√(2L+L²), with an unknown constant. On MNIST if the data folder has mnist.npz, else on "
-        "scikit-learn's digits. Errors are mean distances over the diameter, on images and rows "
-        "that nothing was fitted on; intervals are over seeds."
+        "Autoencoders with orthogonal layers and LeakyReLU are trained from several seeds for each "
+        "leak α. The nearer α is to 1, the nearer the decoder is to an isometry, and the more "
+        "alike the latents of two seeds should be, up to a rigid map. By the theorem the error "
+        "scales like √(2L+L²), with an unknown constant. The data are MNIST if the data folder has "
+        "mnist.npz, and scikit-learn's digits otherwise. Errors are mean distances divided by the "
+        "diameter, on images and rows that were not used for any fit; intervals are over seeds."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     needs=(MNIST,),

@@ -1,19 +1,20 @@
-"""Table 1 of Nelson et al.: how alike two runs are inside the network, up to each group of maps.
+"""Table 1 of Nelson et al.: how alike two runs are inside the network, up to each kind of map.
 
-Two networks that differ in their seed alone are compared at a layer inside, where a nonlinear
-decoder or head follows: the latents of an autoencoder, what enters the last block of a classifier
-of images, and what enters a block in the middle of a small GPT-2. By the theory they are the same
-up to a rigid map and an error; ICA of each side alone, without the pairing, should resolve part of
-what a permutation of raw axes leaves. Its efficiency is (e_perm − e_ICA)/(e_perm − e_rigid): 0 is
-no better than the permutation, 1 as good as the best rigid map.
+Two networks that differ only in their seed are compared at an inner layer, one that a nonlinear
+decoder or head follows: the latents of an autoencoder, the input of the last block of an image
+classifier, and the input of a middle block of a small GPT-2. By the theory they agree up to a rigid
+map and an error. ICA of each side alone, without knowledge of the pairing, should then remove part
+of the error that a permutation of raw axes leaves. Its efficiency is
+(e_perm − e_ICA)/(e_perm − e_rigid): 0 is no better than the permutation, 1 is as good as the best
+rigid map.
 
-Errors are mean distances after the best map over the diameter, on rows that no map has seen. The
-paper does not say whether all of its columns are after whitening. Its rigid errors are up to three
-times the linear ones, which whitening would have made nearly equal; so raw coordinates are taken
-for the claims, and whitened ones stand in a table of their own.
+Errors are mean distances after the best map, divided by the diameter, on rows that were not used to
+fit the map. The paper does not say whether all its columns are after whitening. Its rigid errors
+are up to three times the linear ones, and whitening would have made them nearly equal. So the
+claims use raw coordinates, and whitened coordinates have a table of their own.
 
-Images are CIFAR-10 and text is Wikipedia if the data folder has them, else small
-stand-ins. With --set a=FOLDER --set b=FOLDER, two folders of `identikit extract` are compared
+Images are CIFAR-10 and text is Wikipedia if the data folder has them, and small stand-ins
+otherwise. With --set a=FOLDER --set b=FOLDER, two folders of `identikit extract` are compared
 instead, at every layer that both have.
 """
 
@@ -78,7 +79,7 @@ def run(work: Work) -> Tables:
 
 
 def of_trained(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Pairs and networks: all seeds of every model, and all pairs of seeds of one."""
+    """Train all seeds of every model and compare all pairs; the tables of pairs and of networks."""
     from identikit.studies import _pairs as networks
 
     s = work.settings
@@ -99,7 +100,7 @@ def of_trained(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
             text = work.unit(f"text,{name}", networks.text_for_gpt2, words, s)
             windows = text.arrays["test"]
             groups, given = np.repeat(np.arange(len(windows)), windows.shape[1] - 1), {"text": text}
-        # The data are not in the settings, so units are named after them.
+        # The settings do not include the data, so the data are part of the units' names.
         key = f"{model},{name},seed={{0}}"
         given |= {"processes": True, "checkpoints": True, "settings": s}
         learned = work.each(key, networks.LEARN[model], range(s.seeds), **given)
@@ -116,11 +117,11 @@ def of_trained(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def of_folders(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Pairs and networks: two folders of `identikit extract`, at every layer that both have."""
+    """Compare two folders of `identikit extract`; the tables of pairs and of networks."""
     folders = [Path(work.settings.a).absolute(), Path(work.settings.b).absolute()]
     manifests, layers, groups = extracts(folders)
     files = [{str(of["layer"]): of["file"] for of in each["layers"]} for each in manifests]
-    # What the folders hold is not in the settings, so units are named after what it weighs.
+    # The settings do not include the folders' contents, so their size is part of the units' names.
     size = sum(sum(each["files"].values()) for each in manifests)
     a, b = (folder.name for folder in folders)
     cases = [
@@ -135,7 +136,7 @@ def of_folders(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
     return rows_of(compared), pd.DataFrame(about)
 
 
-# What the claims are put to.
+# What the claims are checked on.
 
 
 def trained(tables: Tables, model: str, coordinates: str = RAW) -> pd.DataFrame:
@@ -153,7 +154,7 @@ def trained(tables: Tables, model: str, coordinates: str = RAW) -> pd.DataFrame:
 def judged(
     test: Callable[..., Finding], *bars: float, column: str, says: str, beside: Sequence[str]
 ) -> Callable[..., Finding]:
-    """A column of a model's pairs against its bars; other columns stand in the comment."""
+    """Check a column of a model's pairs against its bars; the comment also lists `beside`."""
 
     def over(tables: Tables, model: str) -> Finding:
         own, white = (trained(tables, model, where) for where in (RAW, WHITENED))
@@ -163,28 +164,28 @@ def judged(
         comment = f"{says} Means over pairs: {shown}; whitened {white[column].mean():.2f}."
         none = int(own[column].isna().sum())
         if none:
-            comment += f" {none} of {len(own)} pairs have none: a rigid map does not gain on them."
+            comment += f" {none} of {len(own)} pairs have none: no rigid map beats the permutation."
         return test(per_seed(own, column), *bars, comment)
 
     return over
 
 
 def theory(tables: Tables) -> Finding:
-    """Whether a linear map gains less on autoencoders than on GPT-2s."""
+    """Check that a linear map gains less on autoencoders than on GPT-2s."""
     shares = [per_seed(trained(tables, model), "linear_share") for model in (AUTOENCODER, GPT2)]
     if not all(shares):
         return check.unmeasured("Needs the autoencoder and the GPT-2.")
     comment = (
-        "Linear over rigid error of the autoencoder, where a rigid map should do and 1 be near, "
-        f"less that of GPT-2: {np.mean(shares[0]):.2f} less {np.mean(shares[1]):.2f}; above 0 "
-        "counts. Table 1 itself has 0.33 and 0.46 for autoencoders, 0.87 for Pythia."
+        "Linear over rigid error of the autoencoder, where a rigid map should be enough and the "
+        f"ratio near 1, minus that of GPT-2: {np.mean(shares[0]):.2f} − {np.mean(shares[1]):.2f}; "
+        "above 0 counts. Table 1 itself has 0.33 and 0.46 for autoencoders, 0.87 for Pythia."
     )
     # The two are independent: any pairing of their seeds has the variance of the difference.
     return check.above([a - b for a, b in zip(*shares)], 0.0, comment)
 
 
 def folders(tables: Tables) -> Finding:
-    """The efficiency of the worst layer of two folders, by its interval over rows."""
+    """Check the efficiency at the worst layer of two folders, by its interval over rows."""
     table = tables[RAW][~tables[RAW]["model"].isin(MODELS)].dropna(subset=[EFFICIENCY])
     if table.empty:
         why = "Needs two folders, --set a=… --set b=…, of one width, where a rigid map gains."
@@ -203,7 +204,7 @@ SHOWN = {"permutation": "permu-\ntation", "random rotation": "random\nrotation",
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
-    """Errors by group, raw and whitened; efficiencies with their controls; the paper's Table 1."""
+    """Errors by kind of map, raw and whitened; efficiencies and their controls; Table 1."""
     after = tables["pairs"][tables["pairs"]["stage"] == STAGES[1]]
     rows = [
         {"what": model, "coordinates": where, "place": place, "seed": seed, "error": value}
@@ -237,7 +238,7 @@ def _errors(ax: Axes, table: pd.DataFrame, title: str) -> None:
 
 
 def _efficiencies(ax: Axes, tables: Tables) -> None:
-    """ICA and its controls, filled if raw: with intervals over seeds (of one pair, over rows)."""
+    """ICA and its controls (filled marks: raw), with intervals over seeds, or rows for one pair."""
     ax.set_title("Efficiency of ICA")
     after = [tables[of][tables[of]["stage"] == STAGES[1]] for of in (RAW, WHITENED)]
     names = list(after[0]["model"])
@@ -251,7 +252,7 @@ def _efficiencies(ax: Axes, tables: Tables) -> None:
         ax.errorbar(at, value, ends, marker="o", color=PALETTE["accent"], capsize=2,
                     label=f"ICA, {name}", **look)  # fmt: skip
         for (gain, words), mark in zip(GAINS.items(), "vx_"):
-            # Shuffled rows are far below; at the edge they leave room for the rest.
+            # Shuffled rows are far below; clipping them leaves room for the rest.
             own = table[f"efficiency_{gain}"].astype(float).clip(lower=-1)
             label = None if fill else words
             ax.plot(at, own, marker=mark, color=PALETTE["second"], label=label, **look)
@@ -269,10 +270,10 @@ def _efficiencies(ax: Axes, tables: Tables) -> None:
 
 
 SCALE = "Table 1, for scale"
-#: Of every model: what is claimed, what of Table 1 stands beside it, and how it is judged.
+#: For every model: the claim, the matching number of Table 1, and the check.
 ASKED: dict[str, tuple[str, Callable[[Published], str] | None, Callable[..., Finding]]] = {
     "efficiency": (
-        "ICA closes a part of the gap between a permutation and the best rigid map.",
+        "ICA closes part of the gap between a permutation and the best rigid map.",
         lambda of: f"{of.efficiency:.0%}",
         judged(check.within, 0.0, 1.0, column=EFFICIENCY, beside=("permutation", "ica", "rigid"),
                says="ICA's efficiency; from 0 to 1 counts.")),
@@ -280,13 +281,13 @@ ASKED: dict[str, tuple[str, Callable[[Published], str] | None, Callable[..., Fin
         "axes found by ICA match better than raw ones.",
         lambda of: f"{of.ica} against {of.permutation}",
         judged(check.above, 0.0, column="gained", beside=("permutation", "ica"),
-               says="Error of the permutation less that of ICA; above 0 counts.")),
+               says="Error of the permutation minus that of ICA; above 0 counts.")),
     "control": (
-        "axes found by ICA match better than white axes turned at random.",
+        "axes found by ICA match better than randomly rotated whitened axes.",
         None,
         judged(check.above, 0.0, column="above_control",
                beside=(EFFICIENCY, *(f"efficiency_{gain}" for gain in GAINS)),
-               says="Efficiency of ICA less that of a random rotation; above 0 counts.")),
+               says="Efficiency of ICA minus that of a random rotation; above 0 counts.")),
     "rigid": (
         "a rigid map does better than a permutation.",
         lambda of: f"{of.rigid / of.permutation:.2f}",
@@ -301,7 +302,7 @@ ASKED: dict[str, tuple[str, Callable[[Published], str] | None, Callable[..., Fin
 
 
 def asked(model: str, key: str) -> Claim:
-    """One of the claims that are made of every model."""
+    """One of the claims that are made about every model."""
     says, of_row, test = ASKED[key]
     told, source, kind = "no number given", "a control, not in Table 1", "control"
     if of_row is not None:
@@ -315,8 +316,8 @@ CLAIMS = (
     *(asked(model, key) for model in MODELS for key in ASKED),
     Claim("theory", "Autoencoders align rigidly and GPTs linearly: GPTs gain more from a linear "
         "map.", "0.33 and 0.46 against 0.87, the other way round", "the text on Table 1", theory),
-    Claim("folders", "Of two extracted folders: ICA closes a part of the gap between permutation "
-    "and rigid map at every layer.",
+    Claim("folders", "Two extracted folders: at every layer, ICA closes part of the gap between a "
+        "permutation and the best rigid map.",
         "25 to 59 %", SCALE, folders),
 )  # fmt: skip
 SMOKE: dict[str, Any] = {
@@ -345,13 +346,13 @@ STUDY = Study(
     title="Two runs inside the network: permutation, rigid, linear, and ICA",
     paper="Nelson et al., ICLR 2026 (arXiv 2603.11970), Table 1",
     about=(
-        "Networks that differ in their seed alone are compared at a layer inside: an autoencoder, "
-        "a classifier and a small GPT-2, or any two folders of `identikit extract`. Errors after "
-        "the best map of each group are mean distances over the diameter, held out; ICA of each "
-        "side alone is to close a part of the gap between a permutation and the best rigid map. "
-        "Controls: rows shuffled, random rotations in place of ICA, ICA of each side on different "
-        "rows. The paper's pairs are large pretrained models, and stand beside for scale only. "
-        "Intervals are over seeds."
+        "Networks that differ only in their seed are compared at an inner layer: autoencoders, "
+        "classifiers and small GPT-2s, or any two folders of `identikit extract`. Errors after the "
+        "best map of each kind are mean distances on held-out rows, divided by the diameter. ICA "
+        "of each side alone should close part of the gap between a permutation and the best rigid "
+        "map. The controls are shuffled rows, random rotations instead of ICA, and ICA of each "
+        "side on different rows. The paper's pairs are large pretrained models, shown for scale "
+        "only. Intervals are over seeds."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     needs=tuple(replace(need, optional=True) for need in (CIFAR10, CORPORA["enwik8"])),

@@ -1,9 +1,10 @@
-"""CIFAR-10 classifiers of Nielsen et al.: nearly the same loss, and other embeddings.
+"""CIFAR-10 classifiers of Nielsen et al.: nearly the same loss, but different embeddings.
 
-p(y|x) ∝ exp(f(x)ᵀ g(y)) with a ResNet f into M = 2, 3 or 5 dimensions, and a small MLP g on one-hot
-labels. Seeds differ in their initialisation only: all see the same images in the same order. All
-pairs of seeds are compared on the test images: their losses, their distributions (d_KL, d_LLV), and
-their embeddings (m_CCA, d_fg), as in Figures 3 (left) and 5, with the bounds of d_LLV on d_fg.
+The models are p(y|x) ∝ exp(f(x)ᵀ g(y)) with a ResNet f into M = 2, 3 or 5 dimensions and a small
+MLP g on one-hot labels. Seeds differ only in their initialisation: all see the same images in the
+same order. All pairs of seeds are compared on the test images by their losses, their distributions
+(d_KL, d_LLV) and their embeddings (m_CCA, d_fg), as in Figures 3 (left) and 5, and with the bounds
+that d_LLV puts on d_fg.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ if TYPE_CHECKING:
 #: M, with the test accuracy of another replication; the paper gives none.
 DIMENSIONS = {2: 0.737, 3: 0.840, 5: 0.867}
 HIDDEN = 128
-# Data order of all seeds, as in the authors' code.
+# All seeds see the data in the same order, as in the authors' code.
 ORDER = 0
-# Those of ten seeds, as in the paper: what does not occur among so many pairs is not reproduced.
+# The pairs of ten seeds, as in the paper. What does not occur among these is not reproduced.
 MANY = 45
 # "Nearly the same loss", and what counts as an m_CCA of about 0.55.
 SAME_LOSS, LOW = 0.05, 0.65
@@ -86,7 +87,7 @@ def run(work: Work) -> Tables:
 
 
 def build(M: int, classes: int, settings: Settings) -> SoftmaxNet:
-    """f a ResNet with a bias in its last layer, g an MLP without one on K − 1 one-hot entries."""
+    """A ResNet f whose last layer has a bias, and an MLP g without one on K − 1 one-hot entries."""
     import torch
 
     from identikit.learn import MLP, OneHot, ResNet, SoftmaxNet
@@ -99,9 +100,10 @@ def build(M: int, classes: int, settings: Settings) -> SoftmaxNet:
 
 
 def learn(M: int, seed: int, folder: str, data: Data, settings: Settings) -> Record:
-    """One network: a unit of work.
+    """Train one network (a unit of work).
 
-    A row with loss and accuracy on the test images; f of these, trained and untrained; g.
+    The record has one row with loss and accuracy on the test images, and the arrays f (trained and
+    untrained, on the test images) and g.
     """
     import torch
 
@@ -123,14 +125,14 @@ def learn(M: int, seed: int, folder: str, data: Data, settings: Settings) -> Rec
 
 
 def fit_of(model: SoftmaxModel, labels: NDArray[np.int64]) -> tuple[float, float]:
-    """Mean negative log-likelihood of the right labels, and how often they are the likeliest."""
+    """Mean negative log-likelihood of the true labels, and the accuracy."""
     logs = model.log_prob()
     loss = -logs[np.arange(len(labels)), labels].mean()
     return float(loss), float((logs.argmax(axis=1) == labels).mean())
 
 
 def compare(M: int, records: list[Record], settings: Settings) -> Record:
-    """Every pair of seeds of one M: a unit of work."""
+    """Compare every pair of seeds of one M (a unit of work)."""
     models = [SoftmaxModel(record.arrays["f"], record.arrays["g"]) for record in records]
     trained = accumulate([model.f for model in models])
     untrained = accumulate([record.arrays["untrained"] for record in records])
@@ -150,7 +152,7 @@ def compare(M: int, records: list[Record], settings: Settings) -> Record:
 
 
 def summary(models: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """Means of networks and of pairs, by M; how far d_KL orders d_fg (Spearman)."""
+    """Means over networks and over pairs, by M, and Spearman's correlation of d_KL with d_fg."""
     columns = ["loss_difference", "cca", "cca_untrained", "chance", "kl", "llv", "representation"]
     of_models = models.groupby("M")[["accuracy", "loss", "training_loss"]].mean()
     order = {
@@ -164,9 +166,9 @@ def summary(models: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def example(pairs: pd.DataFrame) -> pd.Series[Any]:
-    """Of the pairs with M = 2 and nearly the same loss, the one with the lowest m_CCA.
+    """The pair with the lowest m_CCA among those with M = 2 and nearly the same loss.
 
-    If no two losses are that near, it is of all pairs with M = 2.
+    If no two losses are that close, it is chosen from all pairs with M = 2.
     """
     plane = where(pairs, M=2).sort_values("cca")
     near = plane[plane["loss_difference"] <= SAME_LOSS]
@@ -183,16 +185,16 @@ def scatter(drawn: dict[int, Array], labels: NDArray[np.int64], names: list[str]
     return pd.concat(parts, ignore_index=True)
 
 
-# What the claims are put to: single pairs, as in the paper.
+# What the claims are checked on: single pairs, as in the paper.
 
 
 def occurs(found: bool, pairs: int) -> str:
-    """What is not found among few pairs may be found among more."""
+    """The verdict on something that should occur: a few pairs without it are inconclusive."""
     return REPRODUCED if found else NOT if pairs >= MANY else INCONCLUSIVE
 
 
 def out_of_order(tables: Tables, M: int) -> Finding:
-    """Whether pairs with nearer losses can be less alike, by a clear margin."""
+    """Check that pairs with closer losses can be clearly less alike."""
     own = where(tables["pairs"], M=M).sort_values("loss_difference")
     third = max(1, len(own) // 3)
     low = own.head(third).sort_values("cca").iloc[0]
@@ -200,15 +202,15 @@ def out_of_order(tables: Tables, M: int) -> Finding:
     value = float(high["cca"] - low["cca"])
     comment = (
         f"m_CCA {low['cca']:.3f} at a loss difference of {low['loss_difference']:.3f}, and "
-        f"{high['cca']:.3f} at {high['loss_difference']:.3f}: of {len(own)} pairs, the lowest of "
-        "the third with the nearest losses and the highest of the third with the farthest. The "
-        "value is by how much the second is higher; 0.1 or more counts."
+        f"{high['cca']:.3f} at {high['loss_difference']:.3f}. Of {len(own)} pairs, these are the "
+        "lowest of the third with the closest losses and the highest of the third with the most "
+        "different losses. The value is the second minus the first; 0.1 or more counts."
     )
     return Finding(value, None, occurs(value >= 0.1, len(own)), comment)
 
 
 def dissimilar(tables: Tables) -> Finding:
-    """The lowest m_CCA of two networks with M = 2 that have nearly the same loss."""
+    """Check the lowest m_CCA of two networks with M = 2 and nearly the same loss."""
     pair, count = example(tables["pairs"]), int((tables["pairs"]["M"] == 2).sum())
     near = bool(pair["loss_difference"] <= SAME_LOSS)
     comment = (
@@ -221,7 +223,7 @@ def dissimilar(tables: Tables) -> Finding:
 
 
 def like_published(tables: Tables, column: str, published: float) -> Finding:
-    """A distance of the pair of `dissimilar`, against the one of the paper's pair."""
+    """Compare a distance of the pair of `dissimilar` with that of the paper's pair."""
     value = float(example(tables["pairs"])[column])
     accuracy = where(tables["models"], M=2)["accuracy"].mean()
     comment = (
@@ -236,12 +238,12 @@ def like_published(tables: Tables, column: str, published: float) -> Finding:
 
 
 def within(tables: Tables, bound: str) -> Finding:
-    """How much of a bound d_fg takes up at most; rounding aside, 1 is the most there can be."""
+    """Check that d_fg never exceeds a bound, up to rounding."""
     pairs = tables["pairs"]
     ratio = (pairs["representation"] / pairs[bound]).max()
     comment = (
-        f"The largest d_fg / bound of {len(pairs)} pairs; 1 or less counts. d_fg is 1 at most, so "
-        f"the bound says something where it is below 1: {int((pairs[bound] < 1).sum())} pairs."
+        f"The largest d_fg / bound of {len(pairs)} pairs; 1 or less counts. d_fg is at most 1, so "
+        f"the bound is informative where it is below 1: {int((pairs[bound] < 1).sum())} pairs."
     )
     return check.holds([ratio], 1 + 1e-9, comment)
 
@@ -269,7 +271,7 @@ def embedding(ax: Axes, points: pd.DataFrame) -> None:
     ax.set_title(f"f of test images, M = 2, seed {points['seed'].iloc[0]}")
     for place, (name, own) in enumerate(points.groupby("class", sort=False)):
         ax.plot(own["x"], own["y"], "o", ms=1.6, color=f"C{place}")
-        # Classes lie over each other: their names stand beside.
+        # Classes overlap, so their names are written beside the panel.
         at = 1.02, 0.96 - 0.095 * place
         ax.annotate(str(name), at, xycoords="axes fraction", size=7.5, color=f"C{place}")
     ax.locator_params(nbins=4)
@@ -277,7 +279,7 @@ def embedding(ax: Axes, points: pd.DataFrame) -> None:
 
 
 def against(ax: Axes, pairs: pd.DataFrame, x: str, y: str) -> None:
-    """One column of the pairs against another, a mark a pair, another for each M."""
+    """One column of the pairs against another: one mark per pair, a different one for each M."""
     ax.set_title(f"{WORDS[y]} and {WORDS[x]} of pairs")
     ax.set_xlabel(WORDS[x])
     ax.set_ylabel(WORDS[y])
@@ -295,12 +297,12 @@ SMOKE = {
     "seeds": 3, "channels": 8, "blocks": [1, 1], "side": 16, "batch": 32, "lr": 3e-3,
     "steps": 80, "candidates": 40,
 }  # fmt: skip
-# A smaller network, half the pixels, and a higher learning rate, to get somewhere in a minute.
+# A smaller network, half the resolution and a higher learning rate, to learn within a minute.
 LAPTOP = {
     "seeds": 6, "channels": 16, "blocks": [1, 1, 1], "side": 16, "batch": 32, "lr": 1e-3,
     "steps": 5000, "candidates": 200,
 }  # fmt: skip
-# ResNet-18. The paper learns from 50,000 images, this from those that the file has.
+# ResNet-18. The paper learns from 50,000 images; this study uses the images in the file.
 PAPER = {
     "seeds": 10, "channels": 64, "blocks": [2, 2, 2, 2], "side": 32, "batch": 32, "lr": 1e-4,
     "steps": 20_000, "candidates": 200,
@@ -309,11 +311,11 @@ CLAIMS = (
     *(
         Claim(
             f"losses-{M}",
-            f"M = {M}: near losses with a low m_CCA, and far losses with a high one, both occur.",
+            f"M = {M}: some pairs have close losses and a low m_CCA, others the opposite.",
             "no number given", "Figure 5", partial(out_of_order, M=M))
         for M in DIMENSIONS
     ),
-    Claim("example-cca", "Two networks with M = 2 and nearly the same loss are not alike: m_CCA.",
+    Claim("example-cca", "Two networks with M = 2 and nearly the same loss can differ: low m_CCA.",
         0.551, "Figure 3, left", dissimilar),
     Claim("example-kl", "Two networks with M = 2 and nearly the same loss have different "
         "distributions: d_KL.", 1.131, "Figure 3, left", partial(like_published, column="kl",
@@ -331,10 +333,10 @@ STUDY = Study(
     title="Classifiers of CIFAR-10 in two, three and five dimensions",
     paper="Nielsen et al., NeurIPS 2025 (arXiv 2506.03784), Figures 3 (left), 5 and Appendix F",
     about=(
-        "Small networks that classify images differ in nothing but their initialisation. The paper "
-        "claims that how near two losses are says little about how alike two embeddings are: in "
-        "two dimensions some classes change places. d_LLV, a distance between distributions, "
-        "bounds how far embeddings can be. All pairs of seeds are compared on the test images."
+        "Small image classifiers differ only in their initialisation. The paper claims that how "
+        "close two losses are says little about how alike two embeddings are: in two dimensions "
+        "some classes change places. d_LLV, a distance between distributions, bounds how different "
+        "embeddings can be. All pairs of seeds are compared on the test images."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run,

@@ -1,10 +1,11 @@
-"""Theorem 3.1 of Nielsen et al.: models as close in KL as you like, embeddings unrelated.
+"""Theorem 3.1 of Nielsen et al.: models arbitrarily close in KL, with unrelated embeddings.
 
-The pair of the paper's Table 1 and Figure 2. K = 7 labels stand on a circle; inputs lie in clusters
-around the direction of their label. The second model moves label k and its cluster to the place of
-label π(k) = 2k − 2 mod 7, which no linear map does: mean canonical correlation 0. Both models give
-nearly all probability to the right label, the more the longer the label vectors (their length ρ),
-so their KL divergence goes to 0 and the embeddings stay as they are.
+This is the pair of models in the paper's Table 1 and Figure 2. K = 7 labels lie on a circle, and
+inputs lie in clusters around the direction of their label. The second model moves label k and its
+cluster to the place of label π(k) = 2k − 2 mod 7. No linear map does this, and the mean canonical
+correlation is 0. Both models give nearly all probability to the true label, and the more so the
+longer the label vectors are (their length is ρ). So their KL divergence goes to 0, while the
+embeddings do not change.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ if TYPE_CHECKING:
 
 K, RADIUS = 7, 2.0
 MOVED = (2 * np.arange(K) - 2) % K
-# A length of the label vectors at which, says the paper, the models all but agree.
+# A length of the label vectors at which, according to the paper, the models nearly agree.
 LONG = 18
 # Points of a cluster that the figure shows.
 SHOWN = 30
 
 
 def run(work: Work) -> Tables:
-    """Measure every draw; the first one is drawn."""
+    """Measure every random draw; the figure shows the first."""
     s = work.settings
     records = work.each("seed={}", measure, range(s.seeds), settings=s)
     every = rows_of(records)
@@ -65,13 +66,6 @@ def embeddings(per_label: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """f of both models, (K, per_label, 2): noisy radii, and angles within π/64 of the label's.
 
     A cluster that moves keeps its radii and takes the angles of the label whose place it takes.
-
-    Parameters
-    ----------
-    per_label : int
-        Inputs a label.
-    rng : Generator
-        Of the noise.
     """
     radii = RADIUS + np.abs(0.01 * rng.normal(size=(K, per_label)))
     angles = 2 * np.pi * np.arange(K)[:, None] / K
@@ -80,14 +74,9 @@ def embeddings(per_label: int, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def measure(seed: int, settings: Settings) -> Record:
-    """One draw of the inputs, compared at every ρ: a unit of work.
+    """Compare the models on one draw of the inputs at every ρ (a unit of work).
 
-    Parameters
-    ----------
-    seed : int
-        Of the draw, and of the sets of inputs that d_LLV chooses from.
-    settings : Settings
-        `per_label`, `rhos` and `candidates`.
+    The seed also determines the sets of inputs from which d_LLV chooses.
     """
     both = embeddings(settings.per_label, np.random.default_rng(seed))
     f, moved = (each.reshape(-1, 2) for each in both)
@@ -107,19 +96,16 @@ def measure(seed: int, settings: Settings) -> Record:
 
 
 def noise_free_kl(rho: float) -> float:
-    """KL of one input a label at radius 2: Σ_j q_j 2ρ (cos θ_j − cos 2θ_j), q_j ∝ exp(2ρ cos θ_j).
+    """KL without noise: Σ_j q_j 2ρ (cos θ_j − cos 2θ_j) with q_j ∝ exp(2ρ cos θ_j).
 
-    Parameters
-    ----------
-    rho : float
-        Length of the label vectors.
+    There is one input per label, at radius 2.
     """
     angles = 2 * np.pi * np.arange(K) / K
     q = np.exp(RADIUS * rho * (np.cos(angles) - 1))
     return float(q / q.sum() @ (RADIUS * rho * (np.cos(angles) - np.cos(2 * angles))))
 
 
-# What the claims are put to: one value a draw.
+# What the claims are checked on: one value per draw.
 
 
 def at(tables: Tables, rho: float, column: str) -> pd.Series[Any]:
@@ -128,7 +114,7 @@ def at(tables: Tables, rho: float, column: str) -> pd.Series[Any]:
 
 
 def farthest(tables: Tables, column: str, target: float) -> list[float]:
-    """The value of every draw, over all ρ, that is farthest from the target."""
+    """For every draw, the value over all ρ that is farthest from the target."""
     return [
         float(values.iloc[np.abs(values - target).argmax()])
         for _, values in tables["draws"].groupby("seed")[column]
@@ -136,17 +122,17 @@ def farthest(tables: Tables, column: str, target: float) -> list[float]:
 
 
 def likelihood(tables: Tables) -> Finding:
-    """The loss of the worse model at the largest ρ, if that is large enough."""
+    """Check the loss of the worse model at the largest ρ, if that ρ is large enough."""
     largest = tables["draws"]["rho"].max()
     comment = f"The larger loss of the two models at ρ = {largest}; below 0.001 counts."
     if largest < LONG:
-        comment += f" The claim is of long label vectors: include ρ = {LONG} to measure it."
+        comment += f" The claim is about long label vectors: include ρ = {LONG} to measure it."
         return check.below([], 0.001, comment)
     return check.below(at(tables, largest, "nll"), 0.001, comment)
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
-    """The embeddings of both models, and what ρ does to the distances."""
+    """The embeddings of both models, and the distances as functions of ρ."""
     points, names = tables["embeddings"], {"llv": "d_LLV", "svd_f": "d_SVD of f", "kl": "d_KL"}
     table = tables["draws"].melt(["seed", "rho"], list(names), "line").replace({"line": names})
     return sheet(
@@ -176,20 +162,20 @@ CLAIMS = (
     Claim("kl-3", "At ρ = 3 the distributions of the two models still differ.",
         0.8866, "Table 1", lambda t: check.within(at(t, 3, "kl"), 0.99 * 0.8866, 1.01 * 0.8866,
         "Mean of d_KL over draws; within 1 % of the published draw counts.")),
-    Claim("kl-18", "At ρ = 18 the KL divergence of the two models is all but zero.",
+    Claim("kl-18", "At ρ = 18 the KL divergence of the two models is almost zero.",
         "about 1e-4", "Table 1", lambda t: check.within(at(t, LONG, "kl"), 0.5e-4, 1.5e-4,
         "Mean of d_KL over draws.")),
-    Claim("llv", "d_LLV of the two models stays where it is, whatever ρ.",
+    Claim("llv", "d_LLV of the two models does not depend on ρ.",
         1.317, "Table 1", lambda t: check.within(farthest(t, "llv", 1.317), 1.314, 1.32,
-        "Of every draw the d_LLV, over all ρ, farthest from 1.317; within 0.003 counts. Without "
-        "noise it is 1.3179 at every ρ.")),
+        "For every draw, the d_LLV over all ρ that is farthest from 1.317; within 0.003 counts. "
+        "Without noise it is 1.3179 at every ρ.")),
     Claim("cca", "No linear map relates the embeddings of the two models.",
         "about 0", "Table 1", lambda t: check.below(farthest(t, "cca", 0.0), 0.005,
         "Mean canonical correlation of the two f; below 0.005 counts as 0.")),
-    Claim("svd", "d_SVD of the two models' embeddings stays at its largest.",
+    Claim("svd", "d_SVD of the two models' embeddings stays at its maximum.",
         0.999, "Table 1", lambda t: check.above(farthest(t, "svd_f", 1.0), 0.998,
         "The smallest over all ρ; 0.998 or more counts.")),
-    Claim("nll", "Both models come as close to the maximum likelihood as one likes.",
+    Claim("nll", "Both models come arbitrarily close to the maximum likelihood.",
         "to 0", "Corollary 3.2", likelihood),
 )  # fmt: skip
 STUDY = Study(
@@ -198,9 +184,10 @@ STUDY = Study(
     paper="Nielsen et al., NeurIPS 2025 (arXiv 2506.03784), Table 1 and Figure 2",
     about=(
         "Two models put seven labels on a circle in different orders. As their label vectors grow, "
-        "the models agree ever better on every prediction, and their embeddings stay unrelated: "
-        "closeness in KL says nothing about representations, and d_LLV is not fooled. The paper "
-        "shows one draw of the inputs; here intervals are over several."
+        "the models agree better and better on every prediction, but their embeddings stay "
+        "unrelated. So closeness in KL says nothing about representations, whereas d_LLV shows the "
+        "difference. The paper shows one random draw of the inputs; here intervals are over "
+        "several draws."
     ),
     presets={
         "smoke": {"seeds": 4, "rhos": [1, 3, 10, 18], "per_label": 500, "candidates": 100},

@@ -1,14 +1,15 @@
 """Nielsen et al. on width: do wider networks have more similar distributions and embeddings?
 
 Points of the plane belong to one of K sectors of a half turn, so that opposite sectors share a
-label. Networks of several widths, f and g into two dimensions, learn the labels from the same data
-in the same order; only their start differs. Of all pairs with a test accuracy above 0.9, d_LLV
-compares the distributions and d_fg the embeddings. The paper finds that both fall with width
-(Figure 3 right; Figures 17 and 18), and d_fg below 2Mε, ε = d_LLV (Figure 16).
+label. Networks of several widths, with f and g into two dimensions, learn the labels from the same
+data in the same order; only their initialisation differs. All pairs of networks with a test
+accuracy above 0.9 are compared: their distributions by d_LLV and their embeddings by d_fg. The
+paper finds that both distances fall with width (Figure 3 right; Figures 17 and 18), and that d_fg
+is below 2Mε with ε = d_LLV (Figure 16).
 
 The claim about width is contested: an independent re-run of 400 such models, with d_fg over fixed
 sets of labels and inputs, found the embeddings of wider networks less alike. So d_fg over those
-fixed sets, and mean CCA, are measured beside.
+fixed sets and the mean CCA are measured too.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEASURED = ("llv", "representation", "fixed", "cca", "kl")
-# Models of 20 that passed the filter, by number of labels and width.
+# How many of 20 models passed the filter, by number of labels and width.
 PASSED = {
     4: {16: 19, 32: 20, 64: 20, 128: 20, 256: 20},
     6: {16: 16, 32: 17, 64: 19, 128: 19, 256: 20},
@@ -47,8 +48,8 @@ def run(work: Work) -> Tables:
     s = work.settings
     if s.seeds < s.least or s.least < 3:
         raise InputError(
-            f"seeds is {s.seeds} and least is {s.least}; a width counts with `least` models that "
-            "pass the filter, 3 or more of them, and no more than there are seeds"
+            f"seeds is {s.seeds} and least is {s.least}; a width counts if at least `least` models "
+            "pass the filter, so `least` must be 3 or more and at most the number of seeds"
         )
     if min(s.classes) < M + 2:
         raise InputError(
@@ -67,7 +68,7 @@ def run(work: Work) -> Tables:
 
 
 def means(models: pd.DataFrame, pairs: pd.DataFrame, least: int) -> pd.DataFrame:
-    """Mean and sd over pairs; what untrained pairs have; how many models passed, and if enough."""
+    """Means over trained and untrained pairs, and how many models passed the filter."""
     by = ["classes", "width"]
     over = models.groupby(by).agg(
         of=("kept", "size"), kept=("kept", "sum"), accuracy=("accuracy", "mean")
@@ -80,15 +81,15 @@ def means(models: pd.DataFrame, pairs: pd.DataFrame, least: int) -> pd.DataFrame
     return over.join([means, untrained.mean().add_suffix("_untrained")]).reset_index()
 
 
-# What the claims are put to: means of pairs by width, and shares of models.
+# What the claims are checked on: means of pairs by width, and shares of models.
 
 
 def slope(tables: Tables, classes: int, column: str) -> tuple[float, Interval] | None:
     """Change of the mean over pairs for each doubling of the width, with its 95 % interval.
 
-    Least squares on log₂ w. The means of different widths are independent, each with its jackknife
-    variance over seeds; their weighted sum has Welch's degrees of freedom. None if fewer than two
-    widths have enough models.
+    The slope is fitted by least squares on log₂ w. The means of different widths are independent,
+    each with its jackknife variance over seeds, and their weighted sum has Welch's degrees of
+    freedom. The result is None if fewer than two widths have enough models.
     """
     from scipy.special import stdtrit
 
@@ -108,7 +109,7 @@ def slope(tables: Tables, classes: int, column: str) -> tuple[float, Interval] |
 
 
 def trend(classes: int, column: str, falls: bool = True) -> Check:
-    """Whether a column falls, or rises, with width."""
+    """Check that a column falls, or rises, with width."""
 
     def over(t: Tables) -> Finding:
         mean = where(t["mean"], classes=classes)
@@ -130,15 +131,15 @@ def trend(classes: int, column: str, falls: bool = True) -> Check:
 
 
 def under(bound: str) -> Check:
-    """How much of a bound d_fg takes up at most."""
+    """Check that d_fg never reaches a bound."""
 
     def over(t: Tables) -> Finding:
         pairs = where(t["pairs"], trained=True)
         if pairs.empty:
             return check.undecided("No two models passed the filter.")
         comment = (
-            f"The largest d_fg over its bound, of {len(pairs)} pairs; below 1 counts. The bound "
-            f"says something, being below 1, for {(pairs[bound] < 1).mean():.0%} of them."
+            f"The largest ratio of d_fg to its bound, of {len(pairs)} pairs; below 1 counts. The "
+            f"bound is below 1, and so informative, for {(pairs[bound] < 1).mean():.0%} of them."
         )
         largest = (pairs["representation"] / pairs[bound]).max()
         return check.holds([largest], np.nextafter(1.0, 0.0), comment)
@@ -147,7 +148,7 @@ def under(bound: str) -> Check:
 
 
 def passed(classes: int) -> Check:
-    """The share of models that the filter keeps, against the published one."""
+    """Compare the share of models that pass the filter with the published one."""
 
     def over(t: Tables) -> Finding:
         models = where(t["models"], classes=classes)
@@ -166,13 +167,7 @@ def passed(classes: int) -> Check:
 
 
 def wilson(count: int, of: int) -> tuple[float, Interval]:
-    """A share and its 95 % interval: all p with |p̂ − p| ≤ 1.96 √(p (1 − p)/n).
-
-    Parameters
-    ----------
-    count, of : int
-        How many, of how many.
-    """
+    """A share and its 95 % interval by Wilson: all p with |p̂ − p| ≤ 1.96 √(p (1 − p)/n)."""
     share, z2 = count / of, 1.959964**2 / of
     middle, half = share + z2 / 2, (z2 * share * (1 - share) + z2**2 / 4) ** 0.5
     return share, ((middle - half) / (1 + z2), (middle + half) / (1 + z2))
@@ -229,20 +224,20 @@ CLAIMS = (
         "always below", "Theorem 4.7, Figure 16", under("bound"), "check"),
     Claim("sharper", "d_fg never exceeds 2ε², with ε = d_LLV.",
         "not in the paper", "derived from its proof", under("sharper_bound"), "check"),
-    Claim("fixed-4", "Against the paper: over fixed sets, with K = 4, d_fg rises with width.",
+    Claim("fixed-4", "Contrary to the paper, d_fg over fixed sets rises with width (K = 4).",
         "0.251 to 0.366", AGAINST, trend(4, "fixed", falls=False), "control"),
-    Claim("cca-4", "Against the paper: with K = 4, mean CCA of f falls with width.",
+    Claim("cca-4", "Contrary to the paper, mean CCA of f falls with width (K = 4).",
         "0.741 to 0.666", AGAINST, trend(4, "cca"), "control"),
 )  # fmt: skip
 COMMON = {
     "train": 20_000, "test": 2000, "batch": 128, "accuracy": 0.9, "least": 5, "candidates": 200,
 }  # fmt: skip
 PRESETS = {
-    # A learning rate at which a few steps will do: it shows that the study runs, and no more.
+    # A learning rate at which a few steps are enough: it only shows that the study runs.
     "smoke": COMMON | {
         "seeds": 4, "least": 3, "classes": [4, 6], "widths": [16, 32], "lr": 5e-3, "steps": 500,
     },
-    # As in the paper, but for width 256 and the number of seeds.
+    # As in the paper, except for width 256 and the number of seeds.
     "laptop": COMMON | {
         "seeds": 8, "classes": [4, 6, 10, 18], "widths": [16, 32, 64, 128], "lr": 1e-4,
         "steps": 15_000,
@@ -257,11 +252,10 @@ STUDY = Study(
     title="Width, and how similar networks become",
     paper="Nielsen et al., NeurIPS 2025 (arXiv 2506.03784), Figures 3, 16, 17 and 18",
     about=(
-        "Networks of several widths learn to tell sectors of the plane apart, many seeds of each. "
-        "All pairs that do it well are compared: their distributions by d_LLV, their embeddings by "
-        "d_fg. The paper finds both to fall with width; an independent re-run found the "
-        "embeddings of wider networks less alike. What is measured here is reported as it is. "
-        "Intervals are over seeds."
+        "Networks of several widths, with many seeds each, learn to classify sectors of the plane. "
+        "All pairs of accurate networks are compared: their distributions by d_LLV, their "
+        "embeddings by d_fg. The paper finds that both distances fall with width; an independent "
+        "re-run found the embeddings of wider networks less alike. Intervals are over seeds."
     ),
     presets=PRESETS,
     run=run,

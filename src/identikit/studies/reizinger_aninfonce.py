@@ -1,18 +1,18 @@
 """Rusak et al.: contrastive learning when latents vary by different amounts within a pair.
 
-Latents z are uniform on a sphere, their partners p(z⁺|z) ∝ exp(−½ Σ λ_k (z⁺_k − z_k)²), and both
-are seen through a mixing that is not linear. A large λ makes a latent content, which a pair shares,
-a small one style. InfoNCE compares by one temperature for all latents; AnInfoNCE learns a
+Latents z are uniform on a sphere, their partners follow p(z⁺|z) ∝ exp(−½ Σ λ_k (z⁺_k − z_k)²), and
+both are observed through a nonlinear mixing. A latent with a large λ is content, which a pair
+shares; one with a small λ is style. InfoNCE has one temperature for all latents. AnInfoNCE learns a
 concentration for each, and at its optimum f(x) = Oz with OΛOᵀ = Λ̂: a signed permutation if all λ
-differ, a rotation inside each block of equal ones. Every seed has a mixing and pairs of its own.
+differ, a rotation inside each block of equal ones. Every seed has its own mixing and pairs.
 
-The loss stands beside that of the true latents. AnInfoNCE comes down to it. InfoNCE goes far below:
-what it loses is not for want of training, but what its best encoder looks like. With a learned
-temperature it folds the sphere (a map of degree 0), so that one style latent is lost and its place
-used for the others. The reference implementation draws partners approximately; here they are exact,
-and a control says what that changes.
+The loss is compared with that of the true latents. AnInfoNCE reaches it. InfoNCE goes far below it,
+so the latents that it loses are lost at its optimum, and not for lack of training. With a learned
+temperature it folds the sphere (a map of degree 0): one style latent is lost, and its place is used
+for the others. The reference implementation draws partners approximately; here they are exact, and
+a control measures the difference.
 
-On CIFAR-10 a small SimCLR is asked for classes, and for the parameters of augmentations.
+On CIFAR-10, classes and the parameters of augmentations are decoded from a small SimCLR.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 IMAGES = replace(CIFAR10, optional=True)
-#: A loss within so much of that of the true latents is at its floor; a fold costs more than that.
-#: With one negative an anchor, all losses are smaller.
+#: A loss this close to that of the true latents is at its floor; a fold costs more than that.
+#: With one negative per anchor, all losses are smaller.
 SLACK, HARD_SLACK = 0.12, 0.02
 
 
 def run(work: Work) -> Tables:
-    """Train every arm, fit concentrations to the true latents, and read images."""
+    """Train every arm, fit concentrations to the true latents, and decode images."""
     s, seeds = work.settings, range(work.settings.seeds)
     trained = work.each("{0},seed={1}", measure, product(ARMS, seeds), processes=True, settings=s)
     fitted = work.each("truth,seed={}", fit_at_truth, seeds, processes=True, settings=s)
@@ -64,7 +64,7 @@ def run(work: Work) -> Tables:
 
 
 def concentrations(records: list[Record], s: Settings) -> pd.DataFrame:
-    """The learned concentrations of every arm beside the true ones, from the smallest on."""
+    """The learned and the true concentrations of every arm, in ascending order."""
     rows = []
     for record in records:
         name, seed = record.rows[0]["arm"], record.rows[0]["seed"]
@@ -74,11 +74,11 @@ def concentrations(records: list[Record], s: Settings) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-# What the claims are put to: a column of one arm, or of two arms seed by seed.
+# What the claims are checked on: a column of one arm, or of two arms seed by seed.
 
 
 def of(arm: str, name: str, slack: float | None = None) -> Column:
-    """A column of an arm, maybe of its seeds at the floor, or of a sampler at the true latents."""
+    """A column of an arm or sampler; with `slack`, only of the seeds whose loss is at its floor."""
     table, key = ("truth", "sampler") if arm in ("exact", "approximate") else ("worlds", "arm")
     found = column(table, name, WORDS.get(name, ""), **{key: arm})
     if name == "degree":
@@ -90,16 +90,16 @@ def of(arm: str, name: str, slack: float | None = None) -> Column:
 
 
 def more(a: tuple[str, str], b: tuple[str, str], says: str) -> Check:
-    """A column of one arm is higher than one of another."""
+    """Check that a column of one arm is higher than one of another."""
     return of(*a).less(of(*b), says).positive()
 
 
 def pictures(name: str, a: str, b: str, before: bool = False) -> Column:
-    """A reading off images after one loss, less that after another, or before training."""
+    """A score on images after one loss, minus that after another loss or before training."""
     first = column("images", name, WORDS[name], loss=a, trained=True)
     second = column("images", name, WORDS[name], loss=b, trained=not before)
     than = "before training" if before else f"after {NAMES[b]}"
-    return first.less(second, f"{WORDS[name]} after {NAMES[a]}, less that {than}")
+    return first.less(second, f"{WORDS[name]} after {NAMES[a]}, minus that {than}")
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
@@ -109,7 +109,7 @@ def figure(tables: Tables, _settings: Settings) -> Figure:
     repeated = tables["concentrations"].query("arm == 'aninfonce'")
     ratio = repeated.assign(ratio=repeated["learned"] / repeated["true"])
     words = {**SHORT, "r2": "held-out R²", "arm": "", "loss": "", "mcc": "MCC"}
-    words |= {"gap": "loss less that of the truth", "latent": "latent, smallest λ first"}
+    words |= {"gap": "loss minus that of the truth", "latent": "latent, smallest λ first"}
     words |= {"ratio": "learned over true λ, AnInfoNCE", "classes": "accuracy, classes"}
     words |= {"augmentations": "R², augmentations"}
     images = images[images["trained"].astype(bool)]
@@ -146,8 +146,8 @@ WORDS = {
     "permutation": "Held-out error of the best signed permutation",
     "degree": "Size of the degree of f∘g as a map of the sphere",
     "across": "Change of the loss of the true latents by a rotation across blocks",
-    "classes": "Accuracy of a held-out linear reading of the class",
-    "augmentations": "Mean held-out R² of a linear reading of six augmentation parameters",
+    "classes": "Held-out accuracy of a linear probe for the class",
+    "augmentations": "Mean held-out R² of linear probes for six augmentation parameters",
 }
 FIGURE, LOGS = "read off a figure, 50,000 steps", "committed training logs"
 PAGE = "project page, CIFAR-10"
@@ -165,11 +165,11 @@ CLAIMS = (
         "23.1 for 25", LOGS, of("aninfonce", "high", SLACK).between(0.8, 1.2)),
     paper("lambda-style", "The learned concentrations of style are the true ones.",
         "5.5 for 5", LOGS, of("aninfonce", "low", SLACK).between(0.8, 1.2)),
-    paper("distinct", "If all concentrations differ, every latent has an axis of its own.",
+    paper("distinct", "If all concentrations differ, every latent is found on its own axis.",
         "MCC 0.988", LOGS, of("distinct", "mcc", SLACK).least(0.95)),
-    paper("distinct-content", "Of concentrations that all differ, the largest are found as well.",
+    paper("distinct-content", "If all concentrations differ, the largest ones are learned too.",
         "24.2 for 25", LOGS, of("distinct", "high", SLACK).between(0.8, 1.2)),
-    paper("distinct-style", "Of concentrations that all differ, the smallest are found as well.",
+    paper("distinct-style", "If all concentrations differ, the smallest ones are learned too.",
         "5.9 for 5", LOGS, of("distinct", "low", SLACK).between(0.8, 1.2)),
     paper("images-augmentations", "On images AnInfoNCE keeps more of the augmentations than "
         "InfoNCE.", "80.5 % against 57.7 %", PAGE, pictures("augmentations", "aninfonce",
@@ -177,24 +177,24 @@ CLAIMS = (
     paper("images-classes", "On images AnInfoNCE keeps less of the classes than InfoNCE.",
         "88.4 % against 90.9 %", PAGE, pictures("classes", "tau-fixed", "aninfonce").positive()),
     control("repeated", "If concentrations repeat, axes inside a block are arbitrary, and MCC is "
-        "that of a random rotation there: a low MCC beside a high R² is no failure.",
+        "that of a random rotation there: a low MCC with a high R² is not a failure.",
         published="0.685 in two blocks of 5, whose level is 0.729", source=LOGS, check=of(
         "aninfonce", "mcc").less(of("aninfonce", "inside"), f"{WORDS['mcc']}, less "
         f"{WORDS['inside']}").between(-0.1, 0.1)),
-    control("rungs", "An order and signs explain latents of distinct concentrations better than "
-        "those of repeated ones.", source="the theorem as rungs", check=more(("aninfonce",
-        "permutation"), ("distinct", "permutation"), f"{WORDS['permutation']}, less that for "
+    control("rungs", "A signed permutation fits latents with distinct concentrations better than "
+        "those with repeated ones.", source="the theorem as rungs", check=more(("aninfonce",
+        "permutation"), ("distinct", "permutation"), f"{WORDS['permutation']}, minus that for "
         "distinct concentrations")),
-    control("observed", "The style that AnInfoNCE finds is not in the observations already.",
+    control("observed", "AnInfoNCE finds more of the style than the observations show linearly.",
         source="the mixing alone: R² 0.69 and 0.66 in the committed logs", check=more(("aninfonce",
-        "style"), ("aninfonce", "seen_style"), "R² of the style from f, less that from x")),
-    control("infonce-truth", "At τ = 1 the true latents have a higher loss than what is learned: "
-        "style is not lost for want of training.", source="control", check=more(("tau-1", "truth"),
-        ("tau-1", "loss"), "Loss of the truth, less that learned")),
+        "style"), ("aninfonce", "seen_style"), "R² of the style from f, minus that from x")),
+    control("infonce-truth", "At τ = 1 the true latents have a higher loss than the learned ones: "
+        "style is not lost for lack of training.", source="control", check=more(("tau-1", "truth"),
+        ("tau-1", "loss"), "Loss of the truth, minus that learned")),
     control("learned-style", "A learned temperature does not save the style.",
         source="control", check=of("tau-learned", "style").most(0.8)),
-    control("learned-truth", "With a learned temperature too the true latents, at the temperature "
-        "that is best for them, have a higher loss than what is learned.", source="control",
+    control("learned-truth", "With a learned temperature, too, the true latents have a higher loss "
+        "than the learned ones, even at their own best temperature.", source="control",
         check=more(("tau-learned", "truth"), ("tau-learned", "loss"), "Loss of the truth, less "
         "that learned")),
     control("learned-fold", "With a learned temperature the encoder folds the sphere: its degree "
@@ -209,28 +209,28 @@ CLAIMS = (
         "low", HARD_SLACK).between(0.8, 1.2)),
     control("sampler", "The approximate sampler of the authors' code does not shrink Λ̂.",
         source="23.1 for 25 in the committed logs", check=of("approximate", "high").less(of("exact",
-        "high"), f"{WORDS['high']}, fitted to the true latents of approximate " "pairs, less that "
+        "high"), f"{WORDS['high']}, fitted to the true latents of approximate " "pairs, minus that "
         "of exact ones").between(-0.05, 0.05)),
-    control("shrunk", "It is an encoder that is not quite at its optimum that shrinks Λ̂.",
+    control("shrunk", "Λ̂ is too small because the encoder is not quite at its optimum.",
         source="control", check=more(("exact", "high"), ("aninfonce", "high"), f"{WORDS['high']} "
-        "with the true latents, less that with the learned ones")),
-    control("across", "A rotation that mixes content and style is no symmetry of the loss.",
+        "with the true latents, minus that with the learned ones")),
+    control("across", "A rotation that mixes content and style changes the loss.",
         source="by derivation", check=of("exact", "across").least(0.1)),
-    control("images-temperature", "What AnInfoNCE keeps of the augmentations of images, InfoNCE "
-        "keeps as well once its temperature is learned.", source="control", check=pictures(
+    control("images-temperature", "On images InfoNCE with a learned temperature keeps as much of "
+        "the augmentations as AnInfoNCE.", source="control", check=pictures(
         "augmentations", "aninfonce", "tau-learned").between(-0.03, 0.03)),
     control("images-accuracy", "On images InfoNCE with a learned temperature keeps as much of the "
         "classes as AnInfoNCE.", source="control", check=pictures("classes", "aninfonce",
         "tau-learned").between(-0.02, 0.02)),
-    control("images-learned", "Classes of images are read better after training than before.",
+    control("images-learned", "Classes of images are decoded better after training than before.",
         source="control", check=pictures("classes", "aninfonce", "aninfonce", before=True)
         .positive()),
-    Claim("inside", "A rotation inside the blocks of equal concentration leaves the loss as it is.",
+    Claim("inside", "A rotation inside blocks of equal concentration does not change the loss.",
         "exact", "by derivation", Column(lambda t: t["truth"]["inside"], "Change of the loss of "
         "the true latents").holds(1e-9), "check"),
     Claim("floor", "No loss of AnInfoNCE is below that of the true latents.",
         "a bound", "by derivation", Column(lambda t: -where(t["worlds"], arm=("aninfonce",
-        "distinct", "hard"))["gap"], "Loss of the truth less that learned, in nats, of a finite "
+        "distinct", "hard"))["gap"], "Loss of the truth minus that learned, in nats, of a finite "
         "sample and partners that are not quite uniform").holds(0.03), "check"),
 )  # fmt: skip
 LAPTOP = {
@@ -246,7 +246,7 @@ SMOKE = LAPTOP | {
     "warmup": 10, "test": 400, "images": 500, "channels": 4, "features": 16, "M": 8,
     "image_batch": 32, "image_steps": 20, "probed": 400,
 }  # fmt: skip
-# Of the images little is known but the scores; the rest is as in the authors' code.
+# For the images little more than the scores is known; the rest is as in the authors' code.
 PAPER = LAPTOP | {
     "seeds": 5, "block": 5, "repeated": [25.0, 5.0], "distinct": np.linspace(5, 25, 10).tolist(),
     "draws": 25000, "hidden": [100, 500, 500, 500, 500, 100], "linear_start": False, "batch": 1000,
@@ -259,15 +259,16 @@ STUDY = Study(
     title="Contrastive learning when latents vary by different amounts",
     paper="Rusak, Reizinger et al., AISTATS 2025 (arXiv 2407.00143), and the project page",
     about=(
-        "AnInfoNCE, with one concentration for each latent, against InfoNCE with τ = 1 and with a "
-        "learned τ: how much of content and of style a linear map finds in the encoder, apart; "
-        "learned concentrations against true ones; axes where all concentrations differ, and where "
-        "they repeat; negatives drawn around the anchor. Losses stand beside that of the true "
-        "latents. On CIFAR-10 a small SimCLR: classes against parameters of augmentations. Worlds "
-        "and trainings are small (6 latents with λ = 25 and 3, or 5 with λ from 2 to 32; three "
-        "layers of 64 that start as a linear map, 3,000 steps; two convolutions, 800 steps). "
-        "Settings and bars were chosen after pilots on the seeds 1000 to 1009: several were "
-        "tried, and others folded one latent in some or most seeds."
+        "AnInfoNCE, which learns one concentration per latent, is compared with InfoNCE with τ = 1 "
+        "and with a learned τ. The study measures how much of content and of style a linear map "
+        "finds in the encoder, how close the learned concentrations are to the true ones, whether "
+        "axes are found if concentrations differ and if they repeat, and the effect of negatives "
+        "drawn around the anchor. Losses are compared with that of the true latents. On CIFAR-10, "
+        "classes and augmentation parameters are decoded from a small SimCLR. Worlds and trainings "
+        "are small (6 latents with λ = 25 and 3, or 5 with λ from 2 to 32; three layers of 64 that "
+        "start as a linear map, 3,000 steps; two convolutions, 800 steps). Settings and bars were "
+        "chosen after pilots on the seeds 1000 to 1009; other settings that were tried folded one "
+        "latent in some or most seeds."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run,

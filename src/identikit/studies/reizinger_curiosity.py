@@ -1,15 +1,15 @@
 """Reizinger and Szemenyei: attention in an actor-critic, and features from what actions do.
 
-Three parts. Agents on CartPole: a softmax gate before each head (AttA2C) divides features by about
-their number, and the LSTM answers by saturating; so their standard deviation is the mark of the
-gate, and a gate times d does not leave it. Features in a world whose factors are known: the inverse
-model of an ICM is a softmax over actions, linear in [φ(s); φ(s')], so it finds the factors that
-actions control up to an affine map, and nothing of others. Pictures of Pong: the same model learns
-from pixels.
+The study has three parts. First, agents on CartPole: a softmax gate before each head (AttA2C)
+divides the d features by about d, and the LSTM compensates by saturating. So a gate shows in the
+features' standard deviation, and a gate multiplied by d does not. Second, features in a world whose
+factors are known: the inverse model of an intrinsic curiosity module (ICM) is a softmax over
+actions that is linear in [φ(s); φ(s')], so it finds the factors that actions control up to an
+affine map, and nothing of the others. Third, pictures of Pong: the same model learns from pixels.
 
 In the released code the gates of the ICM and the rational loss are never switched on, and the
-intrinsic reward is never added; here they are. Nothing is said of game scores, of which the
-authors' tables have one run a cell.
+intrinsic reward is never added; here they are. Game scores are not judged, because the authors'
+tables have one run per cell.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from identikit.studies._work import Work
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What an agent scores that has learned; one at random has about 22.
+# The score of an agent that has learned; a random one has about 22.
 LEARNED = 150.0
-# Of the features' standard deviation, over the baseline's: the committed tables of six games.
+# The features' standard deviation relative to the baseline's, in the committed tables of six games.
 LOWEST, HIGHEST, NOISE = 1.4, 3.6, 0.115
 COLUMNS = {
     "agents": ["arm", "seed", "score", "std", "intrinsic"],
@@ -61,7 +61,7 @@ def run(work: Work) -> Tables:
     return tables
 
 
-# What the claims are put to: a column of an arm, one value a seed.
+# What the claims are checked on: a column of an arm, one value per seed.
 
 
 def of(table: str, name: str, arm: str) -> Column:
@@ -70,8 +70,8 @@ def of(table: str, name: str, arm: str) -> Column:
 
 
 def more(table: str, name: str, a: str, b: str) -> Check:
-    """A column is higher in one arm than in another, seed by seed."""
-    words = f"{WORDS[name]}: {LABELS[a]}, less {LABELS[b]}"
+    """Check that a column is higher in one arm than in another, seed by seed."""
+    words = f"{WORDS[name]}: {LABELS[a]}, minus {LABELS[b]}"
     return of(table, name, a).less(of(table, name, b), words).positive()
 
 
@@ -97,27 +97,27 @@ SHORT = {
     "baseline": "no gate", "attention": "AttA2C", "rescaled": "gate × d", "curious": "ICM",
     "inverse": "no gate", "gated": "gate", "longer": "longer", "both": "both",
     "std": "std of features h", "score": "score, last quarter", "arm": "",
-    "r2": "R² from what is read of φ", "excess": "cross-entropy above Bayes, nats",
+    "r2": "R² from the part of φ used", "excess": "cross-entropy above Bayes, nats",
     "read_controllable": "controllable", "read_exogenous": "exogenous",
 }  # fmt: skip
 LABELS = {
-    "baseline": "without a gate", "attention": "with it", "rescaled": "with the gate times d",
-    "inverse": "without a gate", "gated": "with it", "both": "with both losses",
+    "baseline": "without a gate", "attention": "with one", "rescaled": "with the gate times d",
+    "inverse": "without a gate", "gated": "with one", "both": "with both losses",
     "forward": "with the forward loss alone",
 }  # fmt: skip
 WORDS = {
     "std": "Standard deviation of h in the last updates",
     "ratio": "Standard deviation of h over the baseline's of the same seed",
     "score": "Mean score of the episodes of the last quarter",
-    "intrinsic": "Mean intrinsic reward of a step, over the whole training",
-    "excess": "Cross-entropy less that of the true posterior on the same rows, in nats",
+    "intrinsic": "Mean intrinsic reward per step, over the whole training",
+    "excess": "Cross-entropy minus that of the true posterior on the same rows, in nats",
     "controllable": "R² of the controllable factors from φ, after the gate",
     "exogenous": "R² of the exogenous factors from φ, after the gate",
-    "read_controllable": "R² of the controllable factors from what the head reads of φ",
-    "read_exogenous": "R² of the exogenous factors from what the head reads of φ",
-    "agreement": "R² between two networks' φ, after the gate, weighted by variance, the worse way",
-    "read_agreement": "R² between what the heads of two networks read of φ, the worse way",
-    "shrunk": "Standard deviation of φ over that before learning",
+    "read_controllable": "R² of the controllable factors from the part of φ that the head uses",
+    "read_exogenous": "R² of the exogenous factors from the part of φ that the head uses",
+    "agreement": "R² between two networks' φ, after the gate, by variance, in the worse direction",
+    "read_agreement": "R² between the parts of φ that two heads use, in the worse direction",
+    "shrunk": "Standard deviation of φ relative to that before training",
     "forward": "Forward loss",
     "loss": "Entropy of the actions, ln 6, less the cross-entropy on later pictures, in nats",
     "accuracy": "Accuracy on later pictures, less the share of the most frequent action there",
@@ -131,42 +131,43 @@ CLAIMS = (
         "deviation of its features as much as in the six games.", "1.4 to 3.6 times", TABLE, of(
         "agents", "ratio", "attention").between(LOWEST, HIGHEST)),
     Claim("curious-std", "Curiosity with gates on the inputs of its models leaves the standard "
-        "deviation of an actor-critic's features as it is.", "within 11.5 % (gates and reward off "
+        "deviation of an actor-critic's features the same.", "within 11.5 % (gates and reward off "
         "in the released code)", TABLE, of("agents", "ratio", "curious").between(1 - NOISE,
         1 + NOISE)),
-    Claim("controllable", "Features by inverse dynamics hold the factors that actions control.",
+    Claim("controllable", "Inverse-dynamics features encode the factors that actions control.",
         "no number", PATHAK, of("features", "read_controllable", "inverse").least(0.98)),
-    Claim("exogenous", "What the inverse model reads of its features holds nothing of factors that "
-        "no action changes.", "no number", PATHAK, of("features", "read_exogenous", "inverse")
+    Claim("exogenous", "The part of the features that the inverse model uses encodes nothing of "
+        "factors that no action changes.", "no number", PATHAK, of("features", "read_exogenous",
+        "inverse")
         .most(0.02)),
     Claim("collapse", "Without the inverse loss features collapse: the forward loss alone makes "
-        "them all but constant.", "no number", PATHAK, of("features", "shrunk", "forward")
+        "them almost constant.", "no number", PATHAK, of("features", "shrunk", "forward")
         .most(0.1)),
-    control("learns", "The agent without a gate learns, so that its features are those of an "
-        "agent.", check=of("agents", "score", "baseline").least(LEARNED)),
+    control("learns", "The agent without a gate learns the game, so its features are those of a "
+        "trained agent.", check=of("agents", "score", "baseline").least(LEARNED)),
     control("rescaled-std", "A gate times d does not enlarge the standard deviation of features: "
-        "what does is the scale of the gate, not what it selects.", check=of("agents", "ratio",
+        "the cause is the scale of the gate, not its selection.", check=of("agents", "ratio",
         "rescaled").most(1.0)),
-    control("gate-score", "The gate that is not rescaled costs score.",
+    control("gate-score", "The gate without rescaling lowers the score.",
         check=more("agents", "score", "baseline", "attention")),
     control("rescaled-score", "With the gate times d scores are higher than with the plain one.",
         check=more("agents", "score", "rescaled", "attention")),
-    control("intrinsic", "The intrinsic reward is really there, and on average smaller than the "
-        "game's 0.05 a step.", check=of("agents", "intrinsic", "curious").between(1e-4, 0.05)),
+    control("intrinsic", "The intrinsic reward is not zero, and on average smaller than the game's "
+        "0.05 per step.", check=of("agents", "intrinsic", "curious").between(1e-4, 0.05)),
     control("floor", "The inverse model comes close to the true posterior of the actions.",
         check=of("features", "excess", "inverse").most(0.05)),
-    control("agree", "Two networks read the same of their features, up to an affine map.",
+    control("agree", "Two networks use the same part of their features, up to an affine map.",
         check=of("features", "read_agreement", "inverse").least(0.98)),
-    control("kept", "No incentive to keep exogenous factors is none to drop them: directions of φ "
-        "that the head does not read still show them.", check=of("features", "exogenous", "inverse")
+    control("kept", "The loss does not remove exogenous factors: directions of φ that the head "
+        "does not use still show them.", check=of("features", "exogenous", "inverse")
         .least(0.1)),
     control("gate-loss", "With a softmax gate on each part the inverse model is further from the "
-        "true posterior, after as many steps.", check=more("features", "excess", "gated",
+        "true posterior after the same number of steps.", check=more("features", "excess", "gated",
         "inverse")),
     control("gate-agree", "With a softmax gate on each part two networks agree less, after the "
         "gate.", check=more("features", "agreement", "inverse", "gated")),
-    control("gate-longer", "What a gate costs is for want of steps: after four times as many the "
-        "model with the gate is close to the true posterior.", check=of("features", "excess",
+    control("gate-longer", "A gate only slows training: after four times as many steps the model "
+        "with the gate is close to the true posterior.", check=of("features", "excess",
         "longer").most(0.02)),
     control("gate-longer-agree", "After four times as many steps two networks with the gate agree, "
         "after the gate.", check=of("features", "agreement", "longer").least(0.98)),
@@ -185,7 +186,7 @@ CLAIMS = (
     control("pixels-accuracy", "On later pictures of Pong the inverse model names the action more "
         "often than by chance.", check=column("pixels", "accuracy", "").less(column("pixels",
         "most", ""), WORDS["accuracy"]).least(0.05)),
-    identity("bayes", "No model is better than the true posterior, but for sampling error.",
+    identity("bayes", "No model beats the true posterior by more than sampling error.",
         check=Column(lambda t: t["features"]["beats"], "By how many standard errors the best is "
         "below it").holds(4)),
     identity("rank", f"Nine actions span {CONTROLLABLE} of {FEATURES} dimensions of φ: as many as "
@@ -219,19 +220,20 @@ STUDY = Study(
     paper="Reizinger and Szemenyei, ICASSP 2020 (arXiv 1910.10840), and the tables of its "
     "repository; Pathak et al. 2017 (arXiv 1705.05363) for the curiosity module",
     about=(
-        "Agents with an LSTM on CartPole: without a gate, with a softmax gate before each head "
-        "(AttA2C), with the gate times d, and with an ICM whose intrinsic reward is really added. "
-        "ICMs in worlds of three controllable and three exogenous factors behind a nonlinear "
-        "mixing, two networks a world: by the inverse loss alone, with gates plain (also for four "
-        "times as many steps, in three worlds) and rescaled, with both losses, and by either "
-        "forward loss alone. Features are compared after the gate; what a head reads of φ are the "
-        "three directions in which it moves log-odds most. An inverse model on pictures of Pong "
-        "under random actions, tried on later pictures. The "
-        "authors' scores are not compared: 50 million steps are out of reach, their normalised "
-        "means (AttA2C .880, baseline .923, ICM .949 and .922, RCM .953) have one run a cell, and "
-        "in the released code only AttA2C is switched on. CartPole's rewards are divided by 20: "
-        "without that agents learn badly and all features saturate. Networks, steps and bars were "
-        "set after pilots on the seeds 1000 to 1003."
+        "Agents with an LSTM learn CartPole without a gate, with a softmax gate before each head "
+        "(AttA2C), with the gate multiplied by d, and with an intrinsic curiosity module (ICM) "
+        "whose intrinsic reward is really added. ICMs are also trained in worlds of three "
+        "controllable and three exogenous factors behind a nonlinear mixing, two networks per "
+        "world: by the inverse loss alone, with plain gates (in three worlds also for four times "
+        "as many steps), with rescaled gates, with both losses, and by either forward loss alone. "
+        "Features are compared after the gate. The part of φ that a head uses is the three "
+        "directions that change its log-odds most. Finally, an inverse model learns from pictures "
+        "of Pong under random actions and is tested on later pictures. The authors' scores are not "
+        "compared: 50 million steps are out of reach, their normalised means (AttA2C .880, "
+        "baseline .923, ICM .949 and .922, RCM .953) have one run per cell, and in the released "
+        "code only AttA2C is switched on. CartPole's rewards are divided by 20, because otherwise "
+        "agents learn badly and all features saturate. Networks, steps and bars were set after "
+        "pilots on the seeds 1000 to 1003."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run,

@@ -1,16 +1,18 @@
-"""Reizinger et al. on language models: the same loss, and other answers off the support.
+"""Reizinger et al. on language models: the same loss, but different answers off the support.
 
-Models learn aⁿbⁿ, n = 1 to N: by maximum likelihood alone, or with completions of the 251 prompts
-of 8 letters that no string begins with, by an oracle that keeps rule R1 (#a = #b) or by an
-adversary that breaks it by one letter. All come down to the entropy ln N of the language; after
-those prompts they do as they were taught, or whatever it may be. Beside it the paper's two other
-cases: a rare prompt answered otherwise at a KL divergence of ε, in closed form, and one function
-with two sets of weights that fine-tune differently.
+Models learn the language aⁿbⁿ, n = 1 to N, in three regimes: by maximum likelihood alone, or also
+with completions of the 251 prompts of 8 letters with which no string begins. An oracle gives
+completions that satisfy rule R1 (#a = #b); an adversary gives completions that break it by one
+letter. All regimes reach the entropy ln N of the language. After those prompts the models do what
+they were trained to do or, after maximum likelihood alone, something arbitrary. The paper's two
+other cases are also covered: a rare prompt answered differently at a KL divergence of ε, in closed
+form, and one function with two sets of weights that fine-tune differently.
 
-The released code is not followed where it errs: the loss of a completion begins with the first new
-token (without it, it is the control `released`), PAD is no target, floors are exact, unfinished
-completions count, and what is rescaled are weights, as relu(αx)/α changes neither values nor
-gradients (the control). Its Transformer has, in effect, no positions, and so has ours.
+Where the released code has errors, this study differs from it: the loss of a completion includes
+the first new token (the control `released` leaves it out), PAD is not a target, floors are exact,
+unfinished completions count, and the weights are rescaled, because relu(αx)/α changes neither
+values nor gradients (a control shows this). The released Transformer has, in effect, no positional
+information, and neither has ours.
 """
 
 from __future__ import annotations
@@ -42,12 +44,12 @@ NAMES = {
     lm.LSTM: "LSTM",
     lm.DECODER: "Decoder with RMSNorm, rotary positions and SwiGLU",
 }
-# The mixture of two coins; after so many ones, so many tokens are answered at the other rate.
+# A mixture of two coins; after 10 or 20 ones, the next 10 tokens are answered at the other rate.
 COINS, ONES, ANSWER = BernoulliMixture((0.1, 0.6)), (10, 20), 10
 
 
 def run(work: Work) -> Tables:
-    """Teach every architecture in every regime, compare on and off the support, fine-tune."""
+    """Train every architecture in every regime, compare on and off the support, and fine-tune."""
     s = work.settings
     wanted = [(each, regime) for each in s.architectures for regime in lm.REGIMES]
     wanted.insert(0, (s.architectures[0], lm.RELEASED))
@@ -65,7 +67,7 @@ def run(work: Work) -> Tables:
 
 
 def rare() -> pd.DataFrame:
-    """The mass of a rare prompt, the exact KL of answering it otherwise, and its bound."""
+    """The probability of a rare prompt, the exact KL of answering it differently, and its bound."""
     low, high = COINS.rates
     gap = high * np.log(high / low) + (1 - high) * np.log((1 - high) / (1 - low))
     rows = []
@@ -78,7 +80,7 @@ def rare() -> pd.DataFrame:
 
 
 def tuned(tables: Tables, by: str, alpha: float, column: str = "mse") -> list[float]:
-    """What came of weights rescaled by α, one value a seed."""
+    """The result of fine-tuning weights rescaled by α, one value per seed."""
     rows = tables["tuning"]
     rows = rows[(rows["by"] == by) & (rows["alpha"] == alpha) & (rows["scaled"] == "weights")]
     return list(rows[column].astype(float))
@@ -86,14 +88,17 @@ def tuned(tables: Tables, by: str, alpha: float, column: str = "mse") -> list[fl
 
 def _loss(tables: Tables, architecture: str) -> Finding:
     losses = lm.wide(tables, architecture, "loss", every=True)
-    comment = f"Largest minus smallest loss, in nats a sequence; {lm.SLACK} or less counts."
+    comment = f"Largest minus smallest loss, in nats per sequence; {lm.SLACK} or less counts."
     spread = losses.max(axis=1) - losses.min(axis=1)
     return below(spread, lm.SLACK, comment + lm.counted(tables, architecture))
 
 
 def _order(tables: Tables, architecture: str) -> Finding:
     r1 = lm.wide(tables, architecture, "off: R1")
-    comment = "The smaller step of R1 over all prompts off the support; unfinished ones break it."
+    comment = (
+        "The smaller difference between neighbours in the share of completions that satisfy R1, "
+        "over all prompts off the support; unfinished completions count as violations."
+    )
     steps = [r1[lm.ORACLE], r1[lm.ML], r1[lm.ADVERSARIAL]]
     return ordered(steps, comment + lm.counted(tables, architecture))
 
@@ -110,7 +115,7 @@ def _share(tables: Tables, given: tuple[str, str, float, float]) -> Finding:
 
 def _at_once(tables: Tables, architecture: str) -> Finding:
     r1, line = (lm.wide(tables, architecture, name)[lm.ML] for name in ("off: R1", "at once"))
-    comment = "R1 over all prompts off the support, minus the share of them that is balanced."
+    comment = "R1 over all prompts off the support, minus the share of prompts already balanced."
     return higher(r1, line, comment + lm.counted(tables, architecture))
 
 
@@ -148,9 +153,10 @@ def _logits(tables: Tables) -> Finding:
     )
     comment = (
         "Relative gap of centred logits of two seeds of maximum likelihood, off the support minus "
-        "on it. On it, it is not 0: the loss fixes no logit of a token that never follows."
+        "on it. It is not 0 on the support, because the loss does not determine the logits of "
+        "tokens that never follow."
     )
-    return higher(off, on, comment + (f" It is {np.mean(on):.2f} there." if on else ""))
+    return higher(off, on, comment + (f" On the support it is {np.mean(on):.2f}." if on else ""))
 
 
 def _tuned(tables: Tables, by: str, alphas: tuple[float, ...]) -> Finding:
@@ -175,13 +181,13 @@ def _every(tables: Tables, given: tuple[str, str, float, str]) -> Finding:
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
-    """What is written off the support, the losses, where models differ, and fine-tuning."""
+    """Completions off the support, the losses, differences between models, and fine-tuning."""
     models, tuning = tables["models"], tables["tuning"]
     models = models.sort_values("regime", key=lambda column: column == lm.RELEASED, kind="stable")
     pairs = tables["pairs"].rename(columns={"a": "seed"})
     tuning = tuning[(tuning["scaled"] == "weights") & ~tuning["diverged"].astype(bool)]
     tuning = tuning.assign(alpha=tuning["alpha"].map("{:g}".format))
-    words = {"off: R1": "R1 kept", "excess": "nats a sequence", "tv": "total variation"}
+    words = {"off: R1": "R1 satisfied", "excess": "nats per sequence", "tv": "total variation"}
     words |= {"mse": "error", "alpha": "weights rescaled by α", "slice": "", "regime": ""}
 
     def panel(
@@ -208,46 +214,46 @@ def figure(tables: Tables, _settings: Settings) -> Figure:
 
 COMMITTED, CASE = "committed results, notebooks/*.csv", "Case study {}, in words"
 FINISHED = "off: R1 finished"
-# Of each architecture; of the paper's, the Transformer, claims of the paper if a source is named.
+# Claims about each architecture. With a source, the one about the Transformer is the paper's own.
 EACH: dict[str, tuple[str, str, str, Callable[..., Finding]]] = {
-    "loss": ("the three regimes come down to the same loss on the language",
+    "loss": ("the three regimes reach the same loss on the language",
              "0.0214, 0.0223, 0.0199 nat a token, with PAD", COMMITTED, _loss),
-    "order": ("off the support the oracle's model keeps R1 most often, then that of maximum "
+    "order": ("off the support the oracle's model satisfies R1 most often, then that of maximum "
               "likelihood, then the adversary's", "0.830, 0.462, 0.000", COMMITTED, _order),
     "same-on": ("on the support, models of equal loss agree", "equal", CASE.format(1), _same),
     "regimes-off": ("off the support, regimes of equal loss differ", "free", CASE.format(1),
                     partial(_differ, kind="regimes", bar=0.25)),
     "seeds-off": ("off the support, two seeds of maximum likelihood differ too",
                   "R1 from 0.339 to 0.629", COMMITTED, partial(_differ, kind="seeds", bar=0.02)),
-    "at-once": ("maximum likelihood keeps R1 off the support more often than stopping at once",
+    "at-once": ("off the support, maximum likelihood satisfies R1 more often than stopping at once",
                 "69/251 = 0.275", "", _at_once),
 }  # fmt: skip
-# Shares of completions: of which regime, what, from where to where counts.
+# Shares of completions: the regime, the column, and the range that counts.
 SHARES = {
-    "ml": ("Maximum likelihood alone keeps R1 after about half of the prompts off the support.",
+    "ml": ("Maximum likelihood alone satisfies R1 after about half of the prompts off the support.",
            "0.462, runs from 0.339 to 0.629", "paper", (lm.ML, FINISHED, 0.339, 0.629)),
-    "adversarial": ("Taught by the adversary, the model breaks R1 after prompts off the support.",
+    "adversarial": ("Trained by the adversary, the model breaks R1 after prompts off the support.",
                     "0.000", "paper", (lm.ADVERSARIAL, FINISHED, -inf, 0.01)),
-    "oracle": ("Taught by the oracle, the model keeps R1 after most prompts off the support.",
+    "oracle": ("Trained by the oracle, the model satisfies R1 after most prompts off the support.",
                "0.830 ± 0.105", "paper", (lm.ORACLE, FINISHED, 0.725, inf)),
-    "on-ml": ("Prompts on the support are completed by both rules.",
+    "on-ml": ("Prompts on the support are completed according to both rules.",
               "1.00", "paper", (lm.ML, "on: grammatical", 0.99, inf)),
-    "r2": ("Off the support the new letters by themselves keep R2.",
+    "r2": ("Off the support the new letters, taken alone, satisfy R2.",
            "1.00", "paper", (lm.ML, "off: R2 completion", 0.95, inf)),
-    "on-adversarial": ("The adversary's model still completes prompts on the support rightly.",
+    "on-adversarial": ("The adversary's model still completes prompts on the support correctly.",
                        "0.12, as released", "control",
                        (lm.ADVERSARIAL, "on: grammatical", 0.99, inf)),
     "finished": ("The oracle's model comes to an end after prompts off the support.",
                  "0.60 to 0.78, as released", "control", (lm.ORACLE, "off: finished", 0.99, inf)),
 }  # fmt: skip
-# What must hold of every row of a table.
+# Bounds on every row of a table.
 BOUNDS = {
-    "rank": ("Diversity fails: 5 tokens give g a rank of 4 at most, below the width of f.", "4",
+    "rank": ("Diversity fails: 5 tokens give g a rank of at most 4, below the width of f.", "4",
              ("pairs", "rank", 4, "Largest rank of the differences of g.")),
-    "grammatical": ("After a prompt off the support no completion keeps both rules.", "0",
+    "grammatical": ("After a prompt off the support no completion satisfies both rules.", "0",
                     ("models", "off: grammatical", 0, "Largest share of completions that do.")),
-    "rare": ("A rare prompt is answered otherwise at a KL divergence of at most its mass times "
-             "that of the answers.", "0.0227 nat after 10 ones, 1.4e-4 after 20",
+    "rare": ("Answering a rare prompt differently costs a KL divergence of at most its "
+             "probability times that of the answers.", "0.0227 nat after 10 ones, 1.4e-4 after 20",
              ("rare", "share", 1, "Exact KL over the bound; p(1) goes from 0.6 to 0.1.")),
     "function": ("Rescaled weights compute the same function.", "about 1e-6",
                  ("tuning", "apart", 1e-4, "Largest difference of outputs; 1e-4 is rounding.")),
@@ -271,12 +277,12 @@ CLAIMS = (
         for key, (says, published, kind, given) in SHARES.items()
     ),
     Claim("first-token", "Without a loss on the first new token, as released, the oracle's model "
-        "keeps R1 less often off the support.", "0.830 ± 0.105, as released", COMMITTED,
+        "satisfies R1 less often off the support.", "0.830 ± 0.105, as released", COMMITTED,
         _first_token, "control"),
     *(
         Claim(
             by.lower(),
-            f"Weights of the same function, rescaled, fine-tune differently under {by}.",
+            f"Rescaled weights of the same function fine-tune differently under {by}.",
             "differ",
             CASE.format(3),
             partial(_tuned, by=by, alphas=alphas),
@@ -289,7 +295,7 @@ CLAIMS = (
         Claim(key, says, published, "derived", partial(_every, given=given), "check")
         for key, (says, published, given) in BOUNDS.items()
     ),
-    Claim("inert", "The activation relu(αx)/α, as released for case 3, changes no fine-tuning.",
+    Claim("inert", "The activation relu(αx)/α, released for case 3, leaves fine-tuning unchanged.",
         "0", "derived", _inert, "check"),
 )  # fmt: skip
 
@@ -298,14 +304,16 @@ STUDY = Study(
     title="Language models of equal loss that answer differently",
     paper="Reizinger et al., ICML 2024 (arXiv 2405.01964); follow-up arXiv 2409.13728",
     about=(
-        "Language models learn aⁿbⁿ down to the entropy of the language, in three regimes that "
-        "differ only in what is taught after prompts that no string begins with. On the support "
-        "they agree; off it they do as they were taught, or differ from seed to seed. Two further "
-        "cases: a rare prompt answered otherwise at almost no KL divergence, and weights of one "
-        "function that fine-tune differently. All strings are trained on and none is held out: "
-        "the claims are about what the loss leaves open at its floor. At laptop N is 16 and not "
-        "128, and the Transformer has 3 blocks and not 5; ours is pre-norm and without dropout. "
-        "Sizes, steps and bars were chosen on pilot seeds from 1000 on."
+        "Language models learn aⁿbⁿ until their loss reaches the entropy of the language, in three "
+        "regimes that differ only in the training after prompts with which no string begins. On "
+        "the support the models agree. Off the support they do what they were trained to do, or "
+        "differ from seed to seed. Rule R1 asks for as many a as b, and R2 for the right order. "
+        "Two further cases are a rare prompt answered differently at almost no KL divergence, and "
+        "different weights of one function that fine-tune differently. Models are trained on all "
+        "strings and none is held out, because the claims are about what the loss leaves open at "
+        "its floor. In the preset laptop N is 16 instead of 128, and the Transformer has 3 blocks "
+        "instead of 5; ours is pre-norm and has no dropout. Sizes, steps and bars were chosen on "
+        "pilot seeds from 1000 upwards."
     ),
     presets={
         "smoke": {
@@ -322,7 +330,7 @@ STUDY = Study(
             "steps": [1000, 1000, 600], "lr": [5e-3, 1e-2, 5e-3], "stack": True,
             "alphas": [0.1, 1.0, 10.0], "pretrain": 1500, "finetune": 300,
         },
-        # Of the LSTM, the follow-up's sizes.
+        # The sizes of the LSTM are those of the follow-up.
         "paper": {
             "seeds": 34, "first_seed": 0, "longest": 128, "prompt": 8, "new_tokens": 300,
             "batch": 251, "architectures": [lm.TRANSFORMER, lm.LSTM], "widths": [10, 64],

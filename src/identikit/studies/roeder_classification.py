@@ -1,14 +1,14 @@
-"""Figure 2 of Roeder et al.: classifiers of one teacher's labels have the same features, linearly.
+"""Figure 2 of Roeder et al.: students of one teacher have the same features up to a linear map.
 
-Points of the plane (and 20 inputs of noise) lie in one of K = 18 sectors. A teacher
+Points of the plane (with 20 additional noise inputs) lie in one of K = 18 sectors. A teacher
 p(y|x) ∝ exp(f*(x)ᵀ g*(y)), with f* and g* in two dimensions, is fitted to these labels. Students of
-the same architecture learn from new points that the teacher has labelled. All of them can have the
-teacher's distribution, so Theorem 1 says that the f of any two, and the g, are linear maps of each
-other once they are trained.
+the same architecture learn from new points that the teacher has labelled. All of them can represent
+the teacher's distribution, so by Theorem 1 the f of any two trained students are linear maps of
+each other, and so are their g.
 
-Labels are drawn from the teacher's softmax. The paper does not say how they are made; with the most
-likely label (`labels = "argmax"`) the likelihood has no finite maximum, and in the limit of long
-training the theorem says nothing.
+Labels are sampled from the teacher's softmax. The paper does not say how labels are made. With the
+most likely label (`labels = "argmax"`) the likelihood has no finite maximum, and the theorem says
+nothing about the limit of long training.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SHOWN = 200
 
 
 def run(work: Work) -> Tables:
-    """Fit the teacher, teach students at every learning rate, compare all pairs of them."""
+    """Fit the teacher, train students at every learning rate, and compare all pairs of them."""
     s = work.settings
     if s.labels not in RULES:
         raise InputError(f"labels is {s.labels!r}; expected one of {', '.join(RULES)}")
@@ -85,7 +85,7 @@ def run(work: Work) -> Tables:
 
 
 def means(pairs: pd.DataFrame, seeds: pd.DataFrame, settings: Settings) -> pd.DataFrame:
-    """What pairs and seeds have on average, and at the ends, by learning rate and step."""
+    """Means over pairs and seeds, and the extremes over pairs, by learning rate and step."""
     by = ["lr", "step"]
     over_pairs = pairs.groupby(by)[["cca_f", "cca_g"]].agg(["mean", "min", "max"])
     over_pairs.columns = pd.Index(["_".join(both) for both in over_pairs.columns])
@@ -102,7 +102,7 @@ def means(pairs: pd.DataFrame, seeds: pd.DataFrame, settings: Settings) -> pd.Da
 
 
 def scatter(pairs: pd.DataFrame, f: Array) -> pd.DataFrame:
-    """f of one student and the linear image of another's, of the most and the least alike pair.
+    """f of one student and the linear image of another's, for the most and the least alike pair.
 
     The map is fitted on one half of the rows and drawn on the other.
     """
@@ -118,22 +118,22 @@ def scatter(pairs: pd.DataFrame, f: Array) -> pd.DataFrame:
 
 
 def chosen(table: pd.DataFrame, step: int | None = None, lr: float | None = None) -> pd.DataFrame:
-    """The rows of one step, the last by default, and of one learning rate, the smallest."""
+    """The rows of one step and learning rate: the last step and smallest rate by default."""
     step = table["step"].max() if step is None else step
     lr = table["lr"].min() if lr is None else lr
     return table[(table["step"] == step) & (table["lr"] == lr)]
 
 
-# What the claims are put to: one value a seed, of pairs at the smallest learning rate in the end.
+# What the claims are checked on: one value per seed, at the last step and smallest learning rate.
 
 
 def of(t: Tables, column: str, step: int | None = None, lr: float | None = None) -> list[float]:
-    """A column of the pairs, one value a seed."""
+    """A column of the pairs, one value per seed."""
     return per_seed(chosen(t["pairs"], step, lr), column)
 
 
 def spread(pairs: pd.DataFrame, column: str) -> str:
-    """What a mean over pairs hides, in words."""
+    """Range and median over pairs by learning rate, in words."""
     parts = [
         f"{values.min():.3g} to {values.max():.3g}, median {values.median():.3g}, at {lr:g}"
         for lr, values in pairs[pairs["step"] == pairs["step"].max()].groupby("lr")[column]
@@ -142,13 +142,13 @@ def spread(pairs: pd.DataFrame, column: str) -> str:
 
 
 def grows(t: Tables) -> Finding:
-    """CCA of f after training and before."""
-    comment = "Mean CCA of f after training less that before; above 0 counts."
+    """Check that CCA of f is higher after training than before."""
+    comment = "Mean CCA of f after training minus that before; above 0 counts."
     return check.above(np.subtract(of(t, "cca_f"), of(t, "cca_f", 0)), 0.0, comment)
 
 
 def when(t: Tables) -> Finding:
-    """The step at which pairs are about as alike as they become."""
+    """Check at which step pairs are about as alike as they will be."""
     comment = (
         "The first step at which a pair is within 0.01 of its highest mean CCA of f, mean over "
         "pairs; 2000 to 8000 counts as about 4000."
@@ -163,7 +163,7 @@ def when(t: Tables) -> Finding:
 
 
 def near_one(column: str) -> Check:
-    """A mean CCA of pairs in the end."""
+    """Check that the mean CCA of pairs at the end is near 1."""
 
     def over(t: Tables) -> Finding:
         comment = f"Mean CCA over pairs; 0.99 or more counts. {spread(t['pairs'], column)}"
@@ -173,7 +173,7 @@ def near_one(column: str) -> Check:
 
 
 def near_zero(column: str) -> Check:
-    """A gap between pairs in the end; one that still falls is left open."""
+    """Check that a gap between pairs is near 0 at the end; inconclusive if it is still falling."""
 
     def over(t: Tables) -> Finding:
         before = chosen(t["pairs"], 0)[column].mean()
@@ -183,7 +183,7 @@ def near_zero(column: str) -> Check:
         )
         found = check.below(of(t, column), TOLERANCE, comment)
         fall = check.below(np.subtract(of(t, column), of(t, column, 0)), 0.0, "")
-        # What is on its way to a limit, and not there yet, does not speak against it.
+        # A gap that is still falling does not contradict a limit of 0.
         still = fall.verdict == REPRODUCED and found.verdict == NOT
         return replace(found, verdict=INCONCLUSIVE) if still else found
 
@@ -191,25 +191,25 @@ def near_zero(column: str) -> Check:
 
 
 def faster(t: Tables) -> Finding:
-    """CCA of f at the largest learning rate and at the smallest."""
+    """Check that CCA of f is higher at the largest learning rate than at the smallest."""
     low, high = t["pairs"]["lr"].min(), t["pairs"]["lr"].max()
     if low == high:
         return check.above([], 0.0, "Only one learning rate was run.")
-    comment = f"Mean CCA of f at learning rate {high:g} less that at {low:g}; above 0 counts."
+    comment = f"Mean CCA of f at learning rate {high:g} minus that at {low:g}; above 0 counts."
     return check.above(np.subtract(of(t, "cca_f", lr=high), of(t, "cca_f", lr=low)), 0.0, comment)
 
 
 def plain_input(t: Tables) -> Finding:
-    """CCA of f with what it is a function of."""
+    """Check that CCA of f with its input is high."""
     comment = (
         "Mean CCA of a trained f with the two-dimensional input itself; 0.95 or more counts. The "
-        "task makes f nearly linear in the input, so that Figure 2 is a weak test."
+        "task makes f nearly linear in the input, so Figure 2 is a weak test."
     )
     return check.above(chosen(t["seeds"])["cca_input"], 0.95, comment)
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
-    """CCA of f and g, κ and logit gap over training; scatters after the map; errors in the end."""
+    """CCA of f and g, κ and logit gap over training; scatters after the map; final errors."""
     mean, seeds, pairs = (
         tables[name].assign(rate=tables[name]["lr"].map("lr {:g}".format))
         for name in ("mean", "seeds", "pairs")
@@ -249,7 +249,7 @@ def mapped(ax: Axes, table: pd.DataFrame, which: str) -> None:
 
 def ends(ax: Axes, pairs: pd.DataFrame) -> None:
     """Held-out errors of the map, by learning rate."""
-    draw.dotted("Held-out error of the map in the end", pairs, "lr", {"error": ""}, "lr")(ax)
+    draw.dotted("Held-out error of the map at the end", pairs, "lr", {"error": ""}, "lr")(ax)
     draw.plain_log(ax)
     draw.tolerated(ax)
 
@@ -259,20 +259,20 @@ CLAIMS = (
         "no number given", "Figure 2b", grows),
     Claim("when", "The f of two students are most alike after about 4000 steps.",
         "about 4000", "Section 5.1", when),
-    Claim("f", "In the end the f of two students are linear maps of each other.",
+    Claim("f", "After training, the f of two students are linear maps of each other.",
         "near 1, in a figure only", "Figures 2b and 2c", near_one("cca_f")),
-    Claim("g", "In the end the g of two students are linear maps of each other.",
+    Claim("g", "After training, the g of two students are linear maps of each other.",
         "no number given", "Theorem 1, Appendix C", near_one("cca_g")),
-    Claim("kappa", "One matrix serves for f and, inverted and transposed, for g: κ falls to 0.",
+    Claim("kappa", "One matrix maps f and, inverted and transposed, also maps g: κ falls to 0.",
         "0 in the limit", "follows from Theorem 1", near_zero("kappa")),
-    Claim("logits", "The students come to have one distribution: the relative logit gap falls to "
-        "0.", "0 in the limit", "what Theorem 1 assumes", near_zero("logit_gap"), "control"),
-    Claim("lr", "A better fit, here by a larger learning rate, makes the f of two students more "
+    Claim("logits", "The students' distributions become equal: the relative logit gap falls to 0.",
+        "0 in the limit", "what Theorem 1 assumes", near_zero("logit_gap"), "control"),
+    Claim("lr", "A better fit, here from a larger learning rate, makes the f of two students more "
         "alike.", "no number given", "Remark A.5", faster),
-    Claim("input", "A limit of the experiment: the plain input is already much like f.",
+    Claim("input", "A limitation of the experiment: f is already very similar to the plain input.",
         "not considered (0.976 in a re-run)", "not in the paper", plain_input, "control"),
 )  # fmt: skip
-# Batch, activation and the law of the noise are not published: 256, ReLU, standard normal.
+# Batch size, activation and noise distribution are not published: here 256, ReLU, standard normal.
 COMMON = {"classes": 18, "noise": 20, "batch": 256, "labels": "sampled"}
 SMOKE = {
     "seeds": 3, "lrs": [1e-3], "snapshots": [0, 100, 250, 500],
@@ -294,11 +294,12 @@ STUDY = Study(
     title="Classifiers of one teacher's labels",
     paper="Roeder, Metz and Kingma, ICML 2021 (arXiv 2007.00810), Section 5.1 and Figure 2",
     about=(
-        "Small classifiers learn from labels of one teacher, each from its own start and its own "
-        "points. Linear identifiability says that their features f, and their label vectors g, "
-        "become linear maps of each other, and that one map serves for both. All pairs of seeds "
-        "are compared on new points, over training; intervals are over seeds. Beside them: the "
-        "level of chance, untrained networks, and the plain two-dimensional input."
+        "Small classifiers learn from the labels of one teacher, each with its own initialisation "
+        "and its own points. By linear identifiability their features f, and their label vectors "
+        "g, become linear maps of each other, and one matrix determines both maps. All pairs of "
+        "seeds are compared on new points, during training; intervals are over seeds. For "
+        "comparison, the study also shows the level of chance, untrained networks, and the plain "
+        "two-dimensional input."
     ),
     presets={"smoke": SMOKE | COMMON, "laptop": LAPTOP | COMMON, "paper": PAPER | COMMON},
     run=run,

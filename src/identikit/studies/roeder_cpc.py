@@ -1,17 +1,19 @@
 """Figure 3 of Roeder et al.: contrastive predictive coding on two patches of an image.
 
-f encodes a patch of the top half of a CIFAR-10 image, g one of the bottom half; of the bottom
-patches of a batch, the one of the same image is to be found: p(y|x, S) ∝ exp(f(x)ᵀ g(y)), S the
-batch. The f of two runs, and the g, are compared by their mean canonical correlation (CCA) over
-training, against the number of images, and against the width of the networks.
+f encodes a patch of the top half of a CIFAR-10 image, g one of the bottom half. The task is to
+find, among the bottom patches S of a batch, the one of the same image:
+p(y|x, S) ∝ exp(f(x)ᵀ g(y)). The f of two runs, and the g, are compared by their mean canonical
+correlation (CCA) over training, against the number of images, and against the width of the
+networks.
 
-Compared are the middle patches of test images with their own colours. Two networks that have
-learned nothing are alike too, because they see the same patches: they are shown beside.
+The comparison uses the centre patches of test images with their original colours. Untrained
+networks are somewhat alike, too, because they see the same patches; they are shown for comparison.
 
-How networks start is not published, and matters. Weights are PyTorch's, so small that at first all
-candidates are equally likely: of the starts that were tried, validation loss fell fastest. From
-He's (`init = "he"`) it starts at twice that of guessing, and runs become less alike: held-out CCA
-of f in one pair went from 0.37 to 0.29 in 1000 steps, and was 0.36 after 4000.
+The initialisation is not published, and it matters. Here it is PyTorch's default, whose weights are
+so small that at first all candidates are about equally likely; of those that were tried, validation
+loss fell fastest with it. With He's initialisation (`init = "he"`) the loss starts at twice that of
+guessing, and runs first become less alike: the held-out CCA of f in one pair went from 0.37 to 0.29
+in 1000 steps, and was 0.36 after 4000.
 """
 
 from __future__ import annotations
@@ -55,12 +57,12 @@ if TYPE_CHECKING:
 
 SIDES = ("f", "g")
 INITS = ("small", "he")
-# A seed that no network has: of the images that a part is made of, and of the validation patches.
+# The seed for choosing images and validation patches; no network has it.
 SPLIT = 2**20
 
 
 class Setup(NamedTuple):
-    """What the networks that are compared with each other have in common."""
+    """The common settings of networks that are compared with each other."""
 
     width: int
     share: float
@@ -79,7 +81,7 @@ def run(work: Work) -> Tables:
     if s.init not in INITS:
         raise InputError(f"init is {s.init!r}; expected one of {', '.join(INITS)}")
     panels = setups(s)
-    # The longest first, so that no core waits for the other in the end.
+    # The longest runs first, so that no core is idle at the end.
     every = sorted({*chain.from_iterable(panels.values())}, key=lambda u: -u.width * u.steps)
     key = "width={0},share={1},steps={2},seed={3}"
     runs = [(*setup, seed) for setup in every for seed in range(s.seeds)]
@@ -117,17 +119,10 @@ def build(width: int, settings: Settings) -> SoftmaxNet:
 
 
 def split(images: Tensor, share: float, held_back: float) -> tuple[Tensor, Tensor]:
-    """Images to learn from, a share of those there are, and images for validation.
+    """Training images and validation images.
 
-    A smaller share is part of a larger one.
-
-    Parameters
-    ----------
-    images : Tensor (n, 3, H, W)
-    share : float
-        Of the images that validation leaves.
-    held_back : float
-        Share of the images that is for validation.
+    `held_back` is the share for validation, and `share` the share of the remaining images that is
+    used for training. A smaller training set is a subset of a larger one.
     """
     import torch
 
@@ -139,26 +134,11 @@ def split(images: Tensor, share: float, held_back: float) -> tuple[Tensor, Tenso
 def learn(
     width: int, share: float, steps: int, seed: int, folder: str, data: Data, settings: Settings
 ) -> Record:
-    """One run: a unit of work.
+    """Train one pair of networks (a unit of work).
 
-    Parameters
-    ----------
-    width, share, steps
-        A Setup.
-    seed : int
-        Of the initialisation, and of the order, places and colours of the patches.
-    folder : str
-        For checkpoints.
-    data : Data
-        Where the images are.
-    settings : Settings
-        Of the study.
-
-    Returns
-    -------
-    Record
-        A row a validation; arrays f0, g0, ... of the test patches by step. Early stopping gives the
-        last step the weights of the lowest validation loss.
+    The seed determines the initialisation, and the order, places and colours of the patches. The
+    record has one row per validation, and arrays f0, g0, ... of the test patches by step. With
+    early stopping, the last step has the weights of the lowest validation loss.
     """
     import torch
 
@@ -189,7 +169,7 @@ def learn(
 
 
 def setups(settings: Settings) -> dict[str, list[Setup]]:
-    """What is compared in each panel; the first one is followed over training."""
+    """The setups of each panel; the one of the first panel is followed over training."""
     s = settings
     return {
         "training": [Setup(s.width, 1.0, s.steps)],
@@ -199,13 +179,13 @@ def setups(settings: Settings) -> dict[str, list[Setup]]:
 
 
 def kept(setup: Setup, settings: Settings) -> list[int]:
-    """Steps at which networks are compared: the first and the last, in one setup more."""
+    """Steps at which networks are compared: first and last, and more for the followed setup."""
     followed = setup == setups(settings)["training"][0]
     return sorted({0, *(settings.snapshots if followed else ()), setup.steps})
 
 
 def compare(views: list[Array]) -> list[dict[str, Any]]:
-    """Mean CCA of every pair of runs on the same patches: in sample, by chance, and held out."""
+    """Mean CCA of every pair of runs on the same patches: in sample, at chance, and held out."""
     moments = accumulate(views)
     rows = []
     for a, b in combinations(range(len(views)), 2):
@@ -230,20 +210,13 @@ def summary(pairs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-# What the claims are put to: the last place of a panel less the first, one value a seed.
+# What the claims are checked on: the last place of a panel minus the first, one value per seed.
 
 
 def gain(tables: Tables, panel: str, side: str) -> Finding:
-    """How much more alike runs are at the end of a panel than at its start.
+    """Check that runs are more alike at the end of a panel than at its start.
 
-    Parameters
-    ----------
-    tables : Tables
-        Of a run.
-    panel : {"training", "data", "width"}
-        Over training, the start is the untrained pair.
-    side : {"f", "g"}
-        Which network.
+    In the panel "training" the start is the untrained pair.
     """
     pairs = where(tables["pairs"], panel=panel, side=side)
     compared = pairs if panel == "training" else pairs[pairs["trained"]]
@@ -254,15 +227,15 @@ def gain(tables: Tables, panel: str, side: str) -> Finding:
     untrained = pairs[~pairs["trained"]].groupby("x")["held_out"].mean()
     comment = (
         f"Held-out mean CCA of {side} at {said(places, 'd')}: {said(means, '.3f')}. The value "
-        f"is the last less the first; above 0 counts. Untrained {said(untrained, '.3f')}. In "
-        f"sample {end['cca'].mean():.3f} in the end, {end['chance'].mean():.3f} by chance."
+        f"is the last minus the first; above 0 counts. Untrained {said(untrained, '.3f')}. In "
+        f"sample {end['cca'].mean():.3f} at the end, {end['chance'].mean():.3f} by chance."
     )
     gains = np.subtract(per_seed(end, "held_out"), per_seed(start, "held_out"))
     return check.above(gains, 0.0, comment)
 
 
 def said(values: Iterable[float], form: str) -> str:
-    """Numbers in a row."""
+    """Numbers, separated by commas."""
     return ", ".join(format(value, form) for value in values)
 
 
@@ -272,7 +245,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 def panel(pairs: pd.DataFrame, name: str) -> Panel:
-    """Held-out CCA of f and g; before training, which over training is at all steps the same."""
+    """A panel of held-out CCA of f and g, with untrained networks and chance."""
     title, words = PANELS[name]
     trained, before = (where(pairs, trained=each) for each in (True, False))
     if name == "training":
@@ -327,10 +300,10 @@ STUDY = Study(
         "Networks learn which bottom half of an image belongs to which top half. The paper claims "
         "that two runs become more alike, up to a linear map, with training, data and width. All "
         "pairs of seeds are compared on test images that no run has seen, by mean CCA on rows that "
-        "did not help to find its directions; intervals are over seeds. Beside them: untrained "
-        "networks, which are alike because they see the same patches, and the level of chance. The "
-        "paper does not say how its networks start. Here they start small; from larger weights "
-        "(init = he) runs first become less alike."
+        "were not used to find its directions; intervals are over seeds. For comparison, the study "
+        "shows untrained networks, which are alike because they see the same patches, and the "
+        "level of chance. The paper does not give its initialisation. Here the initial weights are "
+        "small; with larger ones (init = he) runs first become less alike."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run,

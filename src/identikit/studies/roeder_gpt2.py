@@ -1,17 +1,18 @@
 """Figure 4 of Roeder et al.: the last layers of GPT-2s of different size are the most alike.
 
-SVCCA (units z-scored, the first k principal components of each model, mean canonical correlation)
-between GPT-2s of different width, for the last layer, which is after the final norm, and three
-earlier ones.
+GPT-2s of different width are compared by SVCCA: z-scored units, the first k principal components of
+each model, and the mean canonical correlation. The layers are the last one, which is after the
+final norm, and three earlier ones.
 
-With checkpoints (folders gpt2, gpt2-medium, gpt2-large, gpt2-xl in the folder of --data, at least
-two of them), their states on the paper's sentences are compared twice: as in the released notebook,
-in sample and over its list of pairs, which has small-large twice and small-xl never; and with every
-pair once, on held-out sentences, beside CCA of full rank and regression.
+If the data folder has at least two of the checkpoints gpt2, gpt2-medium, gpt2-large and gpt2-xl,
+their states on the paper's sentences are compared in two ways. One is that of the released
+notebook: in sample, and over its list of pairs, which contains small-large twice and small-xl
+never. The other uses every pair once, on held-out sentences, and adds CCA of full rank and
+regression.
 
-Without checkpoints, GPT-2s of four widths are trained here, two seeds each. Theorem 1 says nothing
-about models of different width. It speaks of two seeds of one width, so far as they have learned
-the same distribution; those are compared as what they are, softmax models.
+Without checkpoints, GPT-2s of four widths are trained here, with two seeds each. Theorem 1 says
+nothing about models of different width. It is about two seeds of one width that have learned the
+same distribution; those are also compared as softmax models.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def run(work: Work) -> Tables:
         raise InputError(
             f"this preset compares checkpoints: give with --data a folder that holds two or more "
             f"of {', '.join(CHECKPOINTS)} (config.json, model.safetensors and the tokenizer in "
-            "each), or take the preset laptop, which trains small models"
+            "each), or use the preset laptop, which trains small models"
         )
     tables = of_checkpoints(work, found) if found else of_trained(work)
     pairs = tables["pairs"]
@@ -77,7 +78,7 @@ def of_checkpoints(work: Work, found: Mapping[str, Path]) -> Tables:
     """Compare the checkpoints, layer by layer."""
     s = work.settings
     texts, paper = gpt2.sentences(work.data, s)
-    # Checkpoints are not in the settings, so units are named after what they weigh.
+    # The settings do not include the checkpoints, so their size is part of the units' names.
     size = sum(file.stat().st_size for path in found.values() for file in path.iterdir())
     states = work.folder_of(f"states,{size}")
     records = work.each(
@@ -131,11 +132,11 @@ def of_trained(work: Work) -> Tables:
     }
 
 
-# What the claims are put to: pairs of different width, one value a model.
+# What the claims are checked on: pairs of different width, one value per model.
 
 
 def by_pair(t: Tables, column: str, **values: Any) -> pd.DataFrame:
-    """Held-out SVCCA, a row a pair of different width, a column a value of this column."""
+    """Held-out SVCCA: one row per pair of different width, one column per value of `column`."""
     pairs = where(t["pairs"], pair=OTHER, **values)
     return pairs.pivot(index=["a", "b"], columns=column, values="svcca_held_out")
 
@@ -146,12 +147,12 @@ def gap(table: pd.DataFrame, first: Any, second: Any) -> list[float]:
 
 
 def ks(t: Tables) -> list[int]:
-    """Components that were kept, the fewest first."""
+    """The numbers of components that were kept, in ascending order."""
     return sorted(t["pairs"]["k"].unique())
 
 
 def lead(place: int, most: float | None = None) -> Check:
-    """What the last layer has above every other at one k: more than 0, or at most so much."""
+    """Check the lead of the last layer at one k: above 0 or, if `most` is given, at most that."""
 
     def over(t: Tables) -> Finding:
         k = ks(t)[place]
@@ -160,7 +161,7 @@ def lead(place: int, most: float | None = None) -> Check:
         best = means.drop(0).idxmax()
         listed = ", ".join(f"{layer_name(back)} {mean:.3f}" for back, mean in means.items())
         comment = (
-            f"The last layer less the best of the others, {layer_name(best)}, at k = {k}, on "
+            f"The last layer minus the best of the others, {layer_name(best)}, at k = {k}, on "
             f"held-out rows; means over pairs of different width: {listed}."
         )
         if most is None:
@@ -172,7 +173,7 @@ def lead(place: int, most: float | None = None) -> Check:
 
 
 def falls(t: Tables) -> Finding:
-    """Similarity of the last layer, from one k to the next, where it falls the least."""
+    """Check that the similarity of the last layer falls from every k to the next."""
     table = by_pair(t, "k", stage="trained", back=0)
     means = table.mean()
     k, more = min(pairwise(ks(t)), key=lambda both: means[both[0]] - means[both[1]])
@@ -182,7 +183,7 @@ def falls(t: Tables) -> Finding:
 
 
 def near_one(t: Tables) -> Finding:
-    """The first correlation of the last layer."""
+    """Check that the first canonical correlation of the last layer is near 1."""
     k = ks(t)[0]
     pairs = where(t["pairs"], stage="trained", pair=OTHER, k=k, back=0)
     comment = (
@@ -193,7 +194,7 @@ def near_one(t: Tables) -> Finding:
 
 
 def published(t: Tables) -> Finding:
-    """The largest difference from the means of the paper, if checkpoints and text are its own."""
+    """Check the largest difference from the paper's means, given its checkpoints and text."""
     table, pairs = t["summary"].dropna(subset=["published", "faithful"]), t["pairs"]
     if table.empty:
         return check.holds([], 0.02, "Needs the checkpoints, which were not given.")
@@ -209,11 +210,11 @@ def published(t: Tables) -> Finding:
 
 
 def training(t: Tables) -> Finding:
-    """Similarity of the last layer after training and before."""
+    """Check that the similarity of the last layer is higher after training than before."""
     k = ks(t)[1]
     table = by_pair(t, "stage", back=0, k=k)
     if "untrained" not in table:
-        return check.above([], 0.0, "Of checkpoints there is no untrained pair.")
+        return check.above([], 0.0, "There is no untrained version of the checkpoints.")
     means, chance = table.mean(), where(t["pairs"], back=0, k=k)["svcca_chance"].mean()
     comment = (
         f"SVCCA of the last layer at k = {k}, held out: {means['trained']:.3f} after training, "
@@ -223,25 +224,25 @@ def training(t: Tables) -> Finding:
 
 
 def with_worse(full: pd.DataFrame) -> pd.DataFrame:
-    """With R² in the worse direction; a map that is worse than the mean explains nothing."""
+    """Add R² in the worse direction, at least 0."""
     return full.assign(worse=full[["r2", "r2_back"]].min(axis=1).clip(lower=0.0))
 
 
 def seeds(t: Tables) -> Finding:
-    """How well a linear map explains another seed, and another width."""
+    """Check that a linear map explains another seed better than another width."""
     last = with_worse(where(t["full"], stage="trained", back=0))
     same, other = (where(last, pair=kind)["worse"] for kind in (SAME, OTHER))
     if same.empty:
         return check.above([], 0.0, "There is one checkpoint of each width.")
     comment = (
         "Held-out R² of the best linear map of f, the worse direction, or 0 if it is negative: "
-        f"{same.mean():.3f} for seeds of a width, less {other.mean():.3f} for different widths."
+        f"{same.mean():.3f} for seeds of one width, minus {other.mean():.3f} for different widths."
     )
     return check.above(same - other.mean(), 0.0, comment)
 
 
 def distribution(t: Tables) -> Finding:
-    """What `identikit models` says of two seeds of a width."""
+    """Check the logit gap that `identikit models` finds between two seeds of one width."""
     if "models" not in t:
         return check.below([], TOLERANCE, "There is one checkpoint of each width.")
     models = t["models"]
@@ -257,7 +258,7 @@ def distribution(t: Tables) -> Finding:
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
-    """The paper's panels, one a k; below, means by layer, and seeds of one width as models."""
+    """The paper's panels, one per k; below, means by layer, and seeds of one width as models."""
     counts = ks(tables)
     pairs, full = (tables[name].assign(depth=-tables[name]["back"]) for name in ("pairs", "full"))
     trained, whole = where(pairs, stage="trained"), with_worse(where(full, stage="trained"))
@@ -301,7 +302,7 @@ def as_models(models: pd.DataFrame) -> Any:
 
 
 def spectrum(ax: Axes, tables: Tables, k: int) -> None:
-    """All canonical correlations at one k, by layer; a thin line is of the last one, untrained."""
+    """All canonical correlations at one k, by layer; the thin line is the last layer, untrained."""
     ax.set_title(f"k = {k}: pairs of different width")
     ax.set_ylim(0, 1.03)
     ax.set_xlabel("correlations, from the first to the last (%)")
@@ -321,12 +322,12 @@ def spectrum(ax: Axes, tables: Tables, k: int) -> None:
 HELD = "svcca_held_out"
 control = partial(Claim, published="not tested in the paper", source="Theorem 1", kind="control")
 CLAIMS = (
-    Claim("last-few", "With the fewest components, the last layer is more alike than every earlier "
-        "one.", "0.89 against 0.80, 0.74, 0.64 (k = 16)", "Figure 4", lead(0)),
-    Claim("last-more", "With more components, too, the last layer is more alike than every earlier "
-        "one.", "0.84 against 0.75, 0.685, 0.63 (k = 64)", "Figure 4", lead(1)),
-    Claim("last-all", "With as many components as the narrowest model has, the last layer's lead "
-        "is gone.", "0.545 against 0.555 (k = 768)", "Figure 4", lead(-1, most=0.02)),
+    Claim("last-few", "With the fewest components, the last layers of two models are more alike "
+        "than all earlier ones.", "0.89 against 0.80, 0.74, 0.64 (k = 16)", "Figure 4", lead(0)),
+    Claim("last-more", "With more components, too, the last layers of two models are more alike "
+        "than all earlier ones.", "0.84 against 0.75, 0.685, 0.63 (k = 64)", "Figure 4", lead(1)),
+    Claim("last-all", "With as many components as the narrowest model has, the last layer no "
+        "longer leads.", "0.545 against 0.555 (k = 768)", "Figure 4", lead(-1, most=0.02)),
     Claim("falls", "The more components are kept, the lower the similarity of the last layer.",
         "0.89, 0.84, 0.68, 0.545", "Figure 4", falls),
     Claim("near-one", "Canonical correlations of the last layers of two models approach 1.",
@@ -340,7 +341,7 @@ CLAIMS = (
     control("distribution", "Two seeds of one width learn the same distribution, which the theorem "
         "presupposes.", check=distribution),
 )  # fmt: skip
-# The paper's own settings are those of checkpoints: layers before the last, k, sentences.
+# The paper's own settings apply to checkpoints: layers before the last, k, sentences.
 COMMON = {"layers": [0, 4, 8, 12], "ks": [16, 64, 256, 768]}
 SMOKE = COMMON | {
     "seeds": 2, "sentences": 100, "needs_checkpoints": False, "corpus": "enwik8",
@@ -360,12 +361,12 @@ STUDY = Study(
     title="GPT-2s of different size: which layers are alike",
     paper="Roeder, Metz and Kingma, ICML 2021, Figure 4",
     about=(
-        "SVCCA between language models of different width, by layer and by the number of "
-        "components kept. Given the four GPT-2 checkpoints, the published numbers are recomputed "
-        "as the released notebook does it, and once more with every pair, on held-out sentences. "
-        "Without them, small GPT-2s are trained, two seeds of each width: the theorem is about "
-        "those, and they are compared as models, too. Layers are counted back from the last, which "
-        "is after the final norm."
+        "Language models of different width are compared by SVCCA, by layer and by the number of "
+        "components kept. If the four GPT-2 checkpoints are given, the published numbers are "
+        "recomputed as in the released notebook, and again with every pair, on held-out sentences. "
+        "Otherwise small GPT-2s are trained, two seeds of each width. The theorem is about two "
+        "seeds of one width, so these are also compared as softmax models. Layers are counted back "
+        "from the last, which is after the final norm."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run,

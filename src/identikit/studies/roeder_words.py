@@ -9,8 +9,8 @@ At the optimum of each, scores are log p(w|h) up to what depends on w only, whic
 
 The notebook fits X₁W ≈ X₂ and then draws X₂W beside X₁, which is right only if W² is the identity.
 Here the map goes from the first to the second in the fit and in the figure. It is the least-squares
-map after centring, as a constant in g changes no probability, and it is scored on words that had no
-part in the fit; `r2_notebook` is what the notebook's direction would give.
+map after centring, because adding a constant to g does not change any probability. It is scored on
+words that were not used in the fit; `r2_notebook` is the score in the notebook's direction.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Words that the figure names, out of so many of the most frequent ones.
+# The number of words that the figure labels, and the number of frequent words to choose from.
 NAMED, FREQUENT = 20, 500
-# What counts as an overlap: R² of the map.
+# The R² of the map that counts as an overlap.
 OVERLAP = 0.9
 
 
@@ -57,7 +57,7 @@ def run(work: Work) -> Tables:
             raise InputError(f"there is no objective {name!r}; there are {', '.join(OBJECTIVES)}")
     text = read(work.data, s)
     kinds = [(objective, width) for objective in s.objectives for width in s.widths]
-    # The slow ones first, so that no process is left with one of them at the end.
+    # The slow trainings first, so that no process is still busy with one at the end.
     slow = sorted(kinds, key=lambda kind: (kind[0] != "softmax", -kind[1]))
     models = [(*kind, seed) for kind in slow for seed in range(s.seeds)]
     trained = work.each(
@@ -88,14 +88,9 @@ def summary(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def placed(words: list[str], first: Array, second: Array) -> pd.DataFrame:
-    """Where the words are in the plane: in two trainings, and in the first mapped on the second.
+    """Positions of the words in the plane: in two trainings, and of the first mapped on the second.
 
-    Parameters
-    ----------
-    words : list of str
-        By frequency.
-    first, second : array (words, M)
-        Embeddings, of which the first two axes are taken; they are centred.
+    The words are ordered by frequency. Embeddings are centred, and their first two axes are used.
     """
     mapped = align(first, second).transform(first)
     centre = second.mean(axis=0)
@@ -109,15 +104,7 @@ def placed(words: list[str], first: Array, second: Array) -> pd.DataFrame:
 
 
 def apart(points: Array, count: int) -> list[int]:
-    """Points that lie far from each other: each is the farthest from those before it.
-
-    Parameters
-    ----------
-    points : array (n, 2)
-        To choose from; the first is the one nearest to their mean.
-    count : int
-        How many to choose.
-    """
+    """Points far from each other: the one nearest the mean, then always the farthest from those."""
     gap = np.linalg.norm(points - points.mean(axis=0), axis=1)
     found = [int(gap.argmin())]
     nearest = np.full(len(points), np.inf)
@@ -127,11 +114,11 @@ def apart(points: Array, count: int) -> list[int]:
     return found
 
 
-# What the claims are put to: the pairs of one objective, one value a seed.
+# What the claims are checked on: the pairs of one objective, one value per seed.
 
 
 def overlap(objective: str) -> Check:
-    """R² of the map of g in the fewest dimensions."""
+    """Check R² of the map of g in the fewest dimensions."""
 
     def over(t: Tables) -> Finding:
         own = where(t["pairs"], objective=objective, width=t["pairs"]["width"].min())
@@ -152,7 +139,7 @@ def overlap(objective: str) -> Check:
 
 
 def lowest(test: Any, bar: float, column: str, says: str, wider: bool = False) -> Check:
-    """A column of the softmax trainings, at the width, or larger width, where it is lowest."""
+    """Check a column of the softmax trainings at the width, or larger width, where it is lowest."""
 
     def over(t: Tables) -> Finding:
         own = where(t["pairs"], objective="softmax")
@@ -169,7 +156,7 @@ def lowest(test: Any, bar: float, column: str, says: str, wider: bool = False) -
 
 
 def one_map(column: str, name: str) -> Check:
-    """A column of the softmax trainings that is 0 if one map serves for f and g."""
+    """Check a column of the softmax trainings that is 0 if one matrix maps both f and g."""
     comment = (
         f"{name} of the softmax trainings on held-out windows: {{}}; the smallest is judged, "
         f"{TOLERANCE}, the tolerance of identikit models, counts."
@@ -178,13 +165,13 @@ def one_map(column: str, name: str) -> Check:
 
 
 def trained_above(t: Tables) -> Finding:
-    """What training adds to CCA, where it adds the least."""
+    """Check how much training adds to CCA, where it adds the least."""
     gains = t["pairs"].assign(gain=t["pairs"]["cca_g_held_out"] - t["pairs"]["cca_g_untrained"])
     means = gains.groupby(["objective", "width"])["gain"].mean()
     place: Any = means.idxmin()
     objective, width = place
     comment = (
-        "Mean CCA of g, held out, less that of the untrained pair, which is at chance; the "
+        "Mean CCA of g, held out, minus that of the untrained pair, which is at chance; the "
         f"smallest of all {len(means)} objectives and widths: {objective}, M = {width}."
     )
     return check.above(
@@ -193,7 +180,7 @@ def trained_above(t: Tables) -> Finding:
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
-    """The paper's panels, and what they stand for: R², CCA and κ over all pairs."""
+    """The paper's panels, and R², CCA and κ over all pairs."""
     words, pairs, name = tables["words"], tables["pairs"], settings.objectives[0]
     drawn = where(pairs, objective=name, width=min(settings.widths)).iloc[0]
     named = pairs.assign(objective=pairs["objective"].str.replace("_", " "))
@@ -217,7 +204,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 
 
 def plane(ax: Axes, words: pd.DataFrame, show: str, title: str) -> None:
-    """Words in the plane of one training; some are named."""
+    """Words in the plane of one training; some are labelled."""
     ax.set_title(title)
     ax.set_box_aspect(1)
     x, y = (words[f"{show}_{axis}"] for axis in "xy")
@@ -250,7 +237,7 @@ CLAIMS = (
     Claim("overlap", "After a linear map, the word embeddings of two trainings overlap (negative "
         "sampling).", "no number given", "Figure 1", overlap("negative_sampling")),
     Claim("overlap-softmax", "After a linear map, the word embeddings of two trainings with the "
-        "full softmax, of which the theorem speaks, overlap.", "no number given",
+        "full softmax, the case of the theorem, overlap.", "no number given",
         "Figure 1, Theorem 1", overlap("softmax")),
     Claim("overlap-nce", "After a linear map, the word embeddings of two trainings with "
         "noise-contrastive estimation overlap.", "no number given", "Figure 1, Appendix D.7",
@@ -258,7 +245,7 @@ CLAIMS = (
     control("wider", "After a linear map, word embeddings in more than two dimensions overlap too.",
         "not shown in the paper", "Theorem 1", lowest(check.above, OVERLAP, "r2", WIDER,
         wider=True)),
-    Claim("above-chance", "Training makes the embeddings alike, whatever the objective and the "
+    Claim("above-chance", "Training makes the embeddings more alike, for every objective and "
         "width.", "no number given", "Section 5", trained_above),
     Claim("kappa", "The map of g is the one that the map of f implies (κ = 0).",
         "0 if the distributions are equal", "Theorem 1", one_map("kappa", "κ")),
@@ -266,13 +253,13 @@ CLAIMS = (
         "0 if the distributions are equal", "Theorem 1", one_map("logit_gap", "Relative logit "
         "gap")),
 )  # fmt: skip
-# As in the notebook; it leaves open the optimiser (Adam here) and the noise (unigram here).
+# As in the notebook, which does not fix the optimiser (Adam here) or the noise (unigram here).
 COMMON = {"objectives": list(OBJECTIVES), "side": 2, "noise": 25, "diagonal": True}
 SMOKE = COMMON | {
     "seeds": 3, "corpus": "enwik8", "max_words": 60_000, "vocabulary": 400, "widths": [2, 8],
     "batch": 256, "steps": 300, "lr": 0.02, "rows": 1000,
 }  # fmt: skip
-# Fewer and larger steps than the paper's, on a text that is gone through about once.
+# Fewer and larger steps than the paper's, on a text that is read about once.
 LAPTOP = COMMON | {
     "seeds": 4, "corpus": "enwik8", "max_words": 2_500_000, "vocabulary": 2000,
     "widths": [2, 16, 64], "batch": 512, "steps": 3000, "lr": 0.01, "rows": 2000,
@@ -287,11 +274,11 @@ STUDY = Study(
     title="Word embeddings of two trainings, mapped on each other",
     paper="Roeder, Metz and Kingma, ICML 2021, Figure 1",
     about=(
-        "A log-bilinear language model is trained several times on one text, and the embeddings "
-        "of its words are compared: are those of two trainings the same up to a linear map? The "
-        "paper shows twenty words of one pair in the plane; here R² on held-out words, canonical "
-        "correlations and the agreement of the maps of f and of g are taken over all pairs, for "
-        "three objectives and several dimensions. The figure draws the first two trainings."
+        "A log-bilinear language model is trained several times on one text, and its word "
+        "embeddings are compared: are those of two trainings the same up to a linear map? The "
+        "paper shows twenty words of one pair in the plane. Here R² on held-out words, canonical "
+        "correlations and the agreement of the maps of f and of g are measured for all pairs, with "
+        "three objectives and several dimensions. The figure shows the first two trainings."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run,
