@@ -15,8 +15,7 @@ from identikit.family import variability
 from identikit.recover import VarianceICA, causal_direction, within_correlation
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
-from identikit.worlds import EnvironmentSources, ExchangeablePairs, Linear, Sample
-from identikit.worlds._exchangeable import STRUCTURES
+from identikit.worlds import STRUCTURES, EnvironmentSources, ExchangeablePairs, Linear, Sample
 
 #: What varies, in each cell: the spread of θ, that of ψ, and the switch. The strict ones first;
 #: "±1" are the published spreads.

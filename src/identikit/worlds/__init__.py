@@ -11,7 +11,7 @@ A world draws latents and the observations that a learner sees; a mixing maps on
 from identikit.worlds._actions import ActionWorld
 from identikit.worlds._clusters import SphereClusters
 from identikit.worlds._environment_sources import EnvironmentSources
-from identikit.worlds._exchangeable import ExchangeablePairs
+from identikit.worlds._exchangeable import STRUCTURES, ExchangeablePairs
 from identikit.worlds._languages import Language, Prompts
 from identikit.worlds._leaky_relu import LeakyReLU
 from identikit.worlds._lti import DCMotor, LinearSystem
@@ -23,6 +23,7 @@ from identikit.worlds._sources import Sources
 from identikit.worlds._world import Assumption, Assumptions, Promise, Sample
 
 __all__ = [
+    "STRUCTURES",
     "ActionWorld",
     "AnisotropicPairs",
     "Assumption",
