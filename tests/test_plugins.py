@@ -51,6 +51,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from identikit.factors import Score, Trial, held_out, metric
 
 if TYPE_CHECKING:
@@ -65,10 +67,12 @@ def neighbour(trial: Trial, *, count: int = 5) -> Score:
     from sklearn.neighbors import KNeighborsRegressor
 
     def fit(z: Values, values: Values, train: Values, test: Values) -> float:
-        model = KNeighborsRegressor(count).fit(z[train], values[train])
-        return float(model.score(z[test], values[test]))
+        model = KNeighborsRegressor(min(count, len(train))).fit(z[train], values[train])
+        missed = float(np.mean((values[test] - model.predict(z[test])) ** 2))
+        return 1 - missed / (float(np.var(values[train])) or 1.0)
 
     trial = trial.numeric()
+    trial.needs_folds()
     part = trial.mean_part("R²", *trial.refit(fit, held_out).means())
     return trial.score(part, f"The {count} nearest rows.")
 '''
@@ -119,11 +123,7 @@ import numpy as np
 import pandas as pd
 
 from identikit.report.drawing import sheet
-from identikit.studies import above
-from identikit.studies import dots
-from identikit.studies import Record
-from identikit.studies import Claim, Settings, Study, Tables
-from identikit.studies import Work
+from identikit.studies import Claim, Record, Settings, Study, Tables, Work, above, dots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

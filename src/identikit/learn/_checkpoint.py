@@ -79,5 +79,8 @@ def discard_damaged(file: Path | None, digest: str, snapshots: Iterable[int]) ->
             if step < header["step"] or header["done"]:
                 read(snapshot_path(file, step), digest)
     except (_store.DamagedError, FileNotFoundError) as error:
-        warnings.warn(f"{error}; the training of {file.stem} starts again", stacklevel=3)
+        why = str(error)
+        if isinstance(error, FileNotFoundError):
+            why = f"{error.filename} is missing"
+        warnings.warn(f"{why}; the training of {file.stem} starts again", stacklevel=3)
         file.unlink()
