@@ -39,7 +39,7 @@ demo: $(VENV)/.core
 	$(BIN)/identikit demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
 test-core: $(VENV)-core/.tests
 	$(VENV)-core/bin/python -m pytest $(PYTEST_ARGS)

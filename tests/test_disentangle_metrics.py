@@ -303,7 +303,7 @@ def test_mcc_calls(rng):
         ({"correlation": "kendall"}, "correlation is 'kendall'"),
         ({"after": "cca"}, "after is 'cca'"),
         ({"after": "linear", "correlation": "spearman"}, "'linear' with pearson"),
-        ({"correlation": "rdc"}, "no sign to hold out"),
+        ({"correlation": "rdc"}, "as it has no sign"),
     ]:
         with pytest.raises(InputError, match=word):
             mcc(s, s, **options)

@@ -369,8 +369,14 @@ def strict(text: str) -> dict[str, Any]:
         (lambda a, _: [a], "give at least two, not 1"),
         (lambda a, b: [a, SoftmaxModel(b.f[:-1], b.g, name="b")], "300 inputs and model 'b' has 2"),
         (lambda a, b: [a, SoftmaxModel(b.f, b.g[:-1], name="b")], "12 labels and model 'b' has 11"),
-        (lambda a, b: [a, SoftmaxModel(b.f, 0 * b.g + 1, name="b")], "'b': its logits .* no two"),
-        (lambda a, b: [a, SoftmaxModel(0 * b.f, b.g, name="b")], "'b': its logits .* no two"),
+        (
+            lambda a, b: [a, SoftmaxModel(b.f, 0 * b.g + 1, name="b")],
+            "'b': its logits .* the same for all labels",
+        ),
+        (
+            lambda a, b: [a, SoftmaxModel(0 * b.f, b.g, name="b")],
+            "'b': its logits .* the same for all labels",
+        ),
         (lambda a, b: [a, SoftmaxModel(0 * b.f + 1, b.g, name="b")], "'b' is constant"),
         (lambda a, b: [SoftmaxModel(m.f[:9], m.g, name="m") for m in (a, b)], "at least 10 inputs"),
     ],

@@ -64,7 +64,7 @@ def test_equal_ones_leave_a_rotation_of_all(values):
     found = concentration_blocks(values, errors=0.1)
     assert found.blocks == ((0, 1, 2),)
     assert found.rung == "rigid"
-    assert "one rotation of all" in found.sentence
+    assert "a rotation of all of them" in found.sentence
 
 
 def test_a_gap_counts_against_the_errors_of_both_sides():
