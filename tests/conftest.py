@@ -30,7 +30,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=100 if os.environ.get("IDENTIKIT_SLOW") == "1" else 40,
+    max_examples=100 if os.environ.get("IDENTIKIT_SLOW") == "1" else 25,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("identikit")
