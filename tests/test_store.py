@@ -21,10 +21,11 @@ from identikit._store import (
 
 
 def test_a_file_holds_a_document_and_arrays(tmp_path):
-    arrays = {"a": np.arange(6.0).reshape(2, 3).T, "b": np.array([True]), "c": np.float32(2)}
+    arrays = {"b": np.array([True]), "c": np.float32(2), "a": np.arange(6.0).reshape(2, 3).T}
     write(tmp_path / "x.safetensors", {"step": 3, "names": ["é"]}, arrays)
     document, back = read(tmp_path / "x.safetensors")
     assert document == {"step": 3, "names": ["é"]}
+    assert list(back) == ["a", "b", "c"]
     for name, array in arrays.items():
         assert np.array_equal(back[name], array)
         assert back[name].dtype == np.asarray(array).dtype

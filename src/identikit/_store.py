@@ -89,7 +89,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         # Read all bytes at once, so that they come from one file even if it is replaced meanwhile.
         # A memory map would crash the process if the file were truncated while it is read.
         data = Path(path).read_bytes()
-        arrays = load(data)
+        arrays = dict(sorted(load(data).items()))  # the library's order is random
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         metadata = header.get("__metadata__") or {}
         text, digest = metadata.get("identikit", "{}"), metadata.get("digest")
