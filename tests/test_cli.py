@@ -100,6 +100,7 @@ def test_help_is_in_whole_sentences(verb: str):
     assert command.help.rstrip().endswith((".", "?"))
 
 
+@pytest.mark.long
 def test_the_examples_of_the_help_run(folder: Path):
     """But for those that take long or need a model: demo, extract and study."""
     rng = np.random.default_rng(0)

@@ -420,6 +420,7 @@ def test_dci_parts(rng):
     assert set(score["disentanglement"].per_code) == set(score.codes)
 
 
+@pytest.mark.long
 def test_binned_trees_have_the_importances_of_exact_ones(rng):
     """Gains of binned trees, which are no public part of scikit-learn, beside impurities."""
     s = rng.normal(size=(400, 3))

@@ -183,6 +183,7 @@ def test_page_is_well_formed_and_fetches_nothing(make):
     assert said.count(audit.worst.sentence) == 2  # in the verdict and with the pair
 
 
+@pytest.mark.long
 def test_every_finding_has_its_headline_and_tone():
     tones = {}
     for make in MAKERS:

@@ -225,6 +225,7 @@ def test_every_plot_is_listed_and_documented():
         assert getattr(ik.plots, name).__doc__, name
 
 
+@pytest.mark.long
 @pytest.mark.extra("notebook")
 def test_the_notebook_of_the_docs_runs_and_shows_every_result(tmp_path: Path):
     nbformat = pytest.importorskip("nbformat")

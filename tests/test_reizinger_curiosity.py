@@ -419,6 +419,7 @@ def test_the_better_action_is_learned(gymnasium: Any, attention: str | None):
     assert run.history["feature_std"].between(0, 1).all()
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_numbers(gymnasium: Any):
     before = torch.random.get_rng_state()
 

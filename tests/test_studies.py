@@ -371,6 +371,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", ["false", "true"])
 def test_killed_by_force_it_resumes_and_leaves_no_process(
     tmp_path: Path, diary: Path, processes: str
@@ -449,6 +450,7 @@ def test_processes_give_the_same_and_have_one_thread(tmp_path: Path):
     assert [record.rows for record in here] == [record.rows for record in there]
 
 
+@pytest.mark.long
 @needs_cores
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.extra("torch")
@@ -480,6 +482,7 @@ def test_an_error_names_its_unit(tmp_path: Path, how: str, processes: bool, erro
     assert not (tmp_path / "units/seed=1.safetensors").exists()
 
 
+@pytest.mark.long
 @needs_cores
 def test_a_process_that_dies_is_said(tmp_path: Path):
     with pytest.raises(InputError, match=r"died without an error message: .*are kept"):
