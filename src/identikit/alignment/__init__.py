@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from identikit.alignment._ladder import HeldOut, applicable, ladder, totals
 from identikit.alignment._map_fit import best_map
 from identikit.alignment._noise import Denoised
-from identikit.alignment._rungs import RUNGS, Rung, axis_free, counts_as, join, matching
-from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
+from identikit.alignment._rungs import RUNGS, Rung, axis_free, counts_as, join
+from identikit.alignment._stats import PairStats, matching, pair_stats, whitened_stats
 
 if TYPE_CHECKING:
     from identikit.alignment._map import AlignmentMap, align, made_map

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from identikit._linalg import Array
+from identikit._linalg import Array, in_threads
 from identikit.alignment._ridge import choose_strength, ridge
 from identikit.alignment._rungs import RUNGS, Rung
 from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
@@ -54,17 +55,22 @@ class HeldOut:
         return None if self.unridged is None else replace(self, residual=self.unridged).error
 
 
-def in_the_limit(fitted_on: PairStats, scored_on: PairStats, fit: tuple[Array, Array]) -> float:
+def in_the_limit(held_out: float, scored_rows: int, within: float, fitted_rows: int) -> float:
     """The squared error on new rows in the limit of a fit on infinitely many rows.
 
     A fit of p parameters to n rows has a squared error that is too small by a share of about p/n
     on these rows, and too large by about as much on new rows; in the geometric mean of the two,
     this effect of sampling cancels. For least squares with Gaussian rows it does so exactly,
     (1 − p/n) · (1 + p/(n − p)) = 1, unless rows are very few; for other fits, to first order.
+
+    Parameters
+    ----------
+    held_out, within : float
+        Squared errors of a fit on new rows, and on those that it was fitted to.
+    scored_rows, fitted_rows : int
+        The numbers of these rows.
     """
-    held_out = scored_on.squared_error(*fit)
-    within = fitted_on.squared_error(*fit) * scored_on.n / fitted_on.n
-    return float(np.sqrt(held_out * within))
+    return math.sqrt(held_out * within * scored_rows / fitted_rows)
 
 
 def ladder(
@@ -95,17 +101,22 @@ def ladder(
                 "rounding of the type they are stored in, so there is nothing to explain; leave it "
                 "out, or store it at a higher precision"
             )
-    found: dict[str, list[list[Scored]]] = {rung.name: [[], []] for rung in rungs}
-    for fold in folds:
+
+    def of_fold(fold: int) -> tuple[dict[str, Scored], dict[str, Scored]]:
         train, test = pair_stats(moments, i, j, without=fold), pair_stats(moments, i, j, only=fold)
         forward = _fold_errors(rungs, train, test, moments, i, j, fold)
         backward = _fold_errors(rungs, train.reversed(), test.reversed(), moments, j, i, fold)
-        for rung in rungs:
-            found[rung.name][0].append(forward[rung.name])
-            found[rung.name][1].append(backward[rung.name])
+        moments.without(fold).release()
+        return forward, backward
+
+    pair = moments.block(i, j)  # makes the moments remember what belongs to this pair
+    found = [*in_threads(of_fold, folds, max(pair.shape))]
     return {
-        name: (_held_out(both[0], whole[0]), _held_out(both[1], whole[1]))
-        for name, both in found.items()
+        rung.name: (
+            _held_out([forward[rung.name] for forward, _ in found], whole[0]),
+            _held_out([backward[rung.name] for _, backward in found], whole[1]),
+        )
+        for rung in rungs
     }
 
 
@@ -167,12 +178,12 @@ def _fold_errors(
     for rung in rungs:
         fitted_on, scored_on = white if rung.whitened else own
         fit = rung.fit(fitted_on)
-        plain = scored_on.squared_error(*fit)
-        strength = choose_strength(train, shift=rung.shift) if rung.whitened else 0.0
-        error, limit = plain, np.nan
+        fitted = scored_on.scaled(fit[0]) if rung.keeps_shape and train.rotates else None
+        error = plain = scored_on.squared_error(*fit, fitted)
+        strength, limit = choose_strength(train, shift=rung.shift) if rung.whitened else 0.0, np.nan
         if strength:
             error = test.squared_error(*ridge(train, strength, shift=rung.shift))
         if rung.whitened and fitted_on.n >= ROWS_FOR_LIMIT * len(fitted_on.sxy):
-            limit = in_the_limit(fitted_on, scored_on, fit)
+            limit = in_the_limit(plain, scored_on.n, fitted_on.squared_error(*fit), fitted_on.n)
         errors[rung.name] = Scored(error, strength, plain, limit)
     return errors

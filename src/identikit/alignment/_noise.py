@@ -37,14 +37,15 @@ carries the mean of x; see `_mean_gaps`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from identikit._linalg import Array, inverse_or_zero, one_thread, svd
+from identikit._linalg import Array, in_threads, inverse_or_zero, one_thread
 from identikit.alignment._ladder import ROWS_FOR_LIMIT, HeldOut, in_the_limit
 from identikit.alignment._ridge import choose_strength, ridge
 from identikit.alignment._rungs import Rung
@@ -54,28 +55,43 @@ from identikit.moments import Moments
 #: The number of standard errors by which a mean may be off.
 MEANS = 2.5
 
-Side = tuple[Array, Array]
+#: What is added to the diagonal of a scatter before it is inverted, as a share of its trace.
+JITTER = 1e-12
 
 #: For each prediction, its squared error on a fold, and the limit for infinitely many rows.
 Errors = list[tuple[float, float]]
 
+#: Weights, and whether they are more than a multiple of the map.
+Weights = tuple[Array, bool]
+
+
+class Prediction(NamedTuple):
+    """Weights and shift of a prediction; `rotates` if the weights are a multiple of a rotation."""
+
+    weights: Array
+    shift: Array
+    rotates: bool
+
+
+class Noise(NamedTuple):
+    """The scatters of a view's noise and signal, and `shrink`: (S + N)⁻¹ S times some weights.
+
+    `free` is whether `shrink` does more than multiply by a number.
+    """
+
+    noise: Array
+    signal: Array
+    shrink: Callable[[Array], Array]
+    free: bool
+
 
 @dataclass(frozen=True, eq=False)
 class Denoised:
-    """Held-out errors of a pair's rungs if what they miss is noise; work per fold is cached."""
+    """Held-out errors of a pair's rungs if what they miss is noise."""
 
     moments: Moments
     i: int
     j: int
-
-    @cached_property
-    def _rows(self) -> list[tuple[_Rows, PairStats]]:
-        m, i, j = self.moments, self.i, self.j
-        return [
-            (_Rows(pair_stats(m, i, j, without=fold)), pair_stats(m, i, j, only=fold))
-            for fold, part in enumerate(m.parts)
-            if part.count
-        ]
 
     def errors(self, rung: Rung, own: tuple[HeldOut, HeldOut]) -> tuple[HeldOut, HeldOut]:
         """The least held-out error that noise can explain, from view i to view j and back.
@@ -88,116 +104,136 @@ class Denoised:
         """
         if rung.whitened and rung.shift:
             return own  # this is the regression that the others are compared with
-        found = self._about_reachable_means() if rung.whitened else self._shrunk(rung)
-        best = [_least(one, np.array(folds)) for one, folds in zip(own, found)]
+        m, i, j = self.moments, self.i, self.j
+
+        def of_fold(fold: int) -> tuple[Errors, Errors]:
+            if rung.whitened:
+                return _about_reachable_means(m, i, j, fold)
+            return _shrunk_errors(m, i, j, fold, rung)
+
+        folds = [fold for fold, part in enumerate(m.parts) if part.count]
+        found = [*in_threads(of_fold, folds, max(m.widths[i], m.widths[j]))]
+        best = []
+        for one, side in zip(own, zip(*found)):
+            # Where both directions give the same scale, a fold has fewer predictions.
+            few = min(len(fold) for fold in side)
+            best.append(_least(one, np.array([fold[:few] for fold in side])))
         return best[0], best[1]
 
-    def _shrunk(self, rung: Rung) -> tuple[list[Errors], list[Errors]]:
-        """Squared errors of every prediction, fold by fold, in both directions."""
-        sides: tuple[list[Errors], list[Errors]] = [], []
-        for rows, test in self._rows:
-            for side, own, scored_on, predictions in zip(
-                sides, (rows.stats, rows.back), (test, test.reversed()), rows.predictions(rung)
-            ):
-                side.append([_errors(own, scored_on, one) for one in predictions])
-        # Where both directions give the same scale, a fold has fewer predictions.
-        few = min(len(fold) for fold in sides[0])
-        return [fold[:few] for fold in sides[0]], [fold[:few] for fold in sides[1]]
 
-    def _about_reachable_means(self) -> tuple[list[Errors], list[Errors]]:
-        """The same for regression about a mean that a linear map can reach."""
-        m, i, j = self.moments, self.i, self.j
-        sides: tuple[list[Errors], list[Errors]] = [], []
-        for fold, part in enumerate(m.parts):
-            if not part.count:
-                continue
-            left, r, right = svd(m.coherence(i, j, without=fold))
-            root = np.sqrt(m.n(fold))
-            a = root * (m.centre(i, fold) @ m.whitening_map(i, fold)) @ left
-            b = root * (m.centre(j, fold) @ m.whitening_map(j, fold)) @ right.T
-            for side, (x, y), means, turn in (
-                (sides[0], (i, j), (b, a), right),
-                (sides[1], (j, i), (a, b), left.T),
-            ):
-                back = turn @ m.loadings(y, fold) / root
-                gaps = [gap @ back for gap in _mean_gaps(*means, r, m.n(fold))]
-                side.append(_about(m, x, y, fold, gaps))
-        return sides
+def _least(own: HeldOut, found: Array) -> HeldOut:
+    """The least error of some predictions (folds × predictions × 2), and the least limit."""
+    residuals, limits = found.transpose(2, 1, 0)
+    residual = min([own.residual, *residuals], key=np.sum)
+    known = not np.isnan(limits).any()
+    return HeldOut(residual, own.total, limit=min(limits, key=np.sum) if known else None)
 
 
-class _Rows:
-    """The rows that predictions are fitted on."""
-
-    def __init__(self, stats: PairStats) -> None:
-        self.stats, self.back = stats, stats.reversed()
-
-    def predictions(self, rung: Rung) -> tuple[list[Side], list[Side]]:
-        """Weights and shifts of the predictions of y from x, and of x from y."""
-        s = self.stats
-        means = (s.y_mean, s.x_mean) if rung.shift else (s.x_mean, s.y_mean)
-        sides: tuple[list[Side], list[Side]] = [], []
-        for there, back in self._maps(rung):
-            for weights in self._shrunk(there, back, axes=rung.of_axes):
-                for side, stats, mean, w in zip(sides, (s, self.back), means, weights):
-                    side.append((w, mean - stats.x_mean @ w))
-        return sides
-
-    def _maps(self, rung: Rung) -> Iterator[tuple[Array, Array]]:
-        """Maps of the rung and their inverses, at the scales that noise leaves open."""
-        there, back = rung.fit(self.stats)[0], rung.fit(self.back)[0]
-        other = _inverse(back)
-        yield there, _inverse(there)
-        if np.allclose(there, other, rtol=1e-9, atol=1e-12 * np.abs(there).max()):
-            return
-        yield other, back
-        if not np.array_equal(other != 0, there != 0):
-            return
-        middle = np.sign(there) * np.sqrt(np.abs(there * other))
-        yield middle, _inverse(middle)
-        if rung.of_axes:
-            by_x, by_y = _from_others(self.stats, there), _from_others(self.back, back)
-            for map_ in (by_x, _inverse(by_y)):
-                map_ = _between(map_, there, other)
-                yield map_, _inverse(map_)
-
-    def _shrunk(self, there: Array, back: Array, *, axes: bool) -> Iterator[tuple[Array, Array]]:
-        yield there, back
-        s, t = self.stats, self.back
-        signal = _symmetric(s.sxy @ back)
-        image = _symmetric(there.T @ signal @ there)
-        for noise in (_own_spectrum, _isotropic, *([_by_axis] if axes else [])):
-            of_x, of_y = noise(s, signal), noise(t, image)
-            # Each view gives an estimate of the signal, with its own sampling error.
-            for shared in (s.sxx - of_x, back.T @ (t.sxx - of_y) @ back):
-                there_of = there.T @ shared @ there
-                yield _predictor(shared, of_x) @ there, _predictor(there_of, of_y) @ back
-        if axes:  # the best if axes are uncorrelated: only one number per axis is estimated
-            of_x, of_y = _share_by_axis(signal, s.sxx), _share_by_axis(image, s.syy)
-            yield of_x[:, None] * there, of_y[:, None] * back
+def _shrunk_errors(m: Moments, i: int, j: int, fold: int, rung: Rung) -> tuple[Errors, Errors]:
+    """Squared errors on a fold of every prediction, in both directions."""
+    train, test = pair_stats(m, i, j, without=fold), pair_stats(m, i, j, only=fold)
+    fitted_on, scored_on = (train, train.reversed()), (test, test.reversed())
+    sides: tuple[Errors, Errors] = [], []
+    for there_and_back in _predictions(*fitted_on, rung):
+        for side, *each in zip(sides, fitted_on, scored_on, there_and_back):
+            side.append(_errors(*each))
+    m.without(fold).release()
+    return sides
 
 
-def _predictor(signal: Array, noise: Array) -> Array:
-    """(S + N)⁻¹ S: the best linear predictor of a signal from signal and noise."""
-    both = signal + noise
-    both[np.diag_indices_from(both)] += 1e-12 * max(float(np.trace(both)), 1e-300)
-    return np.asarray(_inverse(both) @ signal)
+def _errors(fitted_on: PairStats, scored_on: PairStats, fit: Prediction) -> tuple[float, float]:
+    held_out, within = (
+        stats.squared_error(
+            fit.weights, fit.shift, stats.scaled(fit.weights) if fit.rotates else None
+        )
+        for stats in (scored_on, fitted_on)
+    )
+    return held_out, in_the_limit(held_out, scored_on.n, within, fitted_on.n)
 
 
-def _own_spectrum(stats: PairStats, signal: Array) -> Array:
+def _predictions(s: PairStats, t: PairStats, rung: Rung) -> Iterator[tuple[Prediction, Prediction]]:
+    """Predictions of y from x, and of x from y; t are the statistics s of the reversed pair."""
+    means = (s.y_mean, s.x_mean) if rung.shift else (s.x_mean, s.y_mean)
+    rotates = rung.keeps_shape and s.rotates
+    for there, back in _maps(s, t, rung):
+        for (forward, free), (backward, also_free) in _shrunk(s, t, there, back, axes=rung.of_axes):
+            yield (
+                Prediction(forward, means[0] - s.x_mean @ forward, rotates and not free),
+                Prediction(backward, means[1] - t.x_mean @ backward, rotates and not also_free),
+            )
+
+
+def _maps(s: PairStats, t: PairStats, rung: Rung) -> Iterator[tuple[Array, Array]]:
+    """Maps of the rung and their inverses, at the scales that noise leaves open."""
+
+    def inverse(map_: Array) -> Array:
+        if rung.keeps_shape and s.rotates:
+            return map_.T * (len(map_) / float(np.vdot(map_, map_)))
+        return _inverse(map_)
+
+    there, back = rung.fit(s)[0], rung.fit(t)[0]
+    other = inverse(back)
+    yield there, inverse(there)
+    if np.allclose(there, other, rtol=1e-9, atol=1e-12 * np.abs(there).max()):
+        return
+    yield other, back
+    if not np.array_equal(other != 0, there != 0):
+        return
+    middle = np.sign(there) * np.sqrt(np.abs(there * other))
+    yield middle, inverse(middle)
+    if rung.of_axes:
+        by_x, by_y = _from_others(s, there), _from_others(t, back)
+        for map_ in (by_x, inverse(by_y)):
+            map_ = _between(map_, there, other)
+            yield map_, inverse(map_)
+
+
+def _shrunk(
+    s: PairStats, t: PairStats, there: Array, back: Array, *, axes: bool
+) -> Iterator[tuple[Weights, Weights]]:
+    """A map and its inverse, shrunk as far as noise can explain."""
+    yield (there, False), (back, False)
+    # Only traces and diagonals of the signal are used, so that it need not be made symmetric.
+    signal = _times(s.sxy, back)
+    image = _times(there.T, _times(signal, there))
+    for noise in (_own_spectrum, _isotropic, *([_by_axis] if axes else [])):
+        of_x, of_y = noise(s, signal), noise(t, image)
+        # Each view gives an estimate of the signal, with its own sampling error.
+        of_image = _times(there.T, _times(of_x.signal, there))
+        backward = _times(_predictor(of_image, of_y.noise), back)
+        yield (of_x.shrink(there), of_x.free), (backward, True)
+        of_origin = _times(back.T, _times(of_y.signal, back))
+        forward = _times(_predictor(of_origin, of_x.noise), there)
+        yield (forward, True), (of_y.shrink(back), of_y.free)
+    if axes:  # the best if axes are uncorrelated: only one number per axis is estimated
+        by_x, by_y = _share_by_axis(signal, s.sxx), _share_by_axis(image, s.syy)
+        yield (by_x[:, None] * there, True), (by_y[:, None] * back, True)
+
+
+def _own_spectrum(stats: PairStats, signal: Array) -> Noise:
     """Noise with the view's own spectrum, and the variance that is not signal."""
-    return (1 - _share(stats, signal)) * stats.sxx
+    share = _share(stats, signal)
+    return Noise((1 - share) * stats.sxx, share * stats.sxx, lambda w: share * w, False)
 
 
-def _isotropic(stats: PairStats, signal: Array) -> Array:
+def _isotropic(stats: PairStats, signal: Array) -> Noise:
     """σ² I, but in each direction at most the variance of the view."""
     values, axes = stats.spectrum
     noise = np.minimum(values, (1 - _share(stats, signal)) * values.mean())
-    return np.asarray((axes * noise) @ axes.T)
+    of_noise: Array = (axes * noise) @ axes.T
+    gain = (values - noise) / (values + JITTER * max(float(values.sum()), 1e-300))
+
+    def shrink(weights: Array) -> Array:
+        return np.asarray((axes * gain) @ _times(axes.T, weights))
+
+    return Noise(of_noise, stats.sxx - of_noise, shrink, True)
 
 
-def _by_axis(stats: PairStats, signal: Array) -> Array:
+def _by_axis(stats: PairStats, signal: Array) -> Noise:
     """Diagonal noise: on every axis, the variance that is not signal."""
-    return np.diag(np.diagonal(stats.sxx) * (1 - _share_by_axis(signal, stats.sxx)))
+    noise = np.diag(np.diagonal(stats.sxx) * (1 - _share_by_axis(signal, stats.sxx)))
+    rest = stats.sxx - noise
+    return Noise(noise, rest, lambda w: _times(_predictor(rest, noise), w), True)
 
 
 def _share_by_axis(signal: Array, own: Array) -> Array:
@@ -208,6 +244,16 @@ def _share_by_axis(signal: Array, own: Array) -> Array:
 def _share(stats: PairStats, signal: Array) -> float:
     size = float(np.trace(stats.sxx))
     return min(max(float(np.trace(signal)) / size, 0.0), 1.0) if size > 0 else 0.0
+
+
+def _predictor(signal: Array, noise: Array) -> Array:
+    """(S + N)⁻¹ S: the best linear predictor of a signal from signal and noise."""
+    both = signal + noise
+    both[np.diag_indices_from(both)] += JITTER * max(float(np.trace(both)), 1e-300)
+    with one_thread(len(both)):
+        with suppress(np.linalg.LinAlgError):
+            return np.asarray(np.linalg.solve(both, signal), dtype=np.float64)
+        return np.asarray(np.linalg.pinv(both) @ signal, dtype=np.float64)
 
 
 def _from_others(stats: PairStats, map_: Array) -> Array:
@@ -221,7 +267,8 @@ def _from_others(stats: PairStats, map_: Array) -> Array:
     inverse = stats.inverse
     own = np.diagonal(inverse)[axis]
     rest = inverse_or_zero(own)
-    covariance = stats.sxy[axis, target] - (inverse @ stats.sxy)[axis, target] * rest
+    along = np.einsum("ca,ac->c", inverse[axis], stats.sxy[:, target])
+    covariance = stats.sxy[axis, target] - along * rest
     predicted = np.diagonal(stats.sxx)[axis] - rest
     result = map_.copy()
     known = predicted > 0
@@ -234,7 +281,36 @@ def _between(map_: Array, one: Array, other: Array) -> Array:
     return np.asarray(np.clip(map_, np.minimum(one, other), np.maximum(one, other)))
 
 
+def _single(map_: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+    """The entries of a map that takes single axes to single axes; None for any other."""
+    if np.count_nonzero(map_) > min(map_.shape):
+        return None
+    rows, columns = np.nonzero(map_)
+    alone = len(np.unique(rows)) == len(rows) and len(np.unique(columns)) == len(columns)
+    return (rows, columns) if alone else None
+
+
+def _times(left: Array, right: Array) -> Array:
+    """A product, by selection of columns or rows where a factor takes single axes to single axes."""
+    if (entries := _single(right)) is not None:
+        rows, columns = entries
+        result = np.zeros((left.shape[0], right.shape[1]))
+        result[:, columns] = left[:, rows] * right[rows, columns]
+    elif (entries := _single(left)) is not None:
+        rows, columns = entries
+        result = np.zeros((left.shape[0], right.shape[1]))
+        result[rows] = left[rows, columns][:, None] * right[columns]
+    else:
+        result = left @ right
+    return result
+
+
 def _inverse(matrix: Array) -> Array:
+    if (entries := _single(matrix)) is not None:
+        rows, columns = entries
+        result = np.zeros(matrix.shape[::-1])
+        result[columns, rows] = 1 / matrix[rows, columns]
+        return result
     with one_thread(min(matrix.shape)):
         if matrix.shape[0] == matrix.shape[1]:
             with suppress(np.linalg.LinAlgError):
@@ -242,20 +318,19 @@ def _inverse(matrix: Array) -> Array:
         return np.asarray(np.linalg.pinv(matrix), dtype=np.float64)
 
 
-def _symmetric(matrix: Array) -> Array:
-    return np.asarray((matrix + matrix.T) / 2)
-
-
-def _least(own: HeldOut, found: Array) -> HeldOut:
-    """The least error of some predictions (folds × predictions × 2), and the least limit."""
-    residuals, limits = found.transpose(2, 1, 0)
-    residual = min([own.residual, *residuals], key=np.sum)
-    known = not np.isnan(limits).any()
-    return HeldOut(residual, own.total, limit=min(limits, key=np.sum) if known else None)
-
-
-def _errors(fitted_on: PairStats, scored_on: PairStats, fit: Side) -> tuple[float, float]:
-    return scored_on.squared_error(*fit), in_the_limit(fitted_on, scored_on, fit)
+def _about_reachable_means(m: Moments, i: int, j: int, fold: int) -> tuple[Errors, Errors]:
+    """Squared errors of regression about a mean that a linear map can reach."""
+    rest = m.without(fold)
+    left, r, right = rest.canonical(i, j)
+    rows = rest.n()
+    a = np.sqrt(rows) * (rest.centre(i) @ rest.whitening_map(i)) @ left
+    b = np.sqrt(rows) * (rest.centre(j) @ rest.whitening_map(j)) @ right.T
+    sides = []
+    for (x, y), means, turn in (((i, j), (b, a), right), ((j, i), (a, b), left.T)):
+        gaps = [gap @ turn @ rest.loadings(y) for gap in _mean_gaps(*means, r, rows)]
+        sides.append(_about(m, x, y, fold, [gap / np.sqrt(rows) for gap in gaps]))
+    rest.release()
+    return sides[0], sides[1]
 
 
 def _about(m: Moments, i: int, j: int, fold: int, gaps: list[Array]) -> Errors:
@@ -264,12 +339,19 @@ def _about(m: Moments, i: int, j: int, fold: int, gaps: list[Array]) -> Errors:
     strength = choose_strength(own, shift=True)
     train, test = whitened_stats(m, i, j, fold)
     weights, shift = train.sxy, train.y_mean - train.x_mean @ train.sxy
+    fitted = test.fitted(weights)
+    errors = [test.squared_error(weights, shift - gap, fitted) for gap in gaps]
     limits = [np.nan for _ in gaps]
     if train.n >= ROWS_FOR_LIMIT * len(train.sxy):
-        limits = [in_the_limit(train, test, (weights, shift - gap)) for gap in gaps]
+        limits = [
+            in_the_limit(error, test.n, train.squared_error(weights, shift - gap), train.n)
+            for error, gap in zip(errors, gaps)
+        ]
     if strength:
         test, (weights, shift) = pair_stats(m, i, j, only=fold), ridge(own, strength, shift=True)
-    return [(test.squared_error(weights, shift - gap), limit) for gap, limit in zip(gaps, limits)]
+        fitted = test.fitted(weights)
+        errors = [test.squared_error(weights, shift - gap, fitted) for gap in gaps]
+    return list(zip(errors, limits))
 
 
 def _mean_gaps(a: Array, b: Array, r: Array, rows: int) -> tuple[Array, Array]:

@@ -72,4 +72,5 @@ def _about_zero(stats: PairStats) -> PairStats:
         sxx=stats.sxx + n * np.outer(x, x),
         sxy=stats.sxy + n * np.outer(x, y),
         syy=stats.syy + n * np.outer(y, y),
+        of=None,
     )

@@ -37,6 +37,8 @@ class Rung:
         different widths, nor between views that were reduced and so have lost their own axes.
     keeps_scale : bool
         Whether its maps preserve distances, so that the inverse is the transpose.
+    keeps_shape : bool
+        Whether its maps multiply all distances by the same factor, if widths are equal.
     whitened : bool
         Whether `fit` needs the source in whitened coordinates; a ridge is then used if rows are
         few.
@@ -52,6 +54,7 @@ class Rung:
     contains: tuple[str, ...] = ()
     of_axes: bool = False
     keeps_scale: bool = False
+    keeps_shape: bool = False
     whitened: bool = False
     shift: bool = True
 
@@ -114,16 +117,6 @@ def counts_as(name: str, required: str) -> bool:
     return required in (name, *RUNGS[name].looser) or (required == "linear" and name != "affine")
 
 
-def matching(cross: Array) -> Array:
-    """The signed permutation P of axes that maximises tr(PᵀS) for a cross-scatter S."""
-    from scipy.optimize import linear_sum_assignment
-
-    rows, columns = linear_sum_assignment(-np.abs(cross))
-    weights = np.zeros_like(cross)
-    weights[rows, columns] = np.where(cross[rows, columns] < 0, -1.0, 1.0)
-    return weights
-
-
 @rung(
     "coordinate by coordinate",
     "No map is needed: every coordinate of one view equals that coordinate of the other.",
@@ -146,7 +139,7 @@ def identity(s: PairStats) -> tuple[Array, Array]:
 )
 def permutation(s: PairStats) -> tuple[Array, Array]:
     """Signed permutation and shift: the assignment with the largest Σ |S_xy|."""
-    weights = matching(s.sxy)
+    weights = s.matching
     return weights, s.y_mean - s.x_mean @ weights
 
 
@@ -172,6 +165,7 @@ def monomial(s: PairStats) -> tuple[Array, Array]:
     "The shape of the point cloud is the same: distances and angles agree, axes need not.",
     inside="similarity",
     keeps_scale=True,
+    keeps_shape=True,
 )
 def rigid(s: PairStats) -> tuple[Array, Array]:
     """Orthogonal Procrustes: W = UVᵀ of S_xy = UΣVᵀ (Schönemann 1966).
@@ -186,10 +180,11 @@ def rigid(s: PairStats) -> tuple[Array, Array]:
     "up to a rotation or reflection and one overall scale",
     "As rigid, and one view may be a magnified copy: ratios of distances agree.",
     inside="affine",
+    keeps_shape=True,
 )
 def similarity(s: PairStats) -> tuple[Array, Array]:
     """Procrustes with one scale: tr WᵀS_xy / tr WᵀS_xxW times the rotation W."""
-    size = float(np.vdot(s.polar, s.sxx @ s.polar))
+    size = (s.scaled if s.rotates else s.fitted)(s.polar)
     weights = s.polar * (np.vdot(s.polar, s.sxy) / size if size > 0 else 0.0)
     return weights, s.y_mean - s.x_mean @ weights
 

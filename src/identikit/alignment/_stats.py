@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from identikit._linalg import Array, eigh, inverse_or_zero, svd
+from identikit._linalg import Array, eigh, inverse_or_zero, polar, svd
 from identikit.moments import Moments
 
 #: A residual below this share of the terms that it is computed from is rounding error.
@@ -22,9 +22,10 @@ class PairStats:
     """Count, means and centred scatter of a source x and a target y.
 
     If ``white`` is set, x is in coordinates in which its training rows are orthonormal, and
-    ``white`` is the matrix that takes the source's own coordinates to these. Then ``constant`` is
-    a vector v of the source's null space with xᵀv = 1 on every row, if there is one: a linear map
-    can use it as its shift.
+    ``white`` is the matrix that takes the source's own coordinates to these; ``is_white`` says that
+    these are the training rows. Then ``constant`` is a vector v of the source's null space with
+    xᵀv = 1 on every row, if there is one: a linear map can use it as its shift. ``of`` are the moments and the views that the statistics are of, if
+    these are of the views' own coordinates: they remember what other pairs need too.
     """
 
     n: int
@@ -35,6 +36,8 @@ class PairStats:
     syy: Array
     white: Array | None = None
     constant: Array | None = None
+    is_white: bool = False
+    of: tuple[Moments, int, int] | None = None
 
     @cached_property
     def polar(self) -> Array:
@@ -45,17 +48,25 @@ class PairStats:
         their mean. Where there are fewer rows than columns, directions in which the rows do not
         vary are left at their mean too.
         """
+        if self.n - 1 >= min(self.sxy.shape):
+            if self.of is None:
+                return polar(self.sxy)
+            moments, i, j = self.of
+            return moments.polar(i, j) if i < j else moments.polar(j, i).T
         left, values, right = svd(self.sxy)
-        if self.n - 1 < len(values):
-            known = int(np.count_nonzero(values[: self.n - 1] > RANK * values[0]))
-            left, right = left[:, :known], right[:known]
-        factor: Array = left @ right
+        known = int(np.count_nonzero(values[: self.n - 1] > RANK * values[0]))
+        factor: Array = left[:, :known] @ right[:known]
         return factor
+
+    @cached_property
+    def matching(self) -> Array:
+        """The signed permutation P of axes that maximises tr(PᵀS_xy)."""
+        return matching(self.sxy)
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
         """Eigenvalues of the source's scatter, largest first, and principal axes as columns."""
-        return eigh(self.sxx)
+        return eigh(self.sxx) if self.of is None else self.of[0].principal(self.of[1])
 
     @cached_property
     def inverse(self) -> Array:
@@ -65,32 +76,82 @@ class PairStats:
 
     def reversed(self) -> PairStats:
         """The same pair with source and target exchanged."""
-        swapped = PairStats(self.n, self.y_mean, self.x_mean, self.syy, self.sxy.T, self.sxx)
-        if "polar" in self.__dict__:
-            swapped.__dict__["polar"] = self.polar.T
+        swapped = self._swapped
+        for name in {"polar", "matching"} & self.__dict__.keys():
+            swapped.__dict__.setdefault(name, self.__dict__[name].T)
         return swapped
 
-    def squared_error(self, weights: Array, shift: Array) -> float:
-        """Σ ‖y − (x W + b)‖² over these rows, from their moments."""
+    @cached_property
+    def _swapped(self) -> PairStats:
+        of = None if self.of is None else (self.of[0], self.of[2], self.of[1])
+        return PairStats(
+            self.n, self.y_mean, self.x_mean, self.syy, self.sxy.T, self.sxx, of=of
+        )
+
+    def fitted(self, weights: Array) -> float:
+        """tr WᵀS_xxW, the scatter of what a map predicts.
+
+        A map that takes each axis from one other, as those of the strict rungs, needs no product.
+        """
+        if self.is_white:
+            return float(np.vdot(weights, weights))
+        if np.count_nonzero(weights) <= weights.shape[1]:
+            axis, target = np.nonzero(weights)
+            if len(np.unique(target)) == len(target):
+                return float(np.square(weights[axis, target]) @ np.diagonal(self.sxx)[axis])
+        return float(np.vdot(weights, self.sxx @ weights))
+
+    @property
+    def rotates(self) -> bool:
+        """Whether `polar` is a rotation: of views of one width, with enough rows to find it."""
+        return self.sxy.shape[0] == self.sxy.shape[1] < self.n
+
+    def scaled(self, weights: Array) -> float:
+        """`fitted` for a multiple of a rotation, whose WᵀW = c² I makes it c² tr S_xx."""
+        return float(np.vdot(weights, weights)) / len(weights) * float(np.trace(self.sxx))
+
+    def squared_error(self, weights: Array, shift: Array, fitted: float | None = None) -> float:
+        """Σ ‖y − (x W + b)‖² over these rows, from their moments.
+
+        `fitted` is tr WᵀS_xxW, where it is known already.
+        """
         gap = self.y_mean - self.x_mean @ weights - shift
-        target, fitted = float(np.trace(self.syy)), float(np.vdot(weights, self.sxx @ weights))
+        target = float(np.trace(self.syy))
+        if fitted is None:
+            fitted = self.fitted(weights)
         value = target - 2 * float(np.vdot(weights, self.sxy)) + fitted + self.n * float(gap @ gap)
         # An exact fit leaves only rounding error, whose root would look like an error of 1e-8.
         return value if value > ROUNDING * (target + fitted) else 0.0
 
 
+def matching(cross: Array) -> Array:
+    """The signed permutation P of axes that maximises tr(PᵀS) for a cross-scatter S."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(-np.abs(cross))
+    weights = np.zeros_like(cross)
+    weights[rows, columns] = np.where(cross[rows, columns] < 0, -1.0, 1.0)
+    return weights
+
+
 def pair_stats(
     m: Moments, i: int, j: int, without: int | None = None, only: int | None = None
 ) -> PairStats:
-    """Statistics of views i and j in their own coordinates."""
-    return PairStats(
-        m.n(without, only),
-        m.centre(i, without, only),
-        m.centre(j, without, only),
-        m.block(i, i, without, only),
-        m.block(i, j, without, only),
-        m.block(j, j, without, only),
-    )
+    """Statistics of views i and j in their own coordinates, computed once for a pair."""
+
+    def compute() -> PairStats:
+        rows = m if without is None else m.without(without)
+        return PairStats(
+            rows.n(only=only),
+            rows.centre(i, only=only),
+            rows.centre(j, only=only),
+            rows.block(i, i, only=only),
+            rows.block(i, j, only=only),
+            rows.block(j, j, only=only),
+            of=None if only is not None else (rows, i, j),
+        )
+
+    return m.of_pair(f"statistics {without} {only}", i, j, compute)
 
 
 def whitened_stats(
@@ -102,6 +163,10 @@ def whitened_stats(
     lost to rounding. Training rows are all except those of `fold`, which are the test rows; without
     a fold, both are all rows.
     """
+    return m.of_pair(f"whitened statistics {fold}", i, j, lambda: _whitened_stats(m, i, j, fold))
+
+
+def _whitened_stats(m: Moments, i: int, j: int, fold: int | None) -> tuple[PairStats, PairStats]:
     white = m.whitening_map(i, fold)
     centre = m.centre(i, fold)
     train = PairStats(
@@ -113,6 +178,7 @@ def whitened_stats(
         m.block(j, j, fold),
         white,
         _constant(m, i, fold, centre, white),
+        is_white=True,
     )
     if fold is None:
         return train, train
@@ -121,9 +187,10 @@ def whitened_stats(
         n=m.n(only=fold),
         x_mean=m.centre(i, only=fold) @ white,
         y_mean=m.centre(j, only=fold),
-        sxx=m.from_white(i, i, fold, only=fold, to_white=True),
+        sxx=m.coherence(i, i, fold, fold),
         sxy=m.from_white(i, j, fold, only=fold),
         syy=m.block(j, j, only=fold),
+        is_white=False,
     )
     return train, test
 

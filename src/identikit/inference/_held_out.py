@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array
+from identikit._linalg import Array, in_threads
 from identikit.errors import InputError
 from identikit.inference._jackknife import mean_of_folds
 from identikit.moments import Moments
@@ -43,7 +43,9 @@ def held_out_cca(moments: Moments, i: int | str = 0, j: int | str = 1) -> HeldOu
         raise InputError("a held-out correlation needs at least two folds of two rows or more")
     if not all(moments.whiten(view, fold).rank for view in (i, j) for fold in folds):
         return None
-    value, interval = mean_of_folds(values := np.array([_fold(moments, i, j, f) for f in folds]))
+    width = max(moments.widths[i], moments.widths[j])
+    values = np.array([*in_threads(lambda fold: _fold(moments, i, j, fold), folds, width)])
+    value, interval = mean_of_folds(values)
     return HeldOutCCA(value, interval, values)
 
 
@@ -51,12 +53,11 @@ def _fold(moments: Moments, i: int, j: int, fold: int) -> float:
     """Mean correlation on one fold of the canonical variates found on the others."""
     rest = moments.without(fold)
     left, _, right = rest.canonical(i, j)
-    rest.release()
-    cross = np.einsum(
-        "ac,ab,bc->c", left, moments.coherence(i, j, fold, fold), right.T, optimize=True
+    cross, x, y = (
+        np.einsum("ac,ac->c", a, moments.coherence(p, q, fold, fold) @ b)
+        for a, p, q, b in ((left, i, j, right.T), (left, i, i, left), (right.T, j, j, right.T))
     )
-    x = np.einsum("ac,ab,bc->c", left, moments.coherence(i, i, fold, fold), left, optimize=True)
-    y = np.einsum("ca,ab,cb->c", right, moments.coherence(j, j, fold, fold), right, optimize=True)
+    rest.release()
     scale = np.sqrt(np.maximum(x * y, 0.0))
     r = np.divide(cross, scale, out=np.zeros_like(cross), where=scale > 0)
     return float(np.clip(r, -1.0, 1.0).mean())

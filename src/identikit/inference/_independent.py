@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from identikit._linalg import Array, Whitening, eigh, one_thread, svd
+from identikit._linalg import Array, Whitening, one_thread, thin_svd
 from identikit.moments import Moments, Part, StackLayout
-from identikit.moments.memory import DRAWS_SHARE
+from identikit.moments.memory import DRAWS_SHARE, NARROW_PAIR
 from identikit.moments.sample import RowSample
 
 #: Number of draws for narrow views, for wide views, and the total cost above which there are fewer
 #: than `MOST`; one draw costs p q min(p, q). A measure that sums over many columns varies little
 #: between draws, so that few of them suffice.
 MOST, LEAST, COST = 99, 10, 5e7
-
-Draw = tuple[Array, Array, Array]
 
 
 def number_of_draws(p: int, q: int) -> int:
@@ -54,17 +53,30 @@ def coherence_draw(rng: np.random.Generator, N: int, p: int, q: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
+class Draw:
+    """A draw C of `coherence_draw`, with its number; `svd` is its thin decomposition."""
+
+    number: int
+    C: Array
+
+    @cached_property
+    def svd(self) -> tuple[Array, Array, Array]:
+        """The singular value decomposition."""
+        return thin_svd(self.C, 1e-9)
+
+
+@dataclass(frozen=True, eq=False)
 class Twins(Moments):
     """Two views that keep their own statistics, with another cross-scatter between them."""
 
-    cross: Array | None = None
-    coherent: Array | None = None
+    draw: Draw | None = None
+    along: Callable[[Draw], Array] | None = None
 
     def _stored(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
         if i == j:
             return super()._stored(i, i, without, only)
-        assert self.cross is not None
-        return self.cross if i < j else self.cross.T
+        cross = self.of_pair("cross", 0, 1, lambda: self.loadings(0).T @ self.from_white(0, 1))
+        return cross if i < j else cross.T
 
     def coherence(
         self, i: int, j: int, without: int | None = None, only: int | None = None
@@ -72,19 +84,25 @@ class Twins(Moments):
         """``U_iᵀ U_j`` of the whitened views."""
         if i == j:
             return super().coherence(i, i, without, only)
-        assert self.coherent is not None
-        return self.coherent if i < j else self.coherent.T
+        assert self.draw is not None
+        return self.draw.C if i < j else self.draw.C.T
 
-    def loadings(self, view: int, without: int | None = None) -> Array:
-        """``UᵀX``, which is the same for all twins."""
-        key = ("loadings", view)
-        if key not in self._cache:
-            self._cache[key] = super().loadings(view, without)
-        found: Array = self._cache[key]
-        return found
+    def from_white(
+        self, i: int, j: int, without: int | None = None, only: int | None = None
+    ) -> Array:
+        """``U_iᵀX_j``, from the coherence and the loadings."""
+        assert self.draw is not None
+        assert self.along is not None
+        return self.along(self.draw) if i < j else self.draw.C.T @ self.loadings(0)
+
+    def canonical(self, i: int, j: int) -> tuple[Array, Array, Array]:
+        """Those of the draw, which are stored already."""
+        assert self.draw is not None
+        left, values, right = self.draw.svd
+        return (left, values, right) if i < j else (right.T, values, left.T)
 
     def canonical_correlations(self, i: int, j: int) -> Array:
-        """Those of the draw, whose decomposition is stored already."""
+        """Those of the draw."""
         return self.canonical(i, j)[1]
 
 
@@ -102,28 +120,32 @@ def twins(moments: Moments, i: int, j: int) -> Iterator[Moments]:
     i, j : int
         The two views.
     """
-    shared = _alone(moments, i, j)
-    left, right = (moments.loadings(view) for view in (i, j))
-    p, q = len(left), len(right)
-    for decomposed in _draws(moments, p, q) if p and q else ():
-        with one_thread(max(p, q)):
-            C = (decomposed[0] * decomposed[1]) @ decomposed[2]
-            cross = left.T @ C @ right
-        cache = {**shared._cache, "canonical": ((0, 1), decomposed)}
+    alone = _alone(moments, i, j)
+    own = moments.loadings(j)
+    p, q = len(moments.loadings(i)), len(own)
+    # With several pairs, those of view j share C L_j.
+    several = len(moments.names) > 2 and max(moments.widths) <= NARROW_PAIR
+
+    def along(draw: Draw) -> Array:
+        if not several:
+            return draw.C @ own
+        return moments.of_view(f"draw {draw.number} of rank {p}", j, lambda: draw.C @ own)
+
+    for draw in _draws(moments, p, q) if p and q else ():
         yield Twins(
-            shared.names,
-            shared.eps,
-            shared.layout,
-            shared.parts,
-            shared.sample,
-            _cache=cache,
-            cross=cross,
-            coherent=C,
+            alone.names,
+            alone.eps,
+            alone.layout,
+            alone.parts,
+            alone.sample,
+            _cache=alone._cache,
+            draw=draw,
+            along=along,
         )
 
 
 def _draws(moments: Moments, p: int, q: int) -> Iterator[Draw]:
-    """Singular value decompositions of draws."""
+    """Draws of the coherence of independent views of these ranks."""
     N, K = moments.rows - 1, number_of_draws(p, q)
     kept = moments._cache.get("draws")
     if kept is not None and kept[0] == (p, q):
@@ -132,31 +154,16 @@ def _draws(moments: Moments, p: int, q: int) -> Iterator[Draw]:
     # Only the draws of the last shape are cached; they are freed before new ones are made.
     moments._cache.pop("draws", None)
     room = DRAWS_SHARE * moments.folds * sum(moments.widths) ** 2
-    few = K * (p + q) * min(p, q) <= room
+    few = K * ((p + q) * min(p, q) + p * q) <= room
     rng, done = np.random.default_rng(0), []
-    for _ in range(K):
+    for number in range(K):
         with one_thread(max(p, q)):
-            draw = _decomposed(coherence_draw(rng, N, p, q))
+            draw = Draw(number, coherence_draw(rng, N, p, q))
         if few:
             done.append(draw)
         yield draw
     if few:
         moments._cache["draws"] = (p, q), done
-
-
-def _decomposed(C: Array) -> Draw:
-    """Thin singular value decomposition by the smaller Gram matrix, which is twice as fast.
-
-    LAPACK's own routine is used if a singular value is so small that squaring it loses digits.
-    """
-    if C.shape[0] > C.shape[1]:
-        right, values, left = _decomposed(C.T)
-        return left.T, values, right.T
-    squares, left = eigh(C @ C.T)
-    if not squares[-1] > 1e-9 * squares[0]:
-        return svd(C)
-    values = np.sqrt(squares)
-    return left, values, (left / values).T @ C
 
 
 def _alone(moments: Moments, i: int, j: int) -> Moments:
@@ -165,7 +172,7 @@ def _alone(moments: Moments, i: int, j: int) -> Moments:
     cache: dict[object, object] = {}
     for place, view in enumerate(views):
         own, white = moments.block(view, view), moments.whiten(view)
-        cache["block", place] = (place, place), own
+        cache["block", place] = own
         cache["whiten", place] = Whitening(moments.whitening_map(view), *white[1:])
         cache["principal", place] = moments.principal(view)
         cache["loadings", place] = moments.loadings(view)

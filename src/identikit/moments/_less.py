@@ -54,6 +54,7 @@ def less_extremes(moments: Moments, chosen: NDArray[np.bool_] | None = None) -> 
         extremes=None,
         distinct=None,
         _cache={},
+        _pair={},
     )
 
 

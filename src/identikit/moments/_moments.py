@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,11 +15,13 @@ from identikit._linalg import (
     eigh,
     inverse_or_zero,
     one_thread,
+    polar,
     rank_tolerance,
     rounding_shares,
     singular_values,
     standard_deviations,
     svd,
+    thin_svd,
     whitening,
 )
 from identikit.errors import InputError
@@ -28,6 +31,8 @@ from identikit.moments._folds import RULES
 from identikit.moments._part import Part, StackLayout, merge, moved
 from identikit.moments.memory import NARROW_PAIR
 from identikit.moments.sample import RowSample
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,8 @@ class Moments:
     extremes: Extremes | None = None
     distinct: Distinct | None = None
     exponents: tuple[int, ...] = ()
-    _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False)  # of single views
+    _pair: dict[Any, Any] = field(default_factory=dict, repr=False)  # of the last pair of views
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -140,16 +146,40 @@ class Moments:
             centre += (part.count / n) * part.mean[columns]
         return centre
 
+    def for_pair(self) -> Moments:
+        """The same moments with their own memory of a pair of views, for a thread that compares it.
+
+        What is computed of single views is shared with all other threads.
+        """
+        return replace(self, _pair={})
+
+    def of_pair(self, name: str, i: int, j: int, compute: Callable[[], T]) -> T:
+        """A result for two views, computed once; only those of the last pair are kept."""
+        views = (min(i, j), max(i, j))
+        if self._pair.get("views") != views:
+            self._pair.clear()
+            self._pair["views"] = views
+        if (name, i, j) not in self._pair:
+            self._pair[name, i, j] = compute()
+        result: T = self._pair[name, i, j]
+        return result
+
+    def of_view(self, name: str, view: int, compute: Callable[[], T]) -> T:
+        """A result for one view, computed once."""
+        if (name, view) not in self._cache:
+            self._cache[name, view] = compute()
+        result: T = self._cache[name, view]
+        return result
+
     def _stored(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
         """Scatter block in the stored coordinates: within folds, plus between their means."""
-        if without is None and only is None:
-            # Cached for each view and for the last pair, as every measure uses them.
-            key = ("block", i) if i == j else "block"
-            if self._cache.get(key, (None, None))[0] != (i, j):
-                self._cache[key] = (i, j), self._pooled(i, j, None, None)
-            block: Array = self._cache[key][1]
-            return block
-        return self._pooled(i, j, without, only)
+        if only is not None:
+            return self._pooled(i, j, without, only)
+        if without is not None:
+            return self.without(without)._stored(i, j)
+        if i == j:
+            return self.of_view("block", i, lambda: self._pooled(i, i, None, None))
+        return self.of_pair("block", i, j, lambda: self._pooled(i, j, None, None))
 
     def _pooled(self, i: int, j: int, without: int | None, only: int | None) -> Array:
         parts, a, b = self._chosen(without, only), self.layout.columns[i], self.layout.columns[j]
@@ -175,11 +205,7 @@ class Moments:
         """Root of the diagonal of a view's scatter; 0 for a constant column."""
         if without is not None:
             return self.without(without).scales(view)
-        key = ("scales", view)
-        if key not in self._cache:
-            self._cache[key] = self._scales(view)
-        scales: Array = self._cache[key]
-        return scales
+        return self.of_view("scales", view, lambda: self._scales(view))
 
     def _scales(self, view: int) -> Array:
         block = self._stored(view, view)
@@ -200,19 +226,16 @@ class Moments:
 
     def principal(self, view: int) -> tuple[Array, Array]:
         """Eigenvalues of a view's scatter, largest first, and its principal axes in columns."""
-        key = ("principal", view)
-        if key not in self._cache:
-            self._cache[key] = eigh(self.block(view, view))
-        values, vectors = self._cache[key]
-        return values, vectors
+        return self.of_view("principal", view, lambda: eigh(self.block(view, view)))
 
     def without(self, fold: int) -> Rest:
         """The moments of all folds but one, cached for the next pair of views.
 
         The row sample does not store folds, so that a random part of the same share is left out.
         """
-        kept = max(self.widths) <= NARROW_PAIR
-        key, sample = ("without", fold), self.sample.without(fold, self.folds, keep=kept)
+        if (key := ("without", fold)) in self._pair:
+            rest: Rest = self._pair[key]
+            return rest
         if key not in self._cache:
             parts = self.parts[:fold] + self.parts[fold + 1 :]
             nothing = RowSample(0, self.sample.keys[:0], self.sample.rows[:0])
@@ -225,9 +248,13 @@ class Moments:
                 rule=self.rule,
                 exponents=self.exponents,
             )
-        # The copy shares its cache with the moments without a sample.
-        rest: Rest = self._cache[key]
-        return replace(rest, sample=sample)
+        # The copy shares what is known of single views with the moments without a sample.
+        kept = max(self.widths) <= NARROW_PAIR
+        sample = self.sample.without(fold, self.folds, keep=kept)
+        rest = replace(self._cache[key], sample=sample, _pair={})
+        if "views" in self._pair:
+            self._pair[key] = rest
+        return rest
 
     def sample_of(self, view: int) -> Array:
         """The stored row sample of one view."""
@@ -237,19 +264,18 @@ class Moments:
         """Rank-aware whitening of a view, in the *stored* coordinates."""
         if without is not None:
             return self.without(without).whiten(view)
-        key = ("whiten", view)
-        if key not in self._cache:
-            root = None if self.layout.roots is None else self.layout.roots[view]
-            n, eps, scales = self.rows, self.eps[view], self.scales(view)
-            self._cache[key] = whitening(
-                self._stored(view, view),
-                root,
-                scales,
-                rank_tolerance(n, self.widths[view], eps),
-                rounding_shares(self.centre(view), scales, n, eps),
-            )
-        result: Whitening = self._cache[key]
-        return result
+        return self.of_view("whiten", view, lambda: self._whitening(view))
+
+    def _whitening(self, view: int) -> Whitening:
+        root = None if self.layout.roots is None else self.layout.roots[view]
+        n, eps, scales = self.rows, self.eps[view], self.scales(view)
+        return whitening(
+            self._stored(view, view),
+            root,
+            scales,
+            rank_tolerance(n, self.widths[view], eps),
+            rounding_shares(self.centre(view), scales, n, eps),
+        )
 
     def whitening_map(self, view: int, without: int | None = None) -> Array:
         """W such that ``X @ W`` has orthonormal columns (X centred), in the view's coordinates."""
@@ -258,7 +284,9 @@ class Moments:
 
     def loadings(self, view: int, without: int | None = None) -> Array:
         """``UᵀX``: the centred view in its whitened coordinates (rank × width)."""
-        return self.from_white(view, view, without)
+        if without is not None:
+            return self.without(without).loadings(view)
+        return self.of_view("loadings", view, lambda: self._from_white(view, view, self))
 
     def coherence(
         self, i: int, j: int, without: int | None = None, only: int | None = None
@@ -268,44 +296,69 @@ class Moments:
         With `only`, the views are whitened on all folds but `without`, and the sum is over that
         single fold.
         """
-        return self.from_white(i, j, without, only, to_white=True)
+        white = self._but(without)
+        if only is None:
+            return white.of_pair("coherence", i, j, lambda: white._to_white(i, j, white))
+        if i == j:
+            name = _of_fold("coherence", only)
+            return white.of_view(name, i, lambda: self._to_white(i, i, white, only))
+        return self._to_white(i, j, white, only)
 
     def from_white(
-        self,
-        i: int,
-        j: int,
-        without: int | None = None,
-        only: int | None = None,
-        *,
-        to_white: bool = False,
+        self, i: int, j: int, without: int | None = None, only: int | None = None
     ) -> Array:
         """``WᵀX_iᵀX_j`` with view i whitened on all folds but `without`.
 
-        The sum is over the same folds, or over the fold `only`. With `to_white`, view j is whitened
-        too.
+        The sum is over the same folds, or over the fold `only`.
         """
-        left, roots = self.whiten(i, without).map, self.layout.roots
-        block = self._stored(i, j, without if only is None else None, only)
-        right = self.whiten(j, without).map if to_white else None if roots is None else roots[j]
+        white = self._but(without)
+        rows = white if only is None else self
+        return white.of_pair(
+            _of_fold("from white", only), i, j, lambda: rows._from_white(i, j, white, only)
+        )
+
+    def _but(self, fold: int | None) -> Moments:
+        return self if fold is None else self.without(fold)
+
+    def _from_white(self, i: int, j: int, white: Moments, only: int | None = None) -> Array:
+        left, roots, block = white.whiten(i).map, self.layout.roots, self._stored(i, j, None, only)
         with one_thread(max(block.shape)):
             product: Array = left.T @ block
-            return product if right is None else product @ right
+            return product if roots is None else product @ roots[j]
+
+    def _to_white(self, i: int, j: int, white: Moments, only: int | None = None) -> Array:
+        """``WᵀX_iᵀX_jW`` with the views whitened on other folds."""
+        right = white.whiten(j).map
+        with one_thread(max(self.widths[i], self.widths[j])):
+            if self.layout.roots is not None or i == j:
+                return white.whiten(i).map.T @ self._stored(i, j, None, only) @ right
+            half = white.of_pair(
+                _of_fold("from white", only), i, j, lambda: self._from_white(i, j, white, only)
+            )
+            return half @ right
 
     def canonical(self, i: int, j: int) -> tuple[Array, Array, Array]:
         """Thin SVD of the coherence: canonical directions of view i, correlations, those of j.
 
         The directions are in whitened coordinates.
         """
-        last: tuple[tuple[int, int], tuple[Array, Array, Array]] | None
-        last = self._cache.get("canonical")  # only the last pair: there may be many
-        if last is None or last[0] != (i, j):
-            last = (i, j), svd(self.coherence(i, j))
-            self._cache["canonical"] = last
-        return last[1]
+        # With fewer rows than directions many correlations are 1, and their directions arbitrary.
+        free = self.whiten(i).rank + self.whiten(j).rank < self.rows
+        decompose = thin_svd if free else svd
+        return self.of_pair("canonical", i, j, lambda: decompose(self.coherence(i, j)))
 
     def canonical_correlations(self, i: int, j: int) -> Array:
         """Singular values of the coherence, without the directions."""
         return singular_values(self.coherence(i, j))
+
+    def polar(self, i: int, j: int) -> Array:
+        """UVᵀ of the cross-scatter UΣVᵀ: the rotation that solves the Procrustes problem."""
+        return self.of_pair("polar", i, j, lambda: polar(self.block(i, j)))
+
+    def nuclear_norm(self, i: int, j: int) -> float:
+        """The sum of the singular values of the cross-scatter, over the norms of both views."""
+        sizes = [np.sqrt(np.trace(self.block(view, view))) for view in (i, j)]
+        return float(singular_values(self.block(i, j) / sizes[0] / sizes[1]).sum())
 
     def norm_products(self) -> Array:
         """[i, j] = Σ ‖x_i‖² ‖x_j‖² over all rows, centred on the overall means."""
@@ -394,22 +447,22 @@ class Moments:
 class Rest(Moments):
     """The moments of all folds but one, for the jackknife; see `Moments.without`."""
 
-    def _stored(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
-        if i != j or without is not None or only is not None:
-            return super()._stored(i, j, without, only)
-        own: dict[int, Array] = self._cache.setdefault("own", {})
-        if i not in own:
-            if len(own) > 1:  # keep only those of the last pair
-                del own[next(iter(own))]
-            own[i] = self._pooled(i, i, None, None)
-        return own[i]
-
     def canonical_correlations(self, i: int, j: int) -> Array:
         """Those of `canonical`, because other measures need the directions too."""
         return self.canonical(i, j)[1]
 
+    def nuclear_norm(self, i: int, j: int) -> float:
+        """By `polar`, because the ladder needs that rotation too."""
+        sizes = [np.sqrt(np.trace(self.block(view, view))) for view in (i, j)]
+        return float(np.vdot(self.polar(i, j), self.block(i, j) / sizes[0] / sizes[1]))
+
     def release(self) -> None:
         """Free all but the whitenings if views are wide, as the next fold needs the memory."""
         if max(self.widths) > NARROW_PAIR:
+            self._pair.clear()
             for key in [key for key in self._cache if key[0] not in ("whiten", "scales")]:
                 del self._cache[key]
+
+
+def _of_fold(name: str, only: int | None) -> str:
+    return name if only is None else f"{name} of fold {only}"

@@ -43,6 +43,7 @@ def with_exponents(moments: Moments, exponents: Sequence[int]) -> Moments:
         extremes=largest and replace(largest, rows=np.ldexp(largest.rows, each)),
         exponents=tuple(exponents),
         _cache={},
+        _pair={},
     )
 
 
@@ -66,4 +67,4 @@ def in_layout(moments: Moments, layout: StackLayout) -> Moments:
                 scatter[a, b] = (block + block.T) / 2 if a == b else block
                 scatter[b, a] = scatter[a, b].T
         parts.append(replace(part, scatter=scatter))
-    return replace(moments, layout=layout, parts=tuple(parts), _cache={})
+    return replace(moments, layout=layout, parts=tuple(parts), _cache={}, _pair={})

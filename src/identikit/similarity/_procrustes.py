@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from identikit._linalg import singular_values
 from identikit.similarity._registry import View, Views, measure, pair_of
 
 
@@ -55,5 +52,4 @@ def procrustes(moments: Views, i: View = 0, j: View = 1) -> Procrustes:
     moments, i, j = pair_of(moments, i, j)
     if not (moments.varies(i) and moments.varies(j)):
         return Procrustes(None)
-    sizes = [np.sqrt(np.trace(moments.block(view, view))) for view in (i, j)]
-    return Procrustes(float(singular_values(moments.block(i, j) / sizes[0] / sizes[1]).sum()))
+    return Procrustes(moments.nuclear_norm(i, j))

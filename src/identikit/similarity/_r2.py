@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array
 from identikit.moments import Moments
 from identikit.similarity._registry import View, Views, measure, pair_of
 
@@ -49,14 +48,13 @@ def r2(moments: Views, i: View = 0, j: View = 1) -> R2:
     (1.0, True)
     """
     moments, i, j = pair_of(moments, i, j)
-    coherence = moments.coherence(i, j)
-    return R2(_explained(moments, i, j, coherence), _explained(moments, j, i, coherence.T))
+    return R2(_explained(moments, i, j), _explained(moments, j, i))
 
 
-def _explained(moments: Moments, i: int, j: int, coherence: Array) -> float | None:
+def _explained(moments: Moments, i: int, j: int) -> float | None:
     """R² of view j from view i."""
     if not moments.varies(j) or moments.whiten(i).rank >= moments.rows - 1:
         return None
     total = float(np.trace(moments.block(j, j)))
-    along = coherence @ moments.loadings(j)
+    along = moments.from_white(i, j)
     return min(float(np.vdot(along, along)) / total, 1.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array
+from identikit._linalg import Array, in_threads
 from identikit.inference import Null, jackknife_interval, shuffled, twins
 from identikit.moments import Moments
 from identikit.similarity._registry import MEASURES, Measure
@@ -142,27 +142,32 @@ def null_laws(moments: Moments, i: int, j: int, names: Iterable[str]) -> dict[st
 
 
 def _drawn(draws: Iterator[Moments], measures: list[Measure], i: int, j: int) -> dict[str, Array]:
-    values: dict[str, list[float]] = {measure.name: [] for measure in measures}
-    for draw in draws if measures else ():
-        for measure in measures:
-            value = measure(draw, i, j)
-            if value is not None:
-                values[measure.name].append(value)
-    return {name: np.array(found) for name, found in values.items()}
+    def values(draw: Moments) -> list[float | None]:
+        return [measure(draw, i, j) for measure in measures]
+
+    found = [*in_threads(values, draws)] if measures else []
+    return {
+        measure.name: np.array([row[place] for row in found if row[place] is not None])
+        for place, measure in enumerate(measures)
+    }
 
 
 def _leave_one_out(
     moments: Moments, i: int, j: int, names: Iterable[str]
 ) -> dict[str, list[float | None]]:
     """The values of all measures without each fold in turn."""
-    values: dict[str, list[float | None]] = {name: [] for name in names}
+    names = list(names)
     folds = [fold for fold, part in enumerate(moments.parts) if part.count]
-    for fold in folds if len(folds) > 1 else ():
+
+    def without(fold: int) -> list[float | None]:
         rest = moments.without(fold)
-        for name, found in values.items():
-            found.append(MEASURES[name](rest, i, j))
+        found = [MEASURES[name](rest, i, j) for name in names]
         rest.release()
-    return values
+        return found
+
+    width = max(moments.widths[i], moments.widths[j])
+    values = [*in_threads(without, folds if len(folds) > 1 else [], width)]
+    return {name: [fold[place] for fold in values] for place, name in enumerate(names)}
 
 
 def _interval(value: float, rests: list[float | None]) -> tuple[float, float] | None:
