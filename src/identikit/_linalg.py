@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
@@ -102,16 +102,19 @@ def _blas_threads() -> int:
     return max(int(library["num_threads"]) for library in _blas().info())
 
 
-def in_threads(function: Callable[[T], R], items: Iterable[T], size: int = 64) -> Iterator[R]:
+def in_threads(
+    function: Callable[[T], R], items: Iterable[T], size: int = 64, most: int | None = None
+) -> Iterator[R]:
     """``map(function, items)`` in as many threads as BLAS may use, each with a BLAS of one thread.
 
     Decompositions of matrices of a few hundred columns hardly gain from threads of their own, but
     several at a time do: LAPACK and NumPy release the interpreter's lock. Work inside a thread, on
-    a single item, or on matrices for which `one_thread` does nothing is done one after another.
+    a single item, or on matrices of a `size` for which `one_thread` does nothing is done one after
+    another. `most` is the largest number of threads.
     """
     items = iter(items)
     first = [*islice(items, 2)]
-    threads = 1 if getattr(_WORKER, "busy", False) or len(first) < 2 else blas_threads()
+    threads = 1 if getattr(_WORKER, "busy", False) or len(first) < 2 else most or blas_threads()
     if threads < 2 or not 64 <= size <= 2048:
         yield from map(function, chain(first, items))
         return
@@ -129,6 +132,16 @@ def in_threads(function: Callable[[T], R], items: Iterable[T], size: int = 64) -
         finally:
             for future in running:
                 future.cancel()
+
+
+@contextmanager
+def no_threads() -> Iterator[None]:
+    """Let `in_threads` of this thread do its work one after another, to save memory."""
+    before, _WORKER.busy = getattr(_WORKER, "busy", False), True
+    try:
+        yield
+    finally:
+        _WORKER.busy = before
 
 
 def random_rotation(width: int, rng: np.random.Generator) -> Array:

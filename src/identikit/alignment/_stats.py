@@ -151,7 +151,7 @@ def pair_stats(
             of=None if only is not None else (rows, i, j),
         )
 
-    return m.of_pair(f"statistics {without} {only}", i, j, compute)
+    return m.of_pair(f"statistics {without} {only}", i, j, compute) if m.keeps else compute()
 
 
 def whitened_stats(
@@ -163,6 +163,8 @@ def whitened_stats(
     lost to rounding. Training rows are all except those of `fold`, which are the test rows; without
     a fold, both are all rows.
     """
+    if not m.keeps:
+        return _whitened_stats(m, i, j, fold)
     return m.of_pair(f"whitened statistics {fold}", i, j, lambda: _whitened_stats(m, i, j, fold))
 
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from identikit._linalg import in_threads, no_threads
 from identikit._progress import Progress, share
 from identikit._version import __version__
 from identikit.auditing._axes import AxesOfViews, sample_rows
 from identikit.auditing._compare import compare, describe, with_runs
 from identikit.auditing._evidence import Context
-from identikit.auditing._plan import Plan, plan, reduce_views
+from identikit.auditing._plan import Plan, pairs_at_a_time, plan, reduce_views
 from identikit.auditing._verdict import SLACK, verdict_on
 from identikit.auditing._wide import look_at_columns
 from identikit.auditing._windows import read_windows
@@ -48,6 +50,7 @@ from identikit.moments import (
     read_moments,
 )
 from identikit.moments.engines import Engine, engine_for
+from identikit.moments.memory import default_memory
 from identikit.moments.sample import RowSample
 from identikit.sources import BY_POSITION, Source, open_sources, paired, read_labels, unpack
 
@@ -296,16 +299,18 @@ def _audited(opened: Opened, reading: Reading, context: Context, axes: AxesOfVie
     for number, tile in enumerate(chosen.tiles):
         sources = [compared[v] for v in tile.views]
         moments = _moments(sources, folds, reading, number)
-        moments = replace(moments, dropped=moments.dropped + dropped)
+        moments = replace(
+            moments, dropped=moments.dropped + dropped, roomy=chosen.roomy, _cache={}, _pair={}
+        )
         if reading.save_moments is not None:
             sources = in_units(sources, moments)
         here = replace(
             context,
             grouped=folds.grouped,
             windows=read_windows(sources, moments),
-            rows=partial(_all_rows, sources),
+            rows=partial(_all_rows, sources, Lock()),
         )
-        for numbers, pair in _pairs(moments, tile, here, axes, of_pair):
+        for numbers, pair in _pairs(moments, tile, here, axes, of_pair, chosen.threads):
             pairs[numbers] = pair
             if progress is not None:
                 progress("comparing", len(pairs), total)
@@ -359,10 +364,12 @@ def _pairs(
     context: Context,
     axes: AxesOfViews | None,
     of_pair: Callable[[Context, int, int], Context] = lambda context, _a, _b: context,
+    threads: int = 1,
 ) -> Iterator[tuple[Numbers, Pair]]:
     """Compare the pairs of a tile, given its moments.
 
-    `context` is what is known of all views, and `of_pair` adds what is known of two of them.
+    `context` is what is known of all views, and `of_pair` adds what is known of two of them;
+    `threads` pairs are compared at a time.
     """
     fewest = min(part.count for part in moments.parts)
     if fewest < 2:
@@ -370,14 +377,25 @@ def _pairs(
             f"a fold has only {fewest} rows left; give more rows, fewer folds or finer groups"
         )
     few = _with_small_sample(moments)
-    for a, b in tile.pairs:
-        i, j = _places(tile, (a, b))
-        ica = None if axes is None else axes.shared(moments, (i, j), (a, b))
-        yield (a, b), compare(few, i, j, replace(of_pair(context, a, b), ica=ica))
+
+    def asked() -> Iterator[tuple[Numbers, Numbers, Context]]:
+        for a, b in tile.pairs:
+            places = _places(tile, (a, b))
+            ica = None if axes is None else axes.shared(moments, places, (a, b))
+            yield (a, b), places, replace(of_pair(context, a, b), ica=ica)
+
+    def compared(pair: tuple[Numbers, Numbers, Context]) -> tuple[Numbers, Pair]:
+        numbers, places, known = pair
+        return numbers, compare(few.for_pair(), *places, known)
+
+    # With several pairs each thread takes one, otherwise the folds of the pair are in threads.
+    with nullcontext() if moments.keeps else no_threads():
+        yield from in_threads(compared, asked(), max(moments.widths), threads)
 
 
-def _all_rows(sources: Sequence[Source], view: int) -> NDArray[Any]:
-    return sources[view].read(0, sources[view].rows)
+def _all_rows(sources: Sequence[Source], lock: Lock, view: int) -> NDArray[Any]:
+    with lock:  # readers of some formats are not made for several threads
+        return sources[view].read(0, sources[view].rows)
 
 
 def _places(tile: Tile, numbers: Numbers) -> Numbers:
@@ -442,7 +460,10 @@ def _audit_moments(
     context = replace(context, grouped=bool(moments.grouped))
     tile = Tile(tuple(range(count)), tuple(combinations(range(count), 2)))
     pairs: dict[Numbers, Pair] = {}
-    for numbers, pair in _pairs(moments, tile, context, axes):
+    room = default_memory()
+    threads, roomy = pairs_at_a_time([moments.widths], moments.folds, moments.rows, room)
+    moments = replace(moments, roomy=roomy, _cache={}, _pair={})
+    for numbers, pair in _pairs(moments, tile, context, axes, threads=threads):
         pairs[numbers] = pair
         if progress is not None:
             progress("comparing", len(pairs), len(tile.pairs))

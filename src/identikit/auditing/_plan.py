@@ -28,6 +28,7 @@ from identikit.moments.memory import (
     audit_bytes,
     block_rows,
     default_memory,
+    remembered_bytes,
 )
 from identikit.sources import Source
 from identikit.sources.projected import CHUNK, Projected, ProjectedSource
@@ -51,6 +52,10 @@ class Plan:
         Whether there is too little memory for several threads to read at once.
     needed, budget : int
         Bytes that one pass over all unreduced views would take, and bytes that may be used.
+    threads : int
+        Pairs to compare at a time.
+    roomy : bool
+        Whether there is memory to remember what is computed without each fold.
     spans : bool
         Whether the reduced views keep all directions in which their rows vary, because there are
         fewer rows than columns.
@@ -63,6 +68,8 @@ class Plan:
     careful: bool
     needed: int
     budget: int
+    threads: int = 1
+    roomy: bool = False
     spans: bool = False
 
     @property
@@ -188,7 +195,29 @@ def _planned(
     step = block_rows(read, room)
     a_thread = 8 * read * (folds * read + HELD * SAMPLE + COPIES * block_rows(read))
     careful = room < a_thread * blas_threads()
-    return Plan(tuple(compared), reduced, tuple(passes), step, careful, needed, budget)
+    threads, roomy = pairs_at_a_time(together, folds, rows, room)
+    return Plan(
+        tuple(compared), reduced, tuple(passes), step, careful, needed, budget, threads, roomy
+    )
+
+
+def pairs_at_a_time(
+    together: Sequence[Sequence[int]], folds: int, rows: int, room: int
+) -> tuple[int, bool]:
+    """How many pairs to compare at a time, and whether there is room to remember what they share.
+
+    Parameters
+    ----------
+    together : sequence of sequence of int
+        The widths of the views of each pass.
+    folds, rows : int
+    room : int
+        Bytes beyond those of `audit_bytes`.
+    """
+    for threads in (blas_threads(), 1):
+        if max(remembered_bytes(some, folds, rows, threads) for some in together) <= room:
+            return threads, True
+    return 1, False
 
 
 def _pair_bytes(widths: Sequence[int], folds: int, rows: int) -> int:

@@ -7,10 +7,11 @@ from identikit.inference._chance import (
     cca_chance_square,
 )
 from identikit.inference._held_out import HeldOutCCA, held_out_cca
-from identikit.inference._independent import number_of_draws, shuffled, twins
+from identikit.inference._independent import shuffled, twins
 from identikit.inference._jackknife import jackknife_interval, mean_of_folds
 from identikit.inference._largest import largest_by_chance
 from identikit.inference._null import Null
+from identikit.moments.memory import number_of_draws
 
 __all__ = [
     "HeldOutCCA",

@@ -10,23 +10,8 @@ import numpy as np
 
 from identikit._linalg import Array, Whitening, one_thread, thin_svd
 from identikit.moments import Moments, Part, StackLayout
-from identikit.moments.memory import DRAWS_SHARE, NARROW_PAIR
+from identikit.moments.memory import number_of_draws
 from identikit.moments.sample import RowSample
-
-#: Number of draws for narrow views, for wide views, and the total cost above which there are fewer
-#: than `MOST`; one draw costs p q min(p, q). A measure that sums over many columns varies little
-#: between draws, so that few of them suffice.
-MOST, LEAST, COST = 99, 10, 5e7
-
-
-def number_of_draws(p: int, q: int) -> int:
-    """The number of draws for views of these ranks.
-
-    >>> [number_of_draws(d, d) for d in (8, 64, 100, 256)]
-    [99, 99, 50, 10]
-    """
-    return int(np.clip(COST / max(p * q * min(p, q), 1), LEAST, MOST))
-
 
 def coherence_draw(rng: np.random.Generator, N: int, p: int, q: int) -> Array:
     """UᵀV of independent orthonormal frames U (N × p) and V (N × q), uniformly distributed.
@@ -124,7 +109,7 @@ def twins(moments: Moments, i: int, j: int) -> Iterator[Moments]:
     own = moments.loadings(j)
     p, q = len(moments.loadings(i)), len(own)
     # With several pairs, those of view j share C L_j.
-    several = len(moments.names) > 2 and max(moments.widths) <= NARROW_PAIR
+    several = len(moments.names) > 2 and moments.keeps
 
     def along(draw: Draw) -> Array:
         if not several:
@@ -153,16 +138,15 @@ def _draws(moments: Moments, p: int, q: int) -> Iterator[Draw]:
         return
     # Only the draws of the last shape are cached; they are freed before new ones are made.
     moments._cache.pop("draws", None)
-    room = DRAWS_SHARE * moments.folds * sum(moments.widths) ** 2
-    few = K * ((p + q) * min(p, q) + p * q) <= room
+    several = len(moments.names) > 2 and moments.keeps
     rng, done = np.random.default_rng(0), []
     for number in range(K):
         with one_thread(max(p, q)):
             draw = Draw(number, coherence_draw(rng, N, p, q))
-        if few:
+        if several:
             done.append(draw)
         yield draw
-    if few:
+    if several:
         moments._cache["draws"] = (p, q), done
 
 

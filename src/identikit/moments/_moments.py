@@ -76,6 +76,9 @@ class Moments:
     exponents : tuple of int
         For each view an exponent e: its numbers are stored in units of 2^e. Empty if all are 0,
         which is the case unless squares of the numbers exceed the range of float64 (`rescaled`).
+    roomy : bool or None
+        Whether there is memory to remember what is computed without each fold; by default, if no
+        view is wider than 256.
     """
 
     names: tuple[str, ...]
@@ -90,6 +93,7 @@ class Moments:
     extremes: Extremes | None = None
     distinct: Distinct | None = None
     exponents: tuple[int, ...] = ()
+    roomy: bool | None = None
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False)  # of single views
     _pair: dict[Any, Any] = field(default_factory=dict, repr=False)  # of the last pair of views
 
@@ -97,6 +101,11 @@ class Moments:
     def widths(self) -> tuple[int, ...]:
         """Number of columns of each view."""
         return self.layout.widths
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what is computed without a fold is remembered."""
+        return max(self.widths) <= NARROW_PAIR if self.roomy is None else self.roomy
 
     @property
     def folds(self) -> int:
@@ -247,10 +256,10 @@ class Moments:
                 nothing,
                 rule=self.rule,
                 exponents=self.exponents,
+                roomy=self.keeps,
             )
         # The copy shares what is known of single views with the moments without a sample.
-        kept = max(self.widths) <= NARROW_PAIR
-        sample = self.sample.without(fold, self.folds, keep=kept)
+        sample = self.sample.without(fold, self.folds, keep=self.keeps)
         rest = replace(self._cache[key], sample=sample, _pair={})
         if "views" in self._pair:
             self._pair[key] = rest
@@ -457,8 +466,8 @@ class Rest(Moments):
         return float(np.vdot(self.polar(i, j), self.block(i, j) / sizes[0] / sizes[1]))
 
     def release(self) -> None:
-        """Free all but the whitenings if views are wide, as the next fold needs the memory."""
-        if max(self.widths) > NARROW_PAIR:
+        """Free all but the whitenings if there is no room, as the next fold needs the memory."""
+        if not self.keeps:
             self._pair.clear()
             for key in [key for key in self._cache if key[0] not in ("whiten", "scales")]:
                 del self._cache[key]

@@ -36,13 +36,16 @@ LARGEST_HELD = 128
 #: SVD. Measurements gave 20 or less.
 PAIR_WORK = 22
 
-#: Up to this width, the jackknife caches a view's principal axes without each fold, and the
-#: scatters and the canonical decomposition of the last pair: `FOLD_WORK` square matrices per fold.
-NARROW_PAIR, FOLD_WORK = 256, 6
+#: Up to this width, moments whose memory nobody planned remember what they compute.
+NARROW_PAIR = 256
 
-#: Draws of independent views are cached for the next pair if they need at most this share of the
-#: memory of all scatter matrices.
-DRAWS_SHARE = 0.2
+#: Square matrices that moments with room remember of each view, and of the pair in work, per fold.
+VIEW_KEPT, PAIR_KEPT = 4, 12
+
+#: Number of draws of independent views for narrow views, for wide views, and the total cost above
+#: which there are fewer than `MOST_DRAWS`; one draw costs p q min(p, q). A measure that sums over
+#: many columns varies little between draws, so that few of them suffice.
+MOST_DRAWS, LEAST_DRAWS, COST = 99, 10, 5e7
 
 #: Number of square matrices of the size of the sample that are in memory while neighbours are
 #: found.
@@ -58,32 +61,52 @@ def scatter_bytes(widths: Sequence[int], folds: int) -> int:
     return 8 * sum(widths) ** 2 * (folds + 1)
 
 
+def number_of_draws(p: int, q: int) -> int:
+    """The number of draws of independent views for views of these ranks.
+
+    >>> [number_of_draws(d, d) for d in (8, 64, 100, 256)]
+    [99, 99, 50, 10]
+    """
+    return int(min(max(COST / max(p * q * min(p, q), 1), LEAST_DRAWS), MOST_DRAWS))
+
+
 def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
-    """Peak memory of an audit in bytes, if views of these widths share a pass.
+    """Least memory of an audit in bytes, if views of these widths share a pass.
 
     With f folds, widths d and D = Σ d:
 
     - While rows are read, 8 (f + 2) D² bytes: one scatter matrix per fold, and two to merge.
-    - While views are compared, 8 (1.2 f D² + (f + 3) Σ d² + max(22 d², 4 s²)) bytes: each view's
-      whitenings without each fold, its scatter and its principal axes, and the work on the widest
-      pair or on the distances of s sampled rows. Views of up to 256 columns also need f Σ d²
-      numbers for the principal axes without each fold, 6 f d² for the pair, and the sample and its
-      ranks without each part of it.
+    - While views are compared, 8 (f D² + (f + 4) Σ d² + max(22 d², 4 s²)) bytes: each view's
+      whitenings without each fold, its scatter, its loadings and its principal axes, and the work
+      on the widest pair or on the distances of s sampled rows.
 
     The larger of these is increased by the rows in memory (the sample, the largest rows, and blocks
     being read) and by the overhead of `allocated`.
     """
     squares, total = [width**2 for width in widths], sum(widths)
     work = max(PAIR_WORK * max(squares), SAMPLE_WORK * min(rows, SAMPLE) ** 2)
-    # Nothing is cached for wider views, but the estimate must not decrease with the width.
-    narrow = [min(width, NARROW_PAIR) ** 2 for width in widths]
-    kept = folds * (sum(narrow) + FOLD_WORK * max(narrow))
-    statistics = int((1 + DRAWS_SHARE) * folds * total**2)
-    sampled = min(rows, SAMPLE) * (total + folds * sum(min(w, NARROW_PAIR) for w in widths))
-    comparing = statistics + (folds + 3) * sum(squares) + work + kept + sampled
+    comparing = folds * total**2 + (folds + 4) * sum(squares) + work
+    comparing += 2 * min(rows, SAMPLE) * total
     held = min(rows, HELD * SAMPLE) + COPIES * min(rows, LEAST_ROWS)
     held += min(rows, LARGEST_HELD) * len(widths)
     return allocated(8 * (max(comparing, (folds + 2) * total**2) + held * total))
+
+
+def remembered_bytes(widths: Sequence[int], folds: int, rows: int, threads: int) -> int:
+    """Bytes for what moments with room remember while several threads compare pairs.
+
+    These are, without each fold, the scatter, principal axes and loadings of each view, its
+    products on the fold, and its sampled rows with their ranks; decompositions of the pair that is
+    in work in each thread; and the draws of independent views.
+    """
+    squares, total = [width**2 for width in widths], sum(widths)
+    widest, sampled = max(squares), min(rows, SAMPLE)
+    work = max(PAIR_WORK * widest, SAMPLE_WORK * sampled**2)
+    draws = number_of_draws(max(widths), max(widths))
+    count = folds * (VIEW_KEPT * sum(squares) + 2 * sampled * total)
+    count += threads * folds * PAIR_KEPT * widest + (threads - 1) * work
+    count += draws * (4 * widest + (sum(squares) if len(widths) > 2 else 0))
+    return allocated(8 * count)
 
 
 def allocated(count: int) -> int:
