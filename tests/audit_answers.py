@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from planted import planted
 
 import identikit as ik
+from planted import planted
 
 ANSWERS = Path(__file__).with_name("audit_answers.json")
 
@@ -195,9 +195,7 @@ def answers(views: Views) -> dict[str, Any]:
     pairs = []
     for pair in found["pairs"]:
         kept = {key: pair[key] for key in KEPT}
-        kept["checks"] = {
-            check["name"]: [check["value"], check["ok"]] for check in pair["checks"]
-        }
+        kept["checks"] = {check["name"]: [check["value"], check["ok"]] for check in pair["checks"]}
         pairs.append(kept)
     return {"views": found["views"], "verdict": found["verdict"], "pairs": pairs}
 

@@ -84,9 +84,7 @@ class PairStats:
     @cached_property
     def _swapped(self) -> PairStats:
         of = None if self.of is None else (self.of[0], self.of[2], self.of[1])
-        return PairStats(
-            self.n, self.y_mean, self.x_mean, self.syy, self.sxy.T, self.sxx, of=of
-        )
+        return PairStats(self.n, self.y_mean, self.x_mean, self.syy, self.sxy.T, self.sxx, of=of)
 
     def fitted(self, weights: Array) -> float:
         """tr WᵀS_xxW, the scatter of what a map predicts.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,13 @@ class Window:
     last: int
     scores: tuple[Array, ...]
     order: Order | None = None
+    _transforms: dict[int, NDArray[np.complex128]] = field(default_factory=dict, repr=False)
+
+    def transform(self, view: int) -> NDArray[np.complex128]:
+        """Fourier transforms of a view's scores (k, frequencies), computed once for all pairs."""
+        if view not in self._transforms:
+            self._transforms[view] = np.fft.rfft(np.ascontiguousarray(self.scores[view].T), axis=1)
+        return self._transforms[view]
 
 
 def read_windows(sources: Sequence[Source], moments: Moments) -> tuple[Window, ...]:

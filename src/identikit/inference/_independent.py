@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from identikit._linalg import Array, Whitening, one_thread, thin_svd
+from identikit._linalg import Array, Whitening, one_thread, thin_svds
 from identikit.moments import Moments, Part, StackLayout
 from identikit.moments.memory import number_of_draws
 from identikit.moments.sample import RowSample
+
+#: Numbers of the draws that are in work at a time, in each thread.
+STACK = 2**21
+
 
 def coherence_draw(rng: np.random.Generator, N: int, p: int, q: int) -> Array:
     """UᵀV of independent orthonormal frames U (N × p) and V (N × q), uniformly distributed.
@@ -38,24 +42,58 @@ def coherence_draw(rng: np.random.Generator, N: int, p: int, q: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
-    """A draw C of `coherence_draw`, with its number; `svd` is its thin decomposition."""
+class Draws:
+    """Some draws C of `coherence_draw` (m, p, q), with the number of the first."""
 
-    number: int
+    first: int
     C: Array
 
     @cached_property
     def svd(self) -> tuple[Array, Array, Array]:
-        """The singular value decomposition."""
-        return thin_svd(self.C, 1e-9)
+        """Their thin singular value decompositions."""
+        with one_thread(self.C.shape[1]):
+            return thin_svds(self.C)
+
+
+@dataclass(frozen=True, eq=False)
+class TwinStack:
+    """Independent twins of views i and j, as many as there are draws.
+
+    The cross-scatter XᵀY is replaced by L_iᵀ C L_j, with the loadings L of the whitened views and a
+    draw C of `coherence_draw`. Its first two moments are exactly those over all pairings of the
+    rows, and for Gaussian views all moments are. The seed is fixed, and pairs of the same ranks
+    share their draws.
+    """
+
+    moments: Moments
+    i: int
+    j: int
+    draws: Draws
+
+    def along(self, name: str, coordinates: Array) -> Array:
+        """``C @ coordinates`` for coordinates of view j; with several pairs, kept for the others."""
+        if len(self.moments.names) == 2 or not self.moments.keeps:
+            return self.draws.C @ coordinates
+        rank = self.draws.C.shape[1]
+        name = f"{name} along draws {self.draws.first} of rank {rank}"
+        return self.moments.of_view(name, self.j, lambda: self.draws.C @ coordinates)
+
+    @cached_property
+    def explained(self) -> Array:
+        """``U_iᵀX_j`` of every twin."""
+        return self.along("loadings", self.moments.loadings(self.j))
+
+    @cached_property
+    def cross(self) -> Array:
+        """The cross-scatter of every twin."""
+        return self.moments.loadings(self.i).T @ self.explained
 
 
 @dataclass(frozen=True, eq=False)
 class Twins(Moments):
     """Two views that keep their own statistics, with another cross-scatter between them."""
 
-    draw: Draw | None = None
-    along: Callable[[Draw], Array] | None = None
+    coherent: Array | None = None
 
     def _stored(self, i: int, j: int, without: int | None = None, only: int | None = None) -> Array:
         if i == j:
@@ -69,35 +107,18 @@ class Twins(Moments):
         """``U_iᵀ U_j`` of the whitened views."""
         if i == j:
             return super().coherence(i, i, without, only)
-        assert self.draw is not None
-        return self.draw.C if i < j else self.draw.C.T
+        assert self.coherent is not None
+        return self.coherent if i < j else self.coherent.T
 
     def from_white(
         self, i: int, j: int, without: int | None = None, only: int | None = None
     ) -> Array:
         """``U_iᵀX_j``, from the coherence and the loadings."""
-        assert self.draw is not None
-        assert self.along is not None
-        return self.along(self.draw) if i < j else self.draw.C.T @ self.loadings(0)
-
-    def canonical(self, i: int, j: int) -> tuple[Array, Array, Array]:
-        """Those of the draw, which are stored already."""
-        assert self.draw is not None
-        left, values, right = self.draw.svd
-        return (left, values, right) if i < j else (right.T, values, left.T)
-
-    def canonical_correlations(self, i: int, j: int) -> Array:
-        """Those of the draw."""
-        return self.canonical(i, j)[1]
+        return self.coherence(i, j) @ self.loadings(j)
 
 
 def twins(moments: Moments, i: int, j: int) -> Iterator[Moments]:
-    """Draw moments of two views (0 and 1) with these statistics whose rows are independent.
-
-    The cross-scatter XᵀY is replaced by L_iᵀ C L_j, with the loadings L of the whitened views and a
-    draw C of `coherence_draw`. Its first two moments are exactly those over all pairings of the
-    rows, and for Gaussian views all moments are. The seed is fixed, and pairs of the same ranks
-    share their draws.
+    """Moments of independent twins of two views (0 and 1), one after another.
 
     Parameters
     ----------
@@ -106,32 +127,28 @@ def twins(moments: Moments, i: int, j: int) -> Iterator[Moments]:
         The two views.
     """
     alone = _alone(moments, i, j)
-    own = moments.loadings(j)
-    p, q = len(moments.loadings(i)), len(own)
-    # With several pairs, those of view j share C L_j.
-    several = len(moments.names) > 2 and moments.keeps
-
-    def along(draw: Draw) -> Array:
-        if not several:
-            return draw.C @ own
-        return moments.of_view(f"draw {draw.number} of rank {p}", j, lambda: draw.C @ own)
-
-    for draw in _draws(moments, p, q) if p and q else ():
-        yield Twins(
-            alone.names,
-            alone.eps,
-            alone.layout,
-            alone.parts,
-            alone.sample,
-            _cache=alone._cache,
-            draw=draw,
-            along=along,
-        )
+    for stack in twin_stacks(moments, i, j):
+        for C in stack.draws.C:
+            yield Twins(
+                alone.names,
+                alone.eps,
+                alone.layout,
+                alone.parts,
+                alone.sample,
+                _cache=alone._cache,
+                coherent=C,
+            )
 
 
-def _draws(moments: Moments, p: int, q: int) -> Iterator[Draw]:
+def twin_stacks(moments: Moments, i: int, j: int) -> Iterator[TwinStack]:
+    """Independent twins of two views, a few at a time: see `TwinStack`."""
+    p, q = (moments.whiten(view).rank for view in (i, j))
+    for draws in _draws(moments, p, q) if p and q else ():
+        yield TwinStack(moments, i, j, draws)
+
+
+def _draws(moments: Moments, p: int, q: int) -> Iterator[Draws]:
     """Draws of the coherence of independent views of these ranks."""
-    N, K = moments.rows - 1, number_of_draws(p, q)
     kept = moments._cache.get("draws")
     if kept is not None and kept[0] == (p, q):
         yield from kept[1]
@@ -139,13 +156,15 @@ def _draws(moments: Moments, p: int, q: int) -> Iterator[Draw]:
     # Only the draws of the last shape are cached; they are freed before new ones are made.
     moments._cache.pop("draws", None)
     several = len(moments.names) > 2 and moments.keeps
-    rng, done = np.random.default_rng(0), []
-    for number in range(K):
+    N, K, rng = moments.rows - 1, number_of_draws(p, q), np.random.default_rng(0)
+    step, done = min(-(-K // 2), max(1, STACK // (p * q))), []
+    for first in range(0, K, step):
         with one_thread(max(p, q)):
-            draw = Draw(number, coherence_draw(rng, N, p, q))
+            stack = [coherence_draw(rng, N, p, q) for _ in range(min(step, K - first))]
+        draws = Draws(first, np.array(stack))
         if several:
-            done.append(draw)
-        yield draw
+            done.append(draws)
+        yield draws
     if several:
         moments._cache["draws"] = (p, q), done
 

@@ -42,6 +42,9 @@ NARROW_PAIR = 256
 #: Square matrices that moments with room remember of each view, and of the pair in work, per fold.
 VIEW_KEPT, PAIR_KEPT = 4, 12
 
+#: Numbers that are remembered of each sampled row for the chance level of its neighbours.
+NEIGHBOUR_DRAWS = 500
+
 #: Number of draws of independent views for narrow views, for wide views, and the total cost above
 #: which there are fewer than `MOST_DRAWS`; one draw costs p q min(p, q). A measure that sums over
 #: many columns varies little between draws, so that few of them suffice.
@@ -104,6 +107,7 @@ def remembered_bytes(widths: Sequence[int], folds: int, rows: int, threads: int)
     work = max(PAIR_WORK * widest, SAMPLE_WORK * sampled**2)
     draws = number_of_draws(max(widths), max(widths))
     count = folds * (VIEW_KEPT * sum(squares) + 2 * sampled * total)
+    count += NEIGHBOUR_DRAWS * sampled * len(widths)
     count += threads * folds * PAIR_KEPT * widest + (threads - 1) * work
     count += draws * (4 * widest + (sum(squares) if len(widths) > 2 else 0))
     return allocated(8 * count)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
+from identikit.inference import TwinStack
 from identikit.similarity._registry import View, Views, measure, pair_of
 
 
@@ -49,7 +50,16 @@ class CCA:
         return self.mean
 
 
-@measure(invariant_to="affine", reference="Hotelling 1936; Roeder, Metz and Kingma 2021")
+def _of_twins(twins: TwinStack) -> Array:
+    means: Array = np.clip(twins.draws.svd[1], 0.0, 1.0).mean(axis=1)
+    return means
+
+
+@measure(
+    invariant_to="affine",
+    reference="Hotelling 1936; Roeder, Metz and Kingma 2021",
+    of_twins=_of_twins,
+)
 def cca(moments: Views, i: View = 0, j: View = 1) -> CCA:
     """Canonical correlations of two views: r = svd(U_iᵀ U_j), with X = U S Vᵀ of numerical rank.
 

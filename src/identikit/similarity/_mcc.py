@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import Array
+from identikit._linalg import Array, inverse_or_zero
+from identikit.inference import TwinStack
 from identikit.similarity._registry import View, Views, measure, pair_of
 
 Mask = NDArray[np.bool_]
@@ -26,7 +27,18 @@ class MCC:
         return float(np.abs(self.correlations).mean()) if len(self.correlations) else None
 
 
-@measure(invariant_to="monomial", reference="Hyvärinen and Morioka 2016")
+def correlations_of_twins(twins: TwinStack) -> Array:
+    """Pearson correlations of all columns of independent twins."""
+    left, right = (inverse_or_zero(twins.moments.scales(view)) for view in (twins.i, twins.j))
+    return twins.cross * left[:, None] * right
+
+
+def _of_twins(twins: TwinStack) -> Array:
+    varies = [twins.moments.scales(view) > 0 for view in (twins.i, twins.j)]
+    return np.array([match(each, *varies).value for each in correlations_of_twins(twins)])
+
+
+@measure(invariant_to="monomial", reference="Hyvärinen and Morioka 2016", of_twins=_of_twins)
 def mcc(moments: Views, i: View = 0, j: View = 1) -> MCC:
     """Mean absolute Pearson correlation of axes under the one-to-one matching that maximises it.
 
@@ -56,6 +68,9 @@ def match(correlations: Array, varies_i: Mask, varies_j: Mask) -> MCC:
     from scipy.optimize import linear_sum_assignment
 
     a, b = np.flatnonzero(varies_i), np.flatnonzero(varies_j)
-    rows, columns = linear_sum_assignment(-np.abs(correlations[np.ix_(a, b)]))
+    size = np.abs(correlations)
+    if size.shape != (len(a), len(b)):
+        size = size[np.ix_(a, b)]
+    rows, columns = linear_sum_assignment(size, maximize=True)
     pairs = np.stack([a[rows], b[columns]], axis=1)
     return MCC(pairs, correlations[pairs[:, 0], pairs[:, 1]])

@@ -38,14 +38,24 @@ SPARE, TIED = 3, 1e-9
 
 def mutual_knn_null(moments: Moments, i: int, j: int) -> Null:
     """The overlap for shuffled rows; neighbours move with their rows, without a new search."""
-    left, right = (_neighbours(moments, view, NEIGHBOURS) for view in (i, j))
-    member = _member(left)
-    rng, rows = np.random.default_rng(0), len(left)
-    shared = []
-    for _ in range(DRAWS):
-        there = rng.permutation(rows)
-        shared.append(np.count_nonzero(member[there[:, None], there[right]]))
+    left, rows = _neighbours(moments, i, NEIGHBOURS), len(moments.sample.keys)
+    member = np.zeros(rows * rows, dtype=bool)
+    member[(np.arange(rows)[:, None] * rows + left).ravel()] = True
+    shared = [np.count_nonzero(member[pairs]) for pairs in _shuffled(moments, j)]
     return Null.of_draws(np.array(shared) / (NEIGHBOURS * rows))
+
+
+def _shuffled(moments: Moments, view: int) -> NDArray[np.int32]:
+    """For every shuffle a row of numbers, a · rows + b for each neighbour b of a."""
+    cache, key = moments.sample.cache, ("shuffled", view)
+    if key not in cache:
+        nearest = _neighbours(moments, view, NEIGHBOURS)
+        rng, rows = np.random.default_rng(0), len(nearest)
+        orders = [rng.permutation(rows) for _ in range(DRAWS)]
+        pairs = [(order[:, None] * rows + order[nearest]).ravel() for order in orders]
+        cache[key] = np.array(pairs, dtype=np.int32)  # there are few rows: see `SAMPLE`
+    shuffled: NDArray[np.int32] = cache[key]
+    return shuffled
 
 
 @measure(invariant_to="similarity", reference="Huh et al. 2024", rows=True, null=mutual_knn_null)
@@ -74,7 +84,7 @@ def mutual_knn(moments: Views, i: View = 0, j: View = 1, *, k: int = NEIGHBOURS)
     if rows <= k + 1 or not (moments.varies(i) and moments.varies(j)):
         return MutualKNN(None, None, k, rows)
     left, right = (_neighbours(moments, view, k) for view in (i, j))
-    shared = np.count_nonzero(np.take_along_axis(_member(left), right, axis=1))
+    shared = np.count_nonzero(left[:, :, None] == right[:, None, :])
     return MutualKNN(float(shared / (k * rows)), k / (rows - 1), k, rows)
 
 
@@ -125,10 +135,3 @@ def _of_the_whole(sample: RowSample, view: int, k: int) -> NDArray[np.intp] | No
     nearest = np.take_along_axis(near, first[:, :k], axis=1)
     found: NDArray[np.intp] = (np.cumsum(there) - 1)[nearest]
     return found
-
-
-def _member(nearest: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """[a, b] = whether row b is among the nearest of row a."""
-    member = np.zeros((len(nearest), len(nearest)), dtype=bool)
-    np.put_along_axis(member, nearest, True, axis=1)
-    return member

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array, singular_values
+from identikit.inference import TwinStack
+from identikit.similarity._mcc import correlations_of_twins
 from identikit.similarity._registry import View, Views, measure, pair_of
 
 
@@ -25,7 +27,18 @@ class PLSSVD:
         return float(self.singular_values.sum() / most) if most else None
 
 
-@measure(invariant_to="monomial", reference="Nielsen et al. 2025, Definition 4.5")
+def _of_twins(twins: TwinStack) -> Array:
+    values = singular_values(correlations_of_twins(twins))
+    counts = [np.count_nonzero(twins.moments.scales(view)) for view in (twins.i, twins.j)]
+    means: Array = values.sum(axis=1) / math.sqrt(counts[0] * counts[1])
+    return means
+
+
+@measure(
+    invariant_to="monomial",
+    reference="Nielsen et al. 2025, Definition 4.5",
+    of_twins=_of_twins,
+)
 def pls_svd(moments: Views, i: View = 0, j: View = 1) -> PLSSVD:
     """Mean singular value of the correlation matrix between standardised coordinates.
 

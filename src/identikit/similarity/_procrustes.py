@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from identikit._linalg import Array, singular_values
+from identikit.inference import TwinStack
 from identikit.similarity._registry import View, Views, measure, pair_of
 
 
@@ -28,7 +32,18 @@ class Procrustes:
         return None if self.value is None else max(2.0 - 2.0 * self.value, 0.0)
 
 
-@measure(invariant_to="similarity", reference="Schönemann 1966; Ding, Denain and Steinhardt 2021")
+def _of_twins(twins: TwinStack) -> Array:
+    moments = twins.moments
+    sizes = [np.sqrt(np.trace(moments.block(view, view))) for view in (twins.i, twins.j)]
+    sums: Array = singular_values(twins.cross / sizes[0] / sizes[1]).sum(axis=1)
+    return sums
+
+
+@measure(
+    invariant_to="similarity",
+    reference="Schönemann 1966; Ding, Denain and Steinhardt 2021",
+    of_twins=_of_twins,
+)
 def procrustes(moments: Views, i: View = 0, j: View = 1) -> Procrustes:
     """Orthogonal Procrustes similarity: the nuclear norm of XᵀY over the norms of X and Y.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array
+from identikit.inference import TwinStack
 from identikit.similarity._registry import View, Views, measure, pair_of
 
 
@@ -26,7 +27,18 @@ class PWCCA:
         return float(self.weights @ self.correlations / self.weights.sum())
 
 
-@measure(invariant_to="permutation", reference="Morcos, Raghu and Bengio 2018")
+def _of_twins(twins: TwinStack) -> Array:
+    left, values, _ = twins.draws.svd
+    weights = np.abs(left.swapaxes(1, 2) @ twins.moments.loadings(twins.i)).sum(axis=2)
+    means: Array = (weights * np.clip(values, 0.0, 1.0)).sum(axis=1) / weights.sum(axis=1)
+    return means
+
+
+@measure(
+    invariant_to="permutation",
+    reference="Morcos, Raghu and Bengio 2018",
+    of_twins=_of_twins,
+)
 def pwcca(moments: Views, i: View = 0, j: View = 1) -> PWCCA:
     """Mean canonical correlation, weighted by each direction's contribution to the first view.
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from identikit._linalg import Array
+from identikit.inference import TwinStack
 from identikit.moments import Moments
 from identikit.similarity._registry import View, Views, measure, pair_of
 
@@ -29,7 +31,17 @@ class R2:
         return min(self.forward, self.backward)
 
 
-@measure(invariant_to="similarity", reference="Kornblith et al. 2019")
+def _of_twins(twins: TwinStack) -> Array:
+    moments, i, j = twins.moments, twins.i, twins.j
+    backward = twins.draws.C.swapaxes(1, 2) @ moments.loadings(i)
+    shares = [
+        np.square(along).sum(axis=(1, 2)) / float(np.trace(moments.block(view, view)))
+        for view, along in ((j, twins.explained), (i, backward))
+    ]
+    return np.minimum(np.minimum(*shares), 1.0)
+
+
+@measure(invariant_to="similarity", reference="Kornblith et al. 2019", of_twins=_of_twins)
 def r2(moments: Views, i: View = 0, j: View = 1) -> R2:
     """In-sample R² of linear regression: ‖U_iᵀ Y_j‖²_F / ‖Y_j‖²_F, and the reverse.
 

@@ -9,8 +9,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.inference import Null
+from identikit.inference import Null, TwinStack
 from identikit.moments import Moments, accumulate
 
 #: The rungs of maps that keep single axes. A measure that is invariant to no looser rung depends on
@@ -50,6 +51,9 @@ class Measure:
     null : callable, optional
         ``null(moments, i, j)`` returns the distribution for independent views, if there is a faster
         way than drawing such views (`inference.twins`, or `inference.shuffled` rows).
+    of_twins : callable, optional
+        ``of_twins(stack)`` returns the values of many independent twins (`inference.TwinStack`) at
+        once, which is faster than calling `function` for each.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Measure:
     reference: str
     rows: bool = False
     null: Callable[[Moments, int, int], Null | None] | None = None
+    of_twins: Callable[[TwinStack], Array] | None = None
 
     @property
     def of_axes(self) -> bool:
@@ -100,12 +105,13 @@ def measure(
     reference: str,
     rows: bool = False,
     null: Callable[[Moments, int, int], Null | None] | None = None,
+    of_twins: Callable[[TwinStack], Array] | None = None,
 ) -> Callable[[F], F]:
     """Register a function of Moments as a measure under its own name (see `Measure`)."""
 
     def register(function: F) -> F:
         name = function.__name__
-        MEASURES[name] = Measure(name, function, invariant_to, reference, rows, null)
+        MEASURES[name] = Measure(name, function, invariant_to, reference, rows, null, of_twins)
         return function
 
     return register

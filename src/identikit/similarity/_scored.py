@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array, in_threads
-from identikit.inference import Null, jackknife_interval, shuffled, twins
+from identikit.inference import Null, TwinStack, jackknife_interval, shuffled, twin_stacks, twins
 from identikit.moments import Moments
 from identikit.similarity._registry import MEASURES, Measure
 
@@ -128,6 +128,7 @@ def calibrate(value: float, threshold: float) -> float:
 def null_laws(moments: Moments, i: int, j: int, names: Iterable[str]) -> dict[str, Null]:
     """The null distributions of measures, except those that have no value for independent views."""
     laws: dict[str, Null] = {}
+    stacked: list[Measure] = []
     linear: list[Measure] = []
     rows: list[Measure] = []
     for name in names:
@@ -136,9 +137,23 @@ def null_laws(moments: Moments, i: int, j: int, names: Iterable[str]) -> dict[st
         if law is not None:
             laws[name] = law
         else:
-            (rows if measure.rows else linear).append(measure)
-    draws = _drawn(twins(moments, i, j), linear, 0, 1) | _drawn(shuffled(moments, i, j), rows, i, j)
+            (rows if measure.rows else stacked if measure.of_twins else linear).append(measure)
+    draws = (
+        _stacked(moments, i, j, stacked)
+        | _drawn(twins(moments, i, j), linear, 0, 1)
+        | _drawn(shuffled(moments, i, j), rows, i, j)
+    )
     return laws | {name: Null.of_draws(values) for name, values in draws.items() if len(values) > 1}
+
+
+def _stacked(moments: Moments, i: int, j: int, measures: list[Measure]) -> dict[str, Array]:
+    def values(stack: TwinStack) -> list[Array]:
+        return [measure.of_twins(stack) for measure in measures if measure.of_twins is not None]
+
+    width = max(moments.widths[i], moments.widths[j])
+    found = [*in_threads(values, twin_stacks(moments, i, j), width)] if measures else []
+    names = [measure.name for measure in measures]
+    return {name: np.concatenate(each) for name, each in zip(names, zip(*found))}
 
 
 def _drawn(draws: Iterator[Moments], measures: list[Measure], i: int, j: int) -> dict[str, Array]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from identikit._linalg import Array, inverse_or_zero, singular_values
 from identikit.errors import InputError
+from identikit.inference import TwinStack
 from identikit.moments import Moments
 from identikit.similarity._registry import View, Views, measure, pair_of
+
+#: The share of a view's variance that its leading components explain, unless their number is given.
+VARIANCE = 0.99
 
 
 @dataclass(frozen=True)
@@ -28,14 +33,30 @@ class SVCCA:
         return float(self.correlations.mean())
 
 
-@measure(invariant_to="similarity", reference="Raghu et al. 2017")
+def _of_twins(twins: TwinStack) -> Array:
+    """Leading components of twins have the coherence U_iᵀ C U_j, with U in whitened coordinates."""
+    moments = twins.moments
+
+    def components(view: int) -> Array:
+        return moments.loadings(view) @ _leading(moments, view, None, VARIANCE)
+
+    left, right = (
+        moments.of_view("leading components", view, partial(components, view))
+        for view in (twins.i, twins.j)
+    )
+    r = singular_values(left.T @ twins.along("components", right))
+    means: Array = np.clip(r, 0.0, 1.0).mean(axis=1)
+    return means
+
+
+@measure(invariant_to="similarity", reference="Raghu et al. 2017", of_twins=_of_twins)
 def svcca(
     moments: Views,
     i: View = 0,
     j: View = 1,
     *,
     k: int | None = None,
-    variance: float = 0.99,
+    variance: float = VARIANCE,
 ) -> SVCCA:
     """CCA between the top principal components of each view.
 

@@ -79,7 +79,7 @@ def _look(window: Window, i: int, j: int, threshold: float) -> Shift | None:
         return Shift(window, 0, 0.0, given, given, sound=True)
     from scipy.special import chdtri
 
-    explained = _all_shifts(x, y)
+    explained = _all_shifts(window, i, j)
     mean = float(explained.mean())
     reach = min(REACH, n // 8)
     far = explained[reach + 1 : n - reach]
@@ -99,15 +99,14 @@ def _effective_rows(scores: Array) -> float:
     return float(norms.sum() ** 2 / max(np.square(norms).sum(), 1e-300))
 
 
-def _all_shifts(x: Array, y: Array) -> Array:
+def _all_shifts(window: Window, i: int, j: int) -> Array:
     """T(s) for s = 0, …, n − 1, by Fourier transforms; shifts are cyclic, so s − n is s."""
-    n = len(x)
-    left, right = np.conj(np.fft.rfft(x, axis=0)), np.fft.rfft(y, axis=0)
+    n, left, right = len(window.scores[i]), window.transform(i), window.transform(j)
     total: Array = np.zeros(n)
-    for column in left.T:
-        total += np.square(np.fft.irfft(column[:, None] * right, n, axis=0)).sum(axis=1)
-    total /= min(x.shape[1], y.shape[1])
-    return total
+    for axis in np.conj(left):
+        shifted = np.fft.irfft(axis * right, n, axis=1)
+        total += np.einsum("as,as->s", shifted, shifted)
+    return total / min(len(left), len(right))
 
 
 def _changes(parts: Sequence[Shift | None], threshold: float) -> str:
