@@ -63,7 +63,7 @@ def over_the_floor(
 
 
 def layers(count: int, rows: int, width: int) -> None:
-    """All layers of two models: what a pair costs, with table and JSON, and whether that is linear."""
+    """All layers of two models: what a pair costs, with table and JSON, for few and for many."""
     made = views(2 * count, rows, width)
     square = np.random.default_rng(0).normal(size=(width, width))
     with threadpool_limits(1):

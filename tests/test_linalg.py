@@ -7,13 +7,20 @@ import pytest
 
 from conftest import close, parse_seeds
 from identikit._linalg import (
+    blas_threads,
     eigh,
+    in_threads,
     inverse_or_zero,
+    no_threads,
+    one_thread,
+    polar,
     rank_tolerance,
     singular_values,
     spacings,
     standard_deviations,
     svd,
+    thin_svd,
+    thin_svds,
     well_conditioned_root,
     whitening,
 )
@@ -354,3 +361,82 @@ def test_whitened_rounding_noise_would_pull_the_mean():
     # The same numbers said to be float64: their noise counts then.
     wide = [view.astype(np.float64) for view in near_copies(rng)]
     close(cca(accumulate(wide)).mean, 0.66, 0.01)
+
+
+@pytest.mark.parametrize("shape", [(9, 9), (12, 5), (5, 12), (1, 4)])
+@pytest.mark.parametrize("spread", [0.0, 3.0, 9.0])
+def test_thin_decompositions_are_those_of_lapack(
+    shape: tuple[int, int], spread: float, seed: int
+) -> None:
+    """From well conditioned to so badly that the Gram matrix loses all digits of some values."""
+    rng = np.random.default_rng(seed)
+    U, _, V = np.linalg.svd(rng.normal(size=(3, *shape)), full_matrices=False)
+    stack = U * np.logspace(0, -spread, min(shape)) @ V
+    for each, left, values, right in zip(stack, *thin_svds(stack)):
+        for found in ((left, values, right), thin_svd(each)):
+            close(found[1], np.linalg.svd(each, compute_uv=False), 1e-11, 1.0)
+            close(found[0] * found[1] @ found[2], each, 1e-11, 1.0)
+    close(singular_values(stack), np.linalg.svd(stack, compute_uv=False), 1e-11, 1.0)
+
+
+def test_thin_decomposition_of_nothing_varies() -> None:
+    left, values, right = thin_svd(np.zeros((3, 3)))
+    assert not values.any()
+    close(left @ right @ right.T @ left.T, np.eye(3), 1e-12, 1.0)
+
+
+@pytest.mark.parametrize("shape", [(30, 30), (30, 12), (12, 30)])
+@pytest.mark.parametrize("spread", [0.0, 4.0, 12.0])
+def test_polar_is_a_rotation_and_the_nearest(
+    shape: tuple[int, int], spread: float, seed: int
+) -> None:
+    """Orthonormal to rounding, and the rest of the matrix is symmetric and positive."""
+    rng = np.random.default_rng(seed)
+    U, _, V = np.linalg.svd(rng.normal(size=shape), full_matrices=False)
+    matrix = 1e200 * U * np.logspace(0, -spread, min(shape)) @ V
+    factor = polar(matrix)
+    small = factor if shape[0] >= shape[1] else factor.T
+    close(small.T @ small, np.eye(min(shape)), 1e-13, 1.0)
+    rest = small.T @ (matrix if shape[0] >= shape[1] else matrix.T) / 1e200
+    close(rest, rest.T, 1e-12, 1.0)
+    assert np.linalg.eigvalsh(rest)[0] > -1e-12
+
+
+def test_threads_give_results_in_order_and_pass_errors_on() -> None:
+    """Also from a generator, and with threads inside of threads."""
+
+    def square(x: int) -> int:
+        if x == 70:
+            raise ValueError("seventy")
+        return sum(in_threads(lambda y: y, [x] * x))
+
+    assert [*in_threads(square, iter(range(60)), most=3)] == [x * x for x in range(60)]
+    with pytest.raises(ValueError, match="seventy"):
+        [*in_threads(square, range(60, 100), most=3)]
+    assert [*in_threads(square, [], most=3)] == []
+
+
+def test_threads_only_where_they_are_wanted() -> None:
+    from threading import current_thread, main_thread
+
+    def here(_: int) -> bool:
+        return current_thread() is main_thread()
+
+    assert not any(in_threads(here, range(8), most=2))
+    assert all(in_threads(here, range(8), size=8, most=2))  # narrow matrices
+    assert all(in_threads(here, [1], most=2))
+    with no_threads():
+        assert all(in_threads(here, range(8), most=2))
+    assert not any(in_threads(here, range(8), most=2))
+
+
+def test_blas_has_its_threads_back_whoever_leaves_last() -> None:
+    """The limit holds while any thread is inside, in whatever order they come and go."""
+    before = blas_threads()
+    first, second = one_thread(), one_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert blas_threads() == before
+    second.__exit__(None, None, None)
+    assert blas_threads() == before

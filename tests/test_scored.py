@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2, gamma, kstest, norm, t
 
 import identikit as ik
-from identikit.inference import Null, number_of_draws, shuffled, twins
-from identikit.inference._independent import _decomposed, coherence_draw
+from identikit.inference import Null, number_of_draws, shuffled, twin_stacks, twins
+from identikit.inference._independent import coherence_draw
 from identikit.moments import Moments, assign_folds
 from identikit.moments.sample import RowSample
 from identikit.similarity import MEASURES, Scored, calibrate, score_measures, scores_and_laws
@@ -118,13 +118,12 @@ def test_twins_keep_what_a_view_is_by_itself() -> None:
         np.testing.assert_allclose(ik.cca(twin).correlations, r, atol=1e-12)
     # The seed is fixed, and draws that are kept, where there is room for them, are the same.
     values = [ik.procrustes(twin).value for twin in drawn]
-    assert "draws" not in moments._cache
-    assert [ik.procrustes(twin).value for twin in twins(moments, 1, 2)] == values
-    many = ik.accumulate([Y, X, Y, *rng.normal(size=(3, 200, 50))], sample=0)
-    for _ in range(2):
-        again = [ik.procrustes(twin).value for twin in twins(many, 1, 2)]
-        np.testing.assert_allclose(again, values, rtol=1e-9)
-        assert many._cache["draws"][0] == (5, 7)
+    for roomy in (False, True):
+        some = replace(moments, roomy=roomy, _cache={}, _pair={})
+        for _ in range(2):
+            again = [ik.procrustes(twin).value for twin in twins(some, 1, 2)]
+            np.testing.assert_allclose(again, values, rtol=1e-9)
+            assert ("draws" in some._cache) == roomy
 
 
 def test_twins_of_views_in_stored_coordinates() -> None:
@@ -340,16 +339,30 @@ def test_moments_without_a_fold_are_those_of_the_other_rows() -> None:
         np.testing.assert_allclose(rest.canonical(0, 1)[1], there.canonical(0, 1)[1], atol=1e-12)
 
 
-def test_wide_views_keep_little_a_fold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The values do not depend on what is kept."""
-    X, Y = related(np.random.default_rng(0), 200)
-    before = score_measures(ik.accumulate([X, Y]))
-    monkeypatch.setattr("identikit.moments._moments.NARROW_PAIR", 2)
-    moments = ik.accumulate([X, Y])
-    after = score_measures(moments)
+def test_moments_without_room_give_the_same(seed: int) -> None:
+    """The values do not depend on what is remembered."""
+    moments = ik.accumulate(related(np.random.default_rng(seed), 200))
+    found = [
+        score_measures(replace(moments, roomy=roomy, _cache={}, _pair={}))
+        for roomy in (True, False)
+    ]
     for name in MEASURES:
-        for key, value in asdict(before[name]).items():
-            assert asdict(after[name])[key] == pytest.approx(value, rel=1e-6, abs=1e-9), name
+        for key, value in asdict(found[0][name]).items():
+            assert asdict(found[1][name])[key] == pytest.approx(value, rel=1e-9, abs=1e-12), name
+
+
+@pytest.mark.parametrize("name", [name for name, one in MEASURES.items() if one.of_twins])
+def test_a_stack_of_twins_has_the_values_of_each(name: str, seed: int) -> None:
+    """Widths and ranks differ, a column is constant, and pairs share their draws."""
+    rng = np.random.default_rng(seed)
+    X, Y = related(rng, 150)
+    Y[:, 0] = 3.0
+    moments = ik.accumulate([X, Y, X[:, :2]])
+    measure = MEASURES[name]
+    for i, j in ((0, 1), (0, 2), (2, 1), (0, 1)):
+        stacked = np.concatenate([measure.of_twins(stack) for stack in twin_stacks(moments, i, j)])
+        each = [measure(twin) for twin in twins(moments, i, j)]
+        np.testing.assert_allclose(stacked, each, atol=1e-12)
 
 
 def test_another_sample_is_not_mistaken_for_the_first() -> None:
@@ -418,15 +431,3 @@ def test_neighbours_without_a_fold_are_those_of_a_search(grain: float | None) ->
         afresh = replace(rest, sample=RowSample(rest.sample.size, rest.sample.keys, rows))
         assert (_of_the_whole(rest.sample, 0, 10) is None) == (grain is not None)
         assert MEASURES["mutual_knn"](rest) == MEASURES["mutual_knn"](afresh)
-
-
-@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (40, 40), (4, 1)])
-def test_draws_are_decomposed_as_lapack_does(shape: tuple[int, int]) -> None:
-    rng = np.random.default_rng(0)
-    for C in (coherence_draw(rng, 200, *shape), np.eye(*shape) * [[1e-7]], np.zeros(shape)):
-        left, values, right = _decomposed(C)
-        k = min(shape)
-        np.testing.assert_allclose((left * values) @ right, C, atol=1e-12)
-        np.testing.assert_allclose(values, np.linalg.svd(C, compute_uv=False), atol=1e-10)
-        np.testing.assert_allclose(left.T @ left, np.eye(k), atol=1e-10)
-        np.testing.assert_allclose(right @ right.T, np.eye(k), atol=1e-9)

@@ -291,7 +291,7 @@ def _single(map_: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
 
 
 def _times(left: Array, right: Array) -> Array:
-    """A product, by selection of columns or rows where a factor takes single axes to single axes."""
+    """A product; where a factor takes single axes to single axes, by selecting columns or rows."""
     if (entries := _single(right)) is not None:
         rows, columns = entries
         result = np.zeros((left.shape[0], right.shape[1]))

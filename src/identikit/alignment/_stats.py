@@ -24,8 +24,9 @@ class PairStats:
     If ``white`` is set, x is in coordinates in which its training rows are orthonormal, and
     ``white`` is the matrix that takes the source's own coordinates to these; ``is_white`` says that
     these are the training rows. Then ``constant`` is a vector v of the source's null space with
-    xᵀv = 1 on every row, if there is one: a linear map can use it as its shift. ``of`` are the moments and the views that the statistics are of, if
-    these are of the views' own coordinates: they remember what other pairs need too.
+    xᵀv = 1 on every row, if there is one: a linear map can use it as its shift. ``of`` are the
+    moments and the two views, if the statistics are in the views' own coordinates and of all rows
+    of the moments, which remember what other pairs need too.
     """
 
     n: int

@@ -71,7 +71,7 @@ class TwinStack:
     draws: Draws
 
     def along(self, name: str, coordinates: Array) -> Array:
-        """``C @ coordinates`` for coordinates of view j; with several pairs, kept for the others."""
+        """``C @ coordinates`` for coordinates of view j, kept for other pairs if there are any."""
         if len(self.moments.names) == 2 or not self.moments.keeps:
             return self.draws.C @ coordinates
         rank = self.draws.C.shape[1]
@@ -114,7 +114,7 @@ class Twins(Moments):
         self, i: int, j: int, without: int | None = None, only: int | None = None
     ) -> Array:
         """``U_iᵀX_j``, from the coherence and the loadings."""
-        return self.coherence(i, j) @ self.loadings(j)
+        return self.coherence(i, j, without, only) @ self.loadings(j)
 
 
 def twins(moments: Moments, i: int, j: int) -> Iterator[Moments]:
