@@ -147,15 +147,17 @@ def _nearer(a: Array, b: Array) -> float:
     """Share of the rows of a that are nearer to one of b than to another of a; ties count half."""
     within, across = _squared(a, a), _squared(a, b)
     np.fill_diagonal(within, np.inf)
-    own, other = within.min(axis=1), across.min(axis=1)
+    own, other = (np.maximum(each.min(axis=1), 0.0) for each in (within, across))
     same = np.abs(own - other) <= 1e-6 * np.maximum(own, other) + 1e-12
     return float(np.where(same, 0.5, other < own).mean())
 
 
 def _squared(a: Array, b: Array) -> Array:
-    squares = np.square(a).sum(axis=1)[:, None] + np.square(b).sum(axis=1) - 2 * a @ b.T
-    result: Array = np.maximum(squares, 0.0)
-    return result
+    """Squared distances of all rows, up to rounding."""
+    squares: Array = (-2 * a) @ b.T
+    squares += np.square(a).sum(axis=1)[:, None]
+    squares += np.square(b).sum(axis=1)
+    return squares
 
 
 def partners(x: Array, y: Array, seed: int = 0) -> float:
