@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import orthogonal_procrustes
 from scipy.spatial.distance import pdist
 from scipy.stats import binom, chi2
+from typer.testing import CliRunner
 
 import identikit as ik
 from identikit.alignment import ladder
@@ -27,6 +29,7 @@ from identikit.axes._near import (
     ratio_interval,
     summarise,
 )
+from identikit.cli import app
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 
@@ -196,6 +199,42 @@ def test_chance_is_the_error_of_shuffled_rows(rng, rotated):
 def test_efficiency_of_the_papers_table_1(permutation, rigid, ica, printed):
     """Nelson et al. 2026, Table 1: errors to three digits, efficiency in per cent."""
     assert round(100 * ica_efficiency(permutation, rigid, ica)) == printed
+
+
+def test_the_sentence_tells_distances_where_the_share_exceeds_1():
+    """ICA undoes a stretching that no rotation undoes, so it closes more than the whole gap."""
+    rng = np.random.default_rng(0)
+    A = rng.laplace(size=(2000, 4))
+    near = near_identifiability(A, A @ rng.normal(size=(4, 4)))
+    worse = max(near.directions[:2], key=lambda found: found.error("affine").mean)
+    assert worse.efficiency.value > 1
+    ica, apart = worse.error("ica"), worse.error("ica, different rows")
+    low, high = ica.mean_interval
+    assert near.summary().endswith(
+        "After matching the axes that ICA finds in each view alone, it is "
+        f"{ica.mean:.1%} ({low:.1%} to {high:.1%}), and {apart.mean:.1%} with axes from different "
+        "rows: the views share axes."
+    )
+    assert f"{worse.efficiency.value:.0%}" not in near.summary()
+
+
+def test_random_axes_stand_beside_those_of_ica_if_it_finds_none(rng):
+    A = rng.normal(size=(400, 4))
+    near = near_identifiability(A, A @ rotation(rng, 4) + rng.normal(size=A.shape))
+    worse = max(near.directions[:2], key=lambda found: found.error("affine").mean)
+    at_random = worse.error("random rotation").mean
+    assert near.summary().endswith(f"{at_random:.1%} with random axes: ICA finds no shared axes.")
+
+
+def test_the_guide_shows_what_is_printed(tmp_path, monkeypatch):
+    guide = (Path(__file__).parents[1] / "docs" / "guide.md").read_text(encoding="utf-8")
+    section = guide.split("## Near-identifiability and ICA")[1].split("\n## ")[0]
+    code, shown = re.findall(r"```(?:python)?\n(.*?)```", section, re.DOTALL)[:2]
+    monkeypatch.chdir(tmp_path)
+    exec(code, {"np": np})
+    printed = CliRunner().invoke(app, ["near", "run1.npy", "run2.npy", "-q"]).stdout
+    for part in shown.strip().split("\n\n"):
+        assert " ".join(part.split()) in " ".join(printed.split())
 
 
 def test_ica_closes_the_gap_of_a_rotation_and_the_controls_do_not(rotated):
