@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,11 +35,6 @@ class RunReport:
     tied: tuple[tuple[int, ...], ...]
     matched: int
     unique: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        tied = [list(group) for group in self.tied]
-        return {**vars(self), "excluded": list(self.excluded), "tied": tied}
 
 
 @dataclass(frozen=True)
@@ -238,7 +233,10 @@ class Components(Result):
         return {
             "identikit": self.version,
             "summary": self.summary(),
-            "runs": [run.to_dict() for run in self.runs],
+            "runs": [
+                vars(run) | {"excluded": list(run.excluded), "tied": list(map(list, run.tied))}
+                for run in self.runs
+            ],
             "replicating": {
                 "fraction": self.fraction,
                 "interval": None if interval is None else list(interval),
@@ -250,7 +248,7 @@ class Components(Result):
                 "chance": float(self.chance_level.mean()),
                 "chance_by": self.says_chance,
             },
-            "chance": {"null": self.null, "nulls": [null.to_dict() for null in self.nulls]},
+            "chance": {"null": self.null, "nulls": [asdict(null) for null in self.nulls]},
             "pw_mcc": {"value": self.pw_mcc, "chance": self.pw_mcc_chance},
             "unique": {"value": self.unique, "chance": self.unique_chance},
             "subspace": None if self.subspace is None else self.subspace.to_dict(),

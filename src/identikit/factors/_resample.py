@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.moments import FOLDS
+from identikit.moments import FOLDS, assign_folds
 
 Rows = NDArray[np.intp]
 #: Pairs of rows to fit on and rows to score.
@@ -22,12 +22,13 @@ ROOM = 4_000_000
 
 
 def folds(rows: int, count: int = FOLDS) -> list[slice]:
-    """Consecutive parts of nearly equal size.
+    """Consecutive parts of nearly equal size, cut as those of moments are.
 
     >>> folds(5, 2)
-    [slice(0, 2, None), slice(2, 5, None)]
+    [slice(0, 3, None), slice(3, 5, None)]
     """
-    ends = (np.arange(count + 1) * rows // count).tolist()
+    fold_of_row = assign_folds(rows, count, seed=None).of()
+    ends = np.searchsorted(fold_of_row, np.arange(count + 1)).tolist()
     return [slice(start, stop) for start, stop in pairwise(ends)]
 
 
