@@ -281,8 +281,8 @@ def test_different_rows_are_halves_of_those_to_fit_on(rng):
     for rows in (A, np.repeat(A, 4, axis=0)):
         parts = parts_of(rng.permutation(rows), None, 0.5, rng)
         first, second = parts.halves
-        assert sorted([*first, *second]) == sorted(parts.split.fit[0])
-        assert 0.4 < len(first) / len(parts.split.fit[0]) < 0.6
+        assert sorted([*first, *second]) == sorted(parts.fit[0])
+        assert 0.4 < len(first) / len(parts.fit[0]) < 0.6
     rows = np.repeat(A, 4, axis=0)
     halves = parts_of(rows, None, 1, rng).halves
     assert not {tuple(row) for row in rows[halves[0]]} & {tuple(row) for row in rows[halves[1]]}
@@ -403,7 +403,7 @@ def test_intervals_are_of_the_whole_statistic(rng):
     A = rng.laplace(size=(200, 3))
     B = A @ rotation(rng, 3) + 0.3 * rng.normal(size=A.shape)
     views = views_of(A, B)
-    fit, score, runs = views.parts.split.fit[0], views.parts.split.score[0], views.parts.runs
+    fit, score, runs = views.parts.fit[0], views.parts.score[0], views.parts.runs
 
     def statistics(left: NDArray[np.bool_]) -> list[float]:
         f, s = fit[left[fit]], score[left[score]]
@@ -428,7 +428,7 @@ def test_without_a_run_of_rows_ica_is_fitted_anew(rng):
     A = rng.laplace(size=(2000, 3))
     views = views_of(A, A @ rotation(rng, 3))
     less = views.parts.without(4)
-    rows = A[less.split.fit[0]]
+    rows = A[less.fit[0]]
     again = views._refitted(less).same[0]
     anew = ik.ICA(tol=1e-8).fit(rows)
     agreement = np.abs(np.corrcoef(again.transform(rows).T, anew.transform(rows).T)[:3, 3:])
@@ -547,8 +547,8 @@ def test_many_rows_are_sampled_and_that_is_said(rng):
 
 def test_groups_are_fitted_on_or_scored_on_as_a_whole(rng):
     labels = rng.integers(0, 30, size=600)
-    split = parts_of(rng.normal(size=(600, 2)), labels, 0.5, rng).split
-    fit, score = split.fit[0], split.score[0]
+    parts = parts_of(rng.normal(size=(600, 2)), labels, 0.5, rng)
+    fit, score = parts.fit[0], parts.score[0]
     assert not set(labels[fit]) & set(labels[score])
     assert len(fit) + len(score) == 600
     assert 0.4 < len(fit) / 600 <= 0.5
@@ -720,13 +720,13 @@ def test_every_run_has_whole_groups_to_fit_and_to_score_on(rng):
     rows, labels = rng.normal(size=(300, 2)), rng.integers(0, 40, size=300)
     for known, groups in ((None, 10), (labels, 10), (labels // 6, 3)):
         parts = parts_of(rows, known, 0.5, rng)
-        fit, score = parts.split.fit[0], parts.split.score[0]
+        fit, score = parts.fit[0], parts.score[0]
         assert set(parts.runs[fit]) == set(parts.runs[score])
         assert len(set(parts.runs)) <= groups
         less = parts.without(1)
         for before, after in zip(
             (fit, score, *parts.halves),
-            (less.split.fit[0], less.split.score[1], *less.halves),
+            (less.fit[0], less.score[1], *less.halves),
         ):
             assert np.array_equal(after, before[parts.runs[before] != 1])
         assert np.array_equal(less.used, parts.runs != 1)

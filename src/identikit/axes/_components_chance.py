@@ -7,10 +7,7 @@ runs and conservative for more, where one vector is rarely the best match for al
 
 Random directions are too weak a null model for sparse or heavy-tailed atoms: two such atoms share a
 large coordinate far more often than two random directions are close. Therefore the entries of a run
-are also permuted, and its atoms are matched again. Within atoms, an atom keeps its entries and
-their signs, but in other coordinates. Within coordinates, a coordinate keeps its entries, but in
-other atoms, so that a coordinate that is large in all atoms stays large; the atoms are then scaled
-to norm 1 again. Each member is compared with the null model that is strictest for it.
+are also permuted, within atoms or within coordinates, and its atoms are matched again.
 """
 
 from __future__ import annotations

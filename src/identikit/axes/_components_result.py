@@ -23,9 +23,8 @@ class RunReport:
     """A run: how many `atoms` (or columns) it has, and how many `dims` each of them has.
 
     `excluded` lists atoms that are zero, or columns that are constant, by number; `tied` lists sets
-    of equal ones, whose matches are interchangeable. `matched` counts those in a component.
-    `unique` is the share of vectors whose best match in another run is the best match of no other
-    vector of this run, averaged over the other runs.
+    of equal ones, whose matches are interchangeable. `matched` counts those in a component, and
+    `unique` is as in `Components`, averaged over the other runs.
     """
 
     name: str

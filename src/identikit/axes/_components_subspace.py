@@ -55,14 +55,8 @@ def shared_subspace(runs: Sequence[Floats], seed: int) -> Subspace | None:
 
     Directions are the leading right singular vectors. Their number is chosen by parallel analysis
     (Horn 1965): leading singular values count as long as they exceed those of the same rank after
-    every permutation of entries within atoms. The run with the fewest such directions decides.
-
-    Parameters
-    ----------
-    runs : sequence of arrays (atoms, coordinates)
-        Atoms of norm 1.
-    seed : int
-        Seed for the permutations, and for sampling atoms if there are many.
+    every permutation of entries within atoms. The run with the fewest such directions decides. Of
+    many atoms, which have norm 1, some are sampled.
     """
     rng = np.random.default_rng(seed)
     most = MOST if runs[0].shape[1] <= WIDE else MOST_WIDE
