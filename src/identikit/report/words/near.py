@@ -85,4 +85,6 @@ def _axes(way: Direction) -> str:
     apart = f"{way.error('ica, different rows').mean:.1%} with axes from different rows"
     if shares_axes(way):
         return f"{says}, and {apart}: the views share axes."
-    return f"{says}, but {apart}: not all of its axes are those of the views, and not of this sample."
+    return (
+        f"{says}, but {apart}: not all of its axes are those of the views, and not of this sample."
+    )
