@@ -60,13 +60,13 @@ def infomec(
     regression on all codes removes (R² for a continuous factor).
 
     The published version (preset="reference", latent_quantization) cuts continuous factors into 20
-    classes of equal frequency. It chooses the largest share on the rows on which it is
-    measured, gives every active code the same weight, and counts information that is only noise:
-    codes of pure noise have an InfoM near 0.5, and appending noise to a perfect code lowers it to
-    0.75. By default, the largest share is chosen on other rows, codes are weighted by their
-    information, and entries that are not above those of permuted rows count as 0. If codes are
-    deterministic, even a tiny dependence counts in full: on a lattice, z = s_1 + 0.001 s_2
-    determines both factors. `noise` sets the resolution of interest.
+    classes of equal frequency. It chooses the largest share on the rows on which it is measured,
+    gives every active code the same weight, and counts information that is only noise: codes of
+    pure noise have an InfoM near 0.5, and appending noise to a perfect code lowers it to 0.75. By
+    default, the largest share is chosen on other rows, codes are weighted by their information, and
+    entries that are not above those of permuted rows count as 0. If codes are deterministic, even a
+    tiny dependence counts in full: on a lattice, z = s_1 + 0.001 s_2 determines both factors.
+    `noise` sets the resolution of interest.
 
     Parameters
     ----------
