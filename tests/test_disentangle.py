@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
@@ -12,9 +13,20 @@ import pandas as pd
 import pytest
 
 from identikit.errors import InputError, MissingExtraError
-from identikit.factors import METRICS, disentangle, infomec, listed, mcc, mig, prepare, r2
-from identikit.factors._resample import folds, orders
+from identikit.factors import (
+    METRICS,
+    disentangle,
+    folds,
+    infomec,
+    listed,
+    mcc,
+    mig,
+    orders,
+    prepare,
+    r2,
+)
 from identikit.factors._result import chance_of
+from identikit.moments import assign_folds
 
 ROWS, SUMMARY = 300, 150
 
@@ -488,6 +500,24 @@ def test_folds_are_all_rows_once():
         parts = [np.arange(rows)[fold] for fold in folds(rows)]
         np.testing.assert_array_equal(np.concatenate(parts), np.arange(rows))
         assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_folds_are_those_of_moments(rng):
+    for rows in (3, 11, 99, 100, 1971):
+        x = rng.normal(size=(rows, 1))
+        runs = assign_folds(rows, 5, seed=None)
+        mine = [x[fold].sum() for fold in folds(rows)]
+        np.testing.assert_allclose(mine, np.bincount(runs.of(), x[:, 0], 5), atol=1e-12)
+        slices = [fold for fold in folds(rows) if fold.stop > fold.start]
+        assert slices == [part for _, part in runs.split(0, rows)]
+
+
+def test_every_metric_documents_the_options_that_all_have():
+    for name, found in METRICS.items():
+        text = inspect.getdoc(found.function)
+        assert text.count("Parameters\n----------\n") == 1, name
+        for option in inspect.signature(found.function).parameters:
+            assert re.search(rf"^(\w+, )*{option}(, \w+)*( :|$)", text, re.MULTILINE), option
 
 
 def test_the_true_order_comes_first_and_permutations_do_not_depend_on_how_many():

@@ -8,8 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from identikit.errors import InputError
-from identikit.factors import Trial, infomec, mig, modularity, prepare
-from identikit.factors._tables import information
+from identikit.factors import Trial, infomec, information, mig, modularity, prepare
 
 CLASSES, BINS = 5, 20
 #: Code = scale · factor + noise: what the two codes of each population have.

@@ -19,24 +19,24 @@ from identikit.errors import InputError
 from identikit.factors import (
     Trial,
     beta_vae,
+    completeness,
     dci,
+    disentanglement,
     explicitness,
     factor_vae,
+    folds,
     infomec,
+    information,
     mcc,
     mig,
     modularity,
+    orders,
     prepare,
     r2,
     rotation_level,
     sap,
 )
-from identikit.factors._dci import completeness, disentanglement
-from identikit.factors._kernel import _features
-from identikit.factors._lasso import lasso
-from identikit.factors._nmi import gate
-from identikit.factors._resample import folds, orders
-from identikit.factors._tables import information
+from identikit.factors._penalised import kernel_features, lasso
 
 CLASSES = (4, 3, 5)
 
@@ -356,8 +356,8 @@ def test_what_is_there_but_not_explicit(rng):
 
 def test_kernel_features_approximate_the_kernel(rng):
     z = prepare(rng.normal(size=(400, 2)), rng.normal(size=400)).codes
-    smooth = _features(z, 2.0**-52)[:, 2:]
-    white = _features(z, 2.0**-52)[:, :2]
+    smooth = kernel_features(z, 2.0**-52)[:, 2:]
+    white = kernel_features(z, 2.0**-52)[:, :2]
     close(np.cov(white.T, bias=True), np.eye(2), 1e-12)
     marks, smooth = white[:200], smooth[:200]
     between = ((marks[:, None] - marks) ** 2).sum(-1)
@@ -509,16 +509,6 @@ def test_infomec_gates_what_is_at_chance(rng):
     assert set(score["InfoM"].per_code) == {"code 0", "code 1", "code 2"}
     assert (score.matrix[3:] == 0).all()
     assert score.matrix[:3].argmax(1).tolist() == [0, 1, 2]
-
-
-def test_the_gate_lets_one_matrix_in_p_through_at_chance(rng):
-    null = np.abs(rng.normal(size=(21, 3, 4))) * np.array([1.0, 10.0, 0.1])[:, None]
-    # Of the permuted ones the largest is above all others.
-    assert gate(null).any((1, 2))[1:].sum() == 1
-    null[0] = 0.0
-    null[0, 1, 2] = 1000.0
-    assert gate(null)[0].sum() == 1
-    assert gate(null)[0, 1, 2]
 
 
 def test_infomec_says_where_its_information_is_too_fine_to_use(rng):

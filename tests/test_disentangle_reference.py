@@ -31,8 +31,12 @@ from identikit.factors import (
     r2,
     sap,
 )
-from identikit.factors._neighbours import SortedCodes, neighbour_information
-from identikit.factors._nmi import normalised_information
+from identikit.factors._neighbours import (
+    SortedCodes,
+    gate,
+    neighbour_information,
+    normalised_information,
+)
 
 PUBLISHED = {"preset": "reference", "permutations": 0}
 SHAPES3D = (10, 10, 10, 8, 4, 15)
@@ -306,6 +310,16 @@ def test_null_mcc_in_sample(factors, rows, factor):
         return mcc(z, s, **PUBLISHED).value
 
     agrees(over_seeds(null, 20 if factors == 5 else 8), factor / np.sqrt(rows), 0.002)
+
+
+def test_the_gate_lets_one_matrix_in_p_through_at_chance(rng):
+    null = np.abs(rng.normal(size=(21, 3, 4))) * np.array([1.0, 10.0, 0.1])[:, None]
+    # Of the permuted ones the largest is above all others.
+    assert gate(null).any((1, 2))[1:].sum() == 1
+    null[0] = 0.0
+    null[0, 1, 2] = 1000.0
+    assert gate(null)[0].sum() == 1
+    assert gate(null)[0, 1, 2]
 
 
 def test_the_permutation_null_is_the_null():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import orthogonal_procrustes
 from scipy.spatial.distance import pdist
 from scipy.stats import binom, chi2
+from typer.testing import CliRunner
 
 import identikit as ik
 from identikit.alignment import ladder
@@ -27,6 +29,7 @@ from identikit.axes._near import (
     ratio_interval,
     summarise,
 )
+from identikit.cli import app
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 
@@ -198,6 +201,42 @@ def test_efficiency_of_the_papers_table_1(permutation, rigid, ica, printed):
     assert round(100 * ica_efficiency(permutation, rigid, ica)) == printed
 
 
+def test_the_sentence_tells_distances_where_the_share_exceeds_1():
+    """ICA undoes a stretching that no rotation undoes, so it closes more than the whole gap."""
+    rng = np.random.default_rng(0)
+    A = rng.laplace(size=(2000, 4))
+    near = near_identifiability(A, A @ rng.normal(size=(4, 4)))
+    worse = max(near.directions[:2], key=lambda found: found.error("affine").mean)
+    assert worse.efficiency.value > 1
+    ica, apart = worse.error("ica"), worse.error("ica, different rows")
+    low, high = ica.mean_interval
+    assert near.summary().endswith(
+        "After matching the axes that ICA finds in each view alone, it is "
+        f"{ica.mean:.1%} ({low:.1%} to {high:.1%}), and {apart.mean:.1%} with axes from different "
+        "rows: the views share axes."
+    )
+    assert f"{worse.efficiency.value:.0%}" not in near.summary()
+
+
+def test_random_axes_stand_beside_those_of_ica_if_it_finds_none(rng):
+    A = rng.normal(size=(400, 4))
+    near = near_identifiability(A, A @ rotation(rng, 4) + rng.normal(size=A.shape))
+    worse = max(near.directions[:2], key=lambda found: found.error("affine").mean)
+    at_random = worse.error("random rotation").mean
+    assert near.summary().endswith(f"{at_random:.1%} with random axes: ICA finds no shared axes.")
+
+
+def test_the_guide_shows_what_is_printed(tmp_path, monkeypatch):
+    guide = (Path(__file__).parents[1] / "docs" / "guide.md").read_text(encoding="utf-8")
+    section = guide.split("## Near-identifiability and ICA")[1].split("\n## ")[0]
+    code, shown = re.findall(r"```(?:python)?\n(.*?)```", section, re.DOTALL)[:2]
+    monkeypatch.chdir(tmp_path)
+    exec(code, {"np": np})
+    printed = CliRunner().invoke(app, ["near", "run1.npy", "run2.npy", "-q"]).stdout
+    for part in shown.strip().split("\n\n"):
+        assert " ".join(part.split()) in " ".join(printed.split())
+
+
 def test_ica_closes_the_gap_of_a_rotation_and_the_controls_do_not(rotated):
     _, _, near = rotated
     for found in near.directions:
@@ -242,8 +281,8 @@ def test_different_rows_are_halves_of_those_to_fit_on(rng):
     for rows in (A, np.repeat(A, 4, axis=0)):
         parts = parts_of(rng.permutation(rows), None, 0.5, rng)
         first, second = parts.halves
-        assert sorted([*first, *second]) == sorted(parts.split.fit[0])
-        assert 0.4 < len(first) / len(parts.split.fit[0]) < 0.6
+        assert sorted([*first, *second]) == sorted(parts.fit[0])
+        assert 0.4 < len(first) / len(parts.fit[0]) < 0.6
     rows = np.repeat(A, 4, axis=0)
     halves = parts_of(rows, None, 1, rng).halves
     assert not {tuple(row) for row in rows[halves[0]]} & {tuple(row) for row in rows[halves[1]]}
@@ -364,7 +403,7 @@ def test_intervals_are_of_the_whole_statistic(rng):
     A = rng.laplace(size=(200, 3))
     B = A @ rotation(rng, 3) + 0.3 * rng.normal(size=A.shape)
     views = views_of(A, B)
-    fit, score, runs = views.parts.split.fit[0], views.parts.split.score[0], views.parts.runs
+    fit, score, runs = views.parts.fit[0], views.parts.score[0], views.parts.runs
 
     def statistics(left: NDArray[np.bool_]) -> list[float]:
         f, s = fit[left[fit]], score[left[score]]
@@ -389,7 +428,7 @@ def test_without_a_run_of_rows_ica_is_fitted_anew(rng):
     A = rng.laplace(size=(2000, 3))
     views = views_of(A, A @ rotation(rng, 3))
     less = views.parts.without(4)
-    rows = A[less.split.fit[0]]
+    rows = A[less.fit[0]]
     again = views._refitted(less).same[0]
     anew = ik.ICA(tol=1e-8).fit(rows)
     agreement = np.abs(np.corrcoef(again.transform(rows).T, anew.transform(rows).T)[:3, 3:])
@@ -508,8 +547,8 @@ def test_many_rows_are_sampled_and_that_is_said(rng):
 
 def test_groups_are_fitted_on_or_scored_on_as_a_whole(rng):
     labels = rng.integers(0, 30, size=600)
-    split = parts_of(rng.normal(size=(600, 2)), labels, 0.5, rng).split
-    fit, score = split.fit[0], split.score[0]
+    parts = parts_of(rng.normal(size=(600, 2)), labels, 0.5, rng)
+    fit, score = parts.fit[0], parts.score[0]
     assert not set(labels[fit]) & set(labels[score])
     assert len(fit) + len(score) == 600
     assert 0.4 < len(fit) / 600 <= 0.5
@@ -681,13 +720,13 @@ def test_every_run_has_whole_groups_to_fit_and_to_score_on(rng):
     rows, labels = rng.normal(size=(300, 2)), rng.integers(0, 40, size=300)
     for known, groups in ((None, 10), (labels, 10), (labels // 6, 3)):
         parts = parts_of(rows, known, 0.5, rng)
-        fit, score = parts.split.fit[0], parts.split.score[0]
+        fit, score = parts.fit[0], parts.score[0]
         assert set(parts.runs[fit]) == set(parts.runs[score])
         assert len(set(parts.runs)) <= groups
         less = parts.without(1)
         for before, after in zip(
             (fit, score, *parts.halves),
-            (less.split.fit[0], less.split.score[1], *less.halves),
+            (less.fit[0], less.score[1], *less.halves),
         ):
             assert np.array_equal(after, before[parts.runs[before] != 1])
         assert np.array_equal(less.used, parts.runs != 1)

@@ -13,10 +13,13 @@ from identikit._linalg import Array
 from identikit._progress import Progress, silent
 from identikit._version import __version__
 from identikit.axes._components_chance import (
-    StrictestChance,
+    SCHEMES,
     discovery_cut,
-    shuffled_chance,
-    strictest_chance,
+    largest,
+    null_reports,
+    permuted,
+    random_directions,
+    shuffled,
 )
 from identikit.axes._components_match import Assigner, Matching, match, pairwise_mcc, uniqueness
 from identikit.axes._components_result import Components, RunReport, Settings
@@ -27,9 +30,6 @@ from identikit.inference import jackknife_interval
 from identikit.moments import default_memory
 
 Mask = NDArray[np.bool_]
-
-KINDS = ("atoms", "activations")
-AXES = ("rows", "columns")
 
 
 def match_components(
@@ -140,29 +140,34 @@ def match_components(
         unique, unique_chance = uniqueness(vectors, signed, room)
         tell("chance", 0, 1)
         if kind == "atoms":
-            chance = strictest_chance(read, found.index, signed, seed)
+            nulls = [random_directions(read, found.index, signed, seed)]
+            nulls += [permuted(read, found.index, signed, name, seed) for name in SCHEMES]
         else:
-            chance = StrictestChance((shuffled_chance(read, signed, room, seed),))
+            nulls = [shuffled(read, signed, room, seed)]
     similarity = similarities(cosines, there)
-    p_values = np.where(there, chance.p_values(np.where(there, similarity, 0.0)), np.nan)
+
+    def chance(values: Array) -> Array:
+        return largest(null.p_values(values) for null in nulls)
+
+    p_values = np.where(there, chance(np.where(there, similarity, 0.0)), np.nan)
     cut = -1.0 if threshold is not None else discovery_cut(p_values[there], fdr)
 
     def passes(values: Array) -> Mask:
         values = np.where(np.isnan(values), -2.0, values)
-        good = chance.p_values(values) <= cut if threshold is None else values >= threshold
+        good = chance(values) <= cut if threshold is None else values >= threshold
         return np.asarray(good & (values > -2.0))
 
     sizes = [len(run.used) for run in read]
     good = passes(similarity)
     fraction = float(good.all(axis=1).sum() / min(sizes))
     numbers = np.stack([run.used[column] for run, column in zip(read, found.index.T)], axis=1)
-    levels = np.where(there, chance.level, np.nan)
+    levels = np.where(there, largest(null.level for null in nulls), np.nan)
     reports = tuple(
         RunReport(
             run.name,
             run.atoms,
             run.dims,
-            tuple(run.excluded.tolist()),
+            tuple(np.setdiff1d(np.arange(run.atoms), run.used).tolist()),
             run.tied,
             int(column.sum()),
             float(share),
@@ -189,7 +194,7 @@ def match_components(
         stability_intervals(cosines, there),
         fraction,
         fraction_interval(cosines, there, sizes, passes, fraction),
-        chance.reports(similarity, fdr),
+        null_reports(nulls, similarity, fdr),
         pw_mcc,
         float(np.nanmean(levels)),
         float(unique.mean()),
@@ -202,11 +207,11 @@ def match_components(
 
 
 def _check(kind: str, axis: str | None, threshold: float | None, fdr: float) -> None:
-    if kind not in KINDS:
+    if kind not in ("atoms", "activations"):
         raise InputError(f"kind is {kind!r}; choose 'atoms' or 'activations'")
     if axis is not None and kind == "activations":
         raise InputError("axis is for atoms; activations have their components in columns")
-    if axis not in (None, *AXES):
+    if axis not in (None, "rows", "columns"):
         raise InputError(f"axis is {axis!r}; atoms lie in 'rows' or in 'columns'")
     if threshold is not None and not 0 <= threshold <= 1:
         raise InputError(f"threshold is {threshold}; expected a similarity from 0 to 1")
@@ -243,11 +248,7 @@ def pair_cosines(runs: Sequence[Vectors], found: Matching) -> Array:
 
 
 def similarities(cosines: Array, there: Mask) -> Array:
-    """[c, r]: mean cosine with the other members; NaN where there is no member.
-
-    `cosines` (components, runs, runs) is 0 on the diagonal and where a member is missing; `there`
-    (components, runs) says which members exist.
-    """
+    """[c, r]: mean cosine with the other members; NaN where there is no member."""
     others = there.sum(axis=1, keepdims=True) - 1
     means = cosines.sum(axis=2) / np.maximum(others, 1)
     return np.where(there & (others > 0), means, np.nan)
@@ -281,11 +282,7 @@ def fraction_interval(
     passes: Callable[[Array], Mask],
     fraction: float,
 ) -> tuple[float, float] | None:
-    """95 % interval of the share that replicates, by leaving out one run at a time.
-
-    `sizes` are the numbers of vectors in the runs, `passes` says which members pass given their
-    similarities, and `fraction` is the share with all runs.
-    """
+    """95 % interval of the share that replicates, by leaving out one run at a time."""
     runs = len(sizes)
     if runs < 3:
         return None

@@ -7,17 +7,13 @@ runs and conservative for more, where one vector is rarely the best match for al
 
 Random directions are too weak a null model for sparse or heavy-tailed atoms: two such atoms share a
 large coordinate far more often than two random directions are close. Therefore the entries of a run
-are also permuted, and its atoms are matched again. Within atoms, an atom keeps its entries and
-their signs, but in other coordinates. Within coordinates, a coordinate keeps its entries, but in
-other atoms, so that a coordinate that is large in all atoms stays large; the atoms are then scaled
-to norm 1 again. Each member is compared with the null model that is strictest for it.
+are also permuted, within atoms or within coordinates, and its atoms are matched again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -57,6 +53,19 @@ FEWEST_DRAWS = 4
 Scheme = Callable[[Floats, np.random.Generator], Floats]
 
 
+@dataclass(frozen=True, eq=False)
+class Null:
+    """A null model: the median of the best match by chance (its `level`), and its tail.
+
+    `level` is (components, runs), and `p_values` maps similarities of that shape to
+    P(the best match by chance is at least this similar).
+    """
+
+    name: str
+    level: Array
+    p_values: Callable[[Array], Array]
+
+
 def cosine_tail(x: Array, dims: Array | float, signed: bool) -> Array:
     """P(c ≥ x), or P(|c| ≥ x), for the cosine c of a random direction in R^D with a fixed one.
 
@@ -93,8 +102,7 @@ def best_median(dims: Array | float, count: int, signed: bool) -> Array:
     return median
 
 
-@dataclass(frozen=True, eq=False)
-class AtomChance:
+def random_directions(runs: Sequence[Run], index: Numbers, signed: bool, seed: int) -> Null:
     """Random atoms that are spread around each member as the other runs' atoms are.
 
     The cosine of a random atom with the member is modelled as mean + c, where c is the cosine of a
@@ -102,29 +110,7 @@ class AtomChance:
     exact, with mean 0 and D = d. Mean and variance are those of the cosines with up to 1,024 atoms
     of other runs, without the member's matches. The mean is used only if signs count, and the
     variance is at least (1−mean)²/d.
-
-    `mean` and `dims` (1/variance) are (components, runs); `count` is the number of atoms of the
-    largest run.
     """
-
-    mean: Array
-    dims: Array
-    count: int
-    signed: bool
-    name: str = "random directions"
-
-    @property
-    def level(self) -> Array:
-        """The median of the best match by chance, (components, runs)."""
-        return np.minimum(best_median(self.dims, self.count, self.signed) + self.mean, 1.0)
-
-    def p_values(self, similarity: Array) -> Array:
-        """P(the best match by chance is at least this similar), (components, runs)."""
-        return best_tail(similarity - self.mean, self.dims, self.count, self.signed)
-
-
-def atom_chance(runs: Sequence[Run], index: Numbers, signed: bool, seed: int) -> AtomChance:
-    """The chance level of random directions for matched atoms; `index` comes from `match`."""
     rng = np.random.default_rng(seed)
     shape, least = index.shape, 1.0 / runs[0].dims
     mean, variance = np.zeros(shape), np.full(shape, least)
@@ -140,8 +126,12 @@ def atom_chance(runs: Sequence[Run], index: Numbers, signed: bool, seed: int) ->
             second = np.square(cosines).sum(axis=1, dtype=np.float64) / count
             centre = mean[there[rows], r] = np.maximum(first, 0.0) if signed else 0.0
             variance[there[rows], r] = np.maximum(second - centre**2, least * (1 - centre) ** 2)
-    dims, count = np.maximum(1.0 / variance, FEWEST_DIMS), max(run.vectors.count for run in runs)
-    return AtomChance(mean, dims, count, signed)
+    dims, most = np.maximum(1.0 / variance, FEWEST_DIMS), max(run.vectors.count for run in runs)
+    return Null(
+        "random directions",
+        np.minimum(best_median(dims, most, signed) + mean, 1.0),
+        lambda similarity: best_tail(similarity - mean, dims, most, signed),
+    )
 
 
 def _others(
@@ -161,45 +151,28 @@ def _others(
     return held(np.concatenate(atoms)), np.concatenate(owners)
 
 
-@dataclass(frozen=True, eq=False)
-class ShuffledChance:
-    """Best correlations of columns with all columns of a run whose rows are shuffled.
-
-    The `draws` are sorted.
-    """
-
-    draws: Array
-    name: str = "shuffled rows"
-
-    @property
-    def level(self) -> Array:
-        """The median of the draws, (1, 1)."""
-        return np.array([[np.median(self.draws)]])
-
-    def p_values(self, similarity: Array) -> Array:
-        """(1 + draws at least as large) / (1 + draws), (components, runs)."""
-        larger = len(self.draws) - np.searchsorted(self.draws, similarity, side="left")
-        return np.asarray((1 + larger) / (1 + len(self.draws)))
-
-
-def shuffled_chance(runs: Sequence[Run], signed: bool, memory: int, seed: int) -> ShuffledChance:
+def shuffled(runs: Sequence[Run], signed: bool, memory: int, seed: int) -> Null:
     """Shuffle the rows of the largest run, and match columns of every other run to its columns."""
     rng = np.random.default_rng(seed)
     largest = max(runs, key=lambda run: len(run.used))
     others = [run for run in runs if run is not largest]
     wanted, rows = -(-ROW_DRAWS // len(others)), largest.dims
-    draws: list[Array] = []
+    found: list[Array] = []
     for other in others:
-        assert other.reordered is not None  # these are activations
-        assert largest.reordered is not None
         some = min(wanted, len(other.used))
         for _ in range(min(SHUFFLES, -(-wanted // some))):
             chosen = np.sort(rng.permutation(len(other.used))[:some])
             # Reordered as well, so that both are read in the same pieces.
             left = subset(other.reordered(np.arange(rows)), chosen)
             right = largest.reordered(shuffled_rows(rows, rng))
-            draws.append(best_match(left, right, signed, memory))
-    return ShuffledChance(np.sort(np.concatenate(draws)))
+            found.append(best_match(left, right, signed, memory))
+    draws = np.sort(np.concatenate(found))
+
+    def p_values(similarity: Array) -> Array:
+        larger = len(draws) - np.searchsorted(draws, similarity, side="left")
+        return np.asarray((1 + larger) / (1 + len(draws)))
+
+    return Null("shuffled rows", np.array([[np.median(draws)]]), p_values)
 
 
 def discovery_cut(p_values: Array, rate: float) -> float:
@@ -232,34 +205,6 @@ SCHEMES: dict[str, Scheme] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class PermutedChance:
-    """Best matches of members with the atoms of other runs whose entries are permuted.
-
-    `name` is that of the permutation scheme. `stratum` (components, runs) gives the stratum of each
-    member, 0 where there is none. `draws` are sorted, one array for each run and stratum.
-    """
-
-    name: str
-    stratum: Numbers
-    draws: tuple[tuple[Array, ...], ...]
-
-    @property
-    def level(self) -> Array:
-        """The median of the best match by chance, (components, runs)."""
-        medians = [np.array([np.median(some) for some in every]) for every in self.draws]
-        return np.stack([m[s] for m, s in zip(medians, self.stratum.T)], axis=1)
-
-    def p_values(self, similarity: Array) -> Array:
-        """P(the best match by chance is at least this similar), (components, runs)."""
-        found = np.ones(similarity.shape)
-        for run, every in enumerate(self.draws):
-            for stratum, some in enumerate(every):
-                here = self.stratum[:, run] == stratum
-                found[here, run] = upper_tail(some, similarity[here, run])
-        return found
-
-
 def upper_tail(draws: Array, x: Array) -> Array:
     """P(draw ≥ x) from N sorted draws: counted where draws reach, extrapolated beyond them.
 
@@ -282,35 +227,41 @@ def upper_tail(draws: Array, x: Array) -> Array:
     return np.where(larger >= FEWEST_DRAWS, counted, np.minimum(tail, counted))
 
 
-def permuted_chance(
-    runs: Sequence[Run], index: Numbers, signed: bool, name: str, seed: int
-) -> PermutedChance:
-    """Permute the entries of the other runs, and match each run's members to them.
+def permuted(runs: Sequence[Run], index: Numbers, signed: bool, name: str, seed: int) -> Null:
+    """Permute the entries of the other runs by the named scheme, and match members to them.
 
     The members of a run are divided into strata by their reach, so that a few atoms with only one
-    coordinate do not set the level for all others, nor the others the level for them. `name` is
-    that of the permutation scheme; `index` comes from `match`.
+    coordinate do not set the level for all others, nor the others the level for them.
     """
     rng = np.random.default_rng([seed, list(SCHEMES).index(name)])
-    stratum, draws = np.zeros(index.shape, np.intp), []
+    level, strata = np.zeros(index.shape), []
     for r, run in enumerate(runs):
-        own = run.matrix
+        own, there = run.matrix, np.flatnonzero(index[:, r] >= 0)
         others = [each.matrix for s, each in enumerate(runs) if s != r]
         order, cuts = _strata(own, others, SCHEMES[name], signed, rng)
         place = np.empty(len(own), np.intp)
         place[order] = np.searchsorted(cuts[1:-1], np.arange(len(own)), side="right")
-        stratum[:, r] = np.where(index[:, r] >= 0, place[index[:, r]], 0)
-        found: list[list[Array]] = [[] for _ in cuts[1:]]
+        chosen, best = [], []
         wanted = -(-ENTRY_DRAWS // len(others))
+        some = min(wanted, len(own))
         for other in others:
-            some = min(wanted, len(own))
             for _ in range(min(SHUFFLES, -(-wanted // some))):
-                chosen = order[np.linspace(0, len(own) - 1, some).round().astype(np.intp)]
-                best = best_match(held(own[chosen]), held(SCHEMES[name](other, rng)), signed)
-                for number in range(len(found)):
-                    found[number].append(best[place[chosen] == number])
-        draws.append(tuple(np.sort(np.concatenate(each)) for each in found))
-    return PermutedChance(name, stratum, tuple(draws))
+                chosen.append(order[np.linspace(0, len(own) - 1, some).round().astype(np.intp)])
+                right = held(SCHEMES[name](other, rng))
+                best.append(best_match(held(own[chosen[-1]]), right, signed))
+        draws, drawn_for = np.concatenate(best), place[np.concatenate(chosen)]
+        for stratum in range(len(cuts) - 1):
+            members = there[place[index[there, r]] == stratum]
+            strata.append((members, r, np.sort(draws[drawn_for == stratum])))
+            level[members, r] = np.median(strata[-1][-1])
+
+    def p_values(similarity: Array) -> Array:
+        found = np.ones(similarity.shape)
+        for members, r, some_draws in strata:
+            found[members, r] = upper_tail(some_draws, similarity[members, r])
+        return found
+
+    return Null(name, level, p_values)
 
 
 def _strata(
@@ -339,47 +290,21 @@ class NullReport:
     level: float
     passing: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return dict(vars(self))
 
+def null_reports(nulls: Sequence[Null], similarity: Array, rate: float) -> tuple[NullReport, ...]:
+    """Each null model by itself, the strictest first; `similarity` is NaN without a member.
 
-@dataclass(frozen=True, eq=False)
-class StrictestChance:
-    """For each member, the largest p-value and the highest level of several null models.
-
-    As long as one of the null models is right, no p-value is too small.
+    The strictest is the one that the fewest members pass; ties go to the highest level.
     """
-
-    nulls: tuple[AtomChance | PermutedChance | ShuffledChance, ...]
-
-    @property
-    def level(self) -> Array:
-        """The highest median of the best match by chance, (components, runs)."""
-        return np.asarray(np.max([null.level for null in self.nulls], axis=0))
-
-    def p_values(self, similarity: Array) -> Array:
-        """The largest of P(the best match by chance is at least this similar)."""
-        return np.asarray(np.max([null.p_values(similarity) for null in self.nulls], axis=0))
-
-    def reports(self, similarity: Array, rate: float) -> tuple[NullReport, ...]:
-        """A report of each null model, the strictest first.
-
-        The strictest is the one that the fewest members pass; ties go to the highest level.
-        `similarity` is NaN where there is no member; `rate` is the false discovery rate.
-        """
-        there = ~np.isnan(similarity)
-        found = []
-        for null in self.nulls:
-            p = null.p_values(np.where(there, similarity, 0.0))[there]
-            level = float(np.broadcast_to(null.level, there.shape)[there].mean())
-            found.append(NullReport(null.name, level, float((p <= discovery_cut(p, rate)).mean())))
-        return tuple(sorted(found, key=lambda report: (report.passing, -report.level)))
+    there = ~np.isnan(similarity)
+    found = []
+    for null in nulls:
+        p = null.p_values(np.where(there, similarity, 0.0))[there]
+        level = float(np.broadcast_to(null.level, there.shape)[there].mean())
+        found.append(NullReport(null.name, level, float((p <= discovery_cut(p, rate)).mean())))
+    return tuple(sorted(found, key=lambda report: (report.passing, -report.level)))
 
 
-def strictest_chance(
-    runs: Sequence[Run], index: Numbers, signed: bool, seed: int
-) -> StrictestChance:
-    """All null models for matched atoms: random directions, and both permutations of entries."""
-    permuted = [permuted_chance(runs, index, signed, name, seed) for name in SCHEMES]
-    return StrictestChance((atom_chance(runs, index, signed, seed), *permuted))
+def largest(several: Iterable[Array]) -> Array:
+    """The entrywise maximum: as long as one null model is right, no p-value is too small."""
+    return np.asarray(np.max(list(several), axis=0))

@@ -59,24 +59,16 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Assigner:
-    """How assignments are made.
+    """How assignments are made: dense, sparse, or ("auto") dense if that fits into `memory` bytes.
 
-    Parameters
-    ----------
-    signed : bool
-        Whether inner products are used with their sign, or as absolute values.
-    memory : int
-        Bytes that the matrix of similarities may take.
-    method : {"auto", "dense", "sparse"}
-        "auto" is dense if the matrix fits into this memory.
-    candidates : int
-        How many nearest neighbours the sparse graph keeps.
+    `signed` says whether inner products keep their sign, and `candidates` how many nearest
+    neighbours the sparse graph keeps.
     """
 
     signed: bool
     memory: int
-    method: str = "auto"
-    candidates: int = 32
+    method: str
+    candidates: int
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +23,8 @@ class RunReport:
     """A run: how many `atoms` (or columns) it has, and how many `dims` each of them has.
 
     `excluded` lists atoms that are zero, or columns that are constant, by number; `tied` lists sets
-    of equal ones, whose matches are interchangeable. `matched` counts those in a component.
-    `unique` is the share of vectors whose best match in another run is the best match of no other
-    vector of this run, averaged over the other runs.
+    of equal ones, whose matches are interchangeable. `matched` counts those in a component, and
+    `unique` is as in `Components`, averaged over the other runs.
     """
 
     name: str
@@ -35,11 +34,6 @@ class RunReport:
     tied: tuple[tuple[int, ...], ...]
     matched: int
     unique: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        tied = [list(group) for group in self.tied]
-        return {**vars(self), "excluded": list(self.excluded), "tied": tied}
 
 
 @dataclass(frozen=True)
@@ -238,7 +232,10 @@ class Components(Result):
         return {
             "identikit": self.version,
             "summary": self.summary(),
-            "runs": [run.to_dict() for run in self.runs],
+            "runs": [
+                vars(run) | {"excluded": list(run.excluded), "tied": list(map(list, run.tied))}
+                for run in self.runs
+            ],
             "replicating": {
                 "fraction": self.fraction,
                 "interval": None if interval is None else list(interval),
@@ -250,7 +247,7 @@ class Components(Result):
                 "chance": float(self.chance_level.mean()),
                 "chance_by": self.says_chance,
             },
-            "chance": {"null": self.null, "nulls": [null.to_dict() for null in self.nulls]},
+            "chance": {"null": self.null, "nulls": [asdict(null) for null in self.nulls]},
             "pw_mcc": {"value": self.pw_mcc, "chance": self.pw_mcc_chance},
             "unique": {"value": self.unique, "chance": self.unique_chance},
             "subspace": None if self.subspace is None else self.subspace.to_dict(),

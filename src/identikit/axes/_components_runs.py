@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,9 +89,8 @@ def strips(
 ) -> Iterator[tuple[slice, Floats]]:
     """Similarities of all pairs of vectors, some rows at a time: (which rows, the block).
 
-    Both sets come in the same pieces of coordinates. If `signed` is false, similarities are
-    absolute values. Of vectors that are read from files, a strip takes a quarter of the `memory`
-    (in bytes), since every strip is a pass over the files.
+    They are absolute values unless `signed`. Of vectors that are read from files, a strip takes a
+    quarter of the `memory` (in bytes), since every strip is a pass over the files.
     """
     room = STRIP_BYTES if left.whole is not None and right.whole is not None else memory // 4
     step = max(1, room // (4 * right.count))
@@ -125,22 +123,11 @@ def paired(left: Vectors, right: Vectors, rows: Numbers, columns: Numbers) -> Ar
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run: the unit vectors of its components, and what was left out.
+    """One run of `atoms` components with `dims` coordinates each, and their unit vectors.
 
-    Parameters
-    ----------
-    name : str
-        Its name in reports.
-    atoms, dims : int
-        The number of components that were given, and of coordinates of each.
-    used : array of int
-        The numbers of the components that have a direction; all others are zero or constant.
-    vectors : Vectors
-        Those components, scaled to norm 1.
-    tied : tuple of tuples
-        Numbers of components that are equal up to scale.
-    reordered : callable, optional
-        For activations: the vectors with their coordinates, which are rows, in another order.
+    `used` are the numbers of the components that have a direction; all others are zero or constant.
+    `tied` are sets of components that are equal up to scale. `reordered` gives the vectors with
+    their coordinates in another order.
     """
 
     name: str
@@ -149,12 +136,7 @@ class Run:
     used: Numbers
     vectors: Vectors
     tied: tuple[tuple[int, ...], ...]
-    reordered: Callable[[Numbers], Vectors] | None = None
-
-    @property
-    def excluded(self) -> Numbers:
-        """Numbers of the components without a direction."""
-        return np.setdiff1d(np.arange(self.atoms), self.used)
+    reordered: Callable[[Numbers], Vectors]
 
     @property
     def matrix(self) -> Floats:
@@ -226,9 +208,10 @@ def _atoms(source: Source, axis: str, signed: bool) -> Run:
             f"first is atom {wrong[0]} (counting from 0); repair them or leave them out"
         )
     used = _directed(source, peaks > 0)
-    vectors = held(units if len(used) == len(units) else units[used])
-    tied = _ties(vectors, used, signed)
-    return Run(source.name, len(matrix), matrix.shape[1], used, vectors, tied)
+    units = units if len(used) == len(units) else units[used]
+    tied = _ties(held(units), used, signed)
+    atoms, dims = matrix.shape
+    return Run(source.name, atoms, dims, used, held(units), tied, lambda c: held(units[:, c]))
 
 
 def _directed(source: Source, there: NDArray[np.bool_]) -> Numbers:
@@ -239,45 +222,6 @@ def _directed(source: Source, there: NDArray[np.bool_]) -> Numbers:
             "constant"
         )
     return used
-
-
-@dataclass(frozen=True, eq=False)
-class _Activations:
-    """Columns of one run, centred and scaled to norm 1, read again whenever they are needed.
-
-    `scale` is the root of each column's sum of squared deviations, `used` are the columns that
-    vary, and `step` is the number of rows in a block. `cache` (components, rows) holds all of it,
-    if it fits into memory.
-    """
-
-    source: Source
-    mean: Array
-    scale: Array
-    used: Numbers
-    step: int
-    cache: Floats | None = None
-
-    def vectors(self, order: Numbers | None = None) -> Vectors:
-        """The columns as unit vectors, with their rows in another order if one is given."""
-        if order is None and self.cache is not None:
-            return held(self.cache)
-        return Vectors(len(self.used), lambda: self._pieces(order))
-
-    def _pieces(self, order: Numbers | None) -> Iterator[Floats]:
-        for start in range(0, self.source.rows, self.step):
-            stop = min(start + self.step, self.source.rows)
-            if self.cache is not None and order is not None:
-                yield self.cache[:, order[start:stop]]
-                continue
-            block = self._read(np.arange(start, stop) if order is None else order[start:stop])
-            rows = block[:, self.used].astype(np.float64) - self.mean[self.used]
-            rows /= self.scale[self.used]
-            yield np.ascontiguousarray(rows.T, dtype=np.float32)
-
-    def _read(self, rows: Numbers) -> NDArray[Any]:
-        ends = np.flatnonzero(np.diff(rows) != 1) + 1
-        runs = np.split(rows, ends)
-        return np.concatenate([self.source.read(int(r[0]), int(r[-1]) + 1) for r in runs])
 
 
 def read_activations(sources: Sequence[Source], memory: int, signed: bool) -> list[Run]:
@@ -298,19 +242,33 @@ def read_activations(sources: Sequence[Source], memory: int, signed: bool) -> li
     width = max(source.width for source in sources)
     step = min(first.rows, max(BLOCK_ROWS, BLOCK_BYTES // (8 * width)))
     small = 4 * first.rows * sum(source.width for source in sources) <= memory // 4
-    runs = []
-    for source in sources:
-        source, mean, scale = _standardised(source, step)
-        used = _directed(source, scale > 0)
-        columns = _Activations(source, mean, scale, used, step)
-        if small:
-            cache = np.concatenate(list(columns.vectors().pieces()), axis=1)
-            columns = replace(columns, cache=cache)
-        vectors = columns.vectors()
-        tied = _ties(vectors, used, signed)
-        run = Run(source.name, source.width, source.rows, used, vectors, tied, columns.vectors)
-        runs.append(run)
-    return runs
+    return [_activations(source, step, small, signed) for source in sources]
+
+
+def _activations(source: Source, step: int, small: bool, signed: bool) -> Run:
+    """Columns of one run, centred and scaled to norm 1; read anew unless it is `small`."""
+    source, mean, scale = _standardised(source, step)
+    used = _directed(source, scale > 0)
+    cache: Floats | None = None
+
+    def read(rows: Numbers) -> Floats:
+        if cache is not None:
+            return cache[:, rows]
+        several = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+        block = np.concatenate([source.read(int(r[0]), int(r[-1]) + 1) for r in several])
+        units = (block[:, used].astype(np.float64) - mean[used]) / scale[used]
+        return np.ascontiguousarray(units.T, dtype=np.float32)
+
+    def reordered(order: Numbers) -> Vectors:
+        starts = range(0, source.rows, step)
+        return Vectors(len(used), lambda: (read(order[at : at + step]) for at in starts))
+
+    vectors = reordered(np.arange(source.rows))
+    if small:
+        cache = np.concatenate(list(vectors.pieces()), axis=1)
+        vectors = held(cache)
+    tied = _ties(vectors, used, signed)
+    return Run(source.name, source.width, source.rows, used, vectors, tied, reordered)
 
 
 def _standardised(source: Source, step: int) -> tuple[Source, Array, Array]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from identikit._linalg import Array
-from identikit.axes._components_chance import SCHEMES, Scheme, within_atoms
+from identikit.axes._components_chance import SCHEMES, within_atoms
 from identikit.axes._components_runs import Floats
 
 #: Number of permutations for each null model, and for choosing the number of directions.
@@ -55,14 +55,8 @@ def shared_subspace(runs: Sequence[Floats], seed: int) -> Subspace | None:
 
     Directions are the leading right singular vectors. Their number is chosen by parallel analysis
     (Horn 1965): leading singular values count as long as they exceed those of the same rank after
-    every permutation of entries within atoms. The run with the fewest such directions decides.
-
-    Parameters
-    ----------
-    runs : sequence of arrays (atoms, coordinates)
-        Atoms of norm 1.
-    seed : int
-        Seed for the permutations, and for sampling atoms if there are many.
+    every permutation of entries within atoms. The run with the fewest such directions decides. Of
+    many atoms, which have norm 1, some are sampled.
     """
     rng = np.random.default_rng(seed)
     most = MOST if runs[0].shape[1] <= WIDE else MOST_WIDE
@@ -79,20 +73,20 @@ def shared_subspace(runs: Sequence[Floats], seed: int) -> Subspace | None:
     found = []
     schemes = dict(SCHEMES)
     if any(((run < 0).any(axis=1) & (run > 0).any(axis=1)).any() for run in runs):
-        schemes["entries of random sign"] = _random_signs
+        signs = np.array([-1, 1], np.float32)
+        schemes["entries of random sign"] = lambda run, rng: run * rng.choice(signs, run.shape)
     for name, scheme in schemes.items():
-        null = np.array([_permuted_overlap(runs, leading, scheme, rng) for _ in range(DRAWS)])
+        # Every run's directions are compared with those of the later runs after permutation.
+        permuted = (
+            [leading[0], *(_leading(scheme(run, rng), count) for run in runs[1:])]
+            for _ in range(DRAWS)
+        )
+        null = np.array([_mean_overlap(leading, each) for each in permuted])
         p_value = float(1 + np.count_nonzero(null >= overlap)) / (1 + DRAWS)
         found.append((p_value, float(null.mean()), name))
     p_value, chance, name = max(found)
     uniform = count / runs[0].shape[1]
     return Subspace(tuple(map(len, runs)), count, overlap, uniform, chance, p_value, name)
-
-
-def _random_signs(atoms: Floats, rng: np.random.Generator) -> Floats:
-    """Give every entry a random sign; absolute values stay where they are."""
-    signs = rng.choice(np.array([-1, 1], np.float32), size=atoms.shape)
-    return np.asarray(atoms * signs)
 
 
 def _gram(atoms: Floats) -> Array:
@@ -125,15 +119,6 @@ def _standing_out(atoms: Floats, rng: np.random.Generator) -> int:
         if count == 0:
             break
     return count
-
-
-def _permuted_overlap(
-    runs: Sequence[Floats], leading: Sequence[Array], scheme: Scheme, rng: np.random.Generator
-) -> float:
-    """Mean overlap of every run's directions with those of the later runs after permutation."""
-    count = len(leading[0])
-    permuted = [leading[0], *(_leading(scheme(run, rng), count) for run in runs[1:])]
-    return _mean_overlap(leading, permuted)
 
 
 def _mean_overlap(left: Sequence[Array], right: Sequence[Array]) -> float:

@@ -14,19 +14,58 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
+from identikit._linalg import Array
 from identikit.alignment import AlignmentMap, made_map
-from identikit.alignment.given import column_names, given_rows, is_in_memory
+from identikit.alignment.given import check_names, column_names, given_rows, is_in_memory
 from identikit.axes._ica_core import Search, independent_components
 from identikit.axes._ica_solver import Rows
-from identikit.axes._transformer import AxesTransformer
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
 from identikit.sources import open_source
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class AxesTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """s = (x − mean_) components_ᵀ and back, x = s mixing_ + mean_; subclasses fit them."""
+
+    mean_: Array
+    components_: Array
+    mixing_: Array
+    n_features_in_: int
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Map rows to the independent axes."""
+        self._fitted()
+        owner = type(self).__name__
+        check_names(X, getattr(self, "feature_names_in_", None), owner)
+        rows = given_rows(X, owner, self.n_features_in_, self._source)
+        result: Array = np.subtract(rows, self.mean_, dtype=np.float64) @ self.components_.T
+        return result
+
+    def inverse_transform(self, S: ArrayLike) -> Array:
+        """Map rows from the independent axes back to X; exact if the full rank was kept."""
+        self._fitted()
+        rows = given_rows(S, type(self).__name__, len(self.components_), self._target)
+        result: Array = rows @ self.mixing_ + self.mean_
+        return result
+
+    @property
+    def _source(self) -> str:
+        """The name of the space of X in error messages."""
+        return "X"
+
+    @property
+    def _target(self) -> str:
+        return f"{self._source} (independent axes)"
+
+    def _fitted(self) -> None:
+        check_is_fitted(self, "components_", msg="this %(name)s is not fitted yet: call fit first")
 
 
 class ICA(AxesTransformer):

@@ -45,17 +45,16 @@ NORMAL_LOG_COSH = 0.374567207491438
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """Diagnostics of the axes, with one entry per axis.
+    """Diagnostics of the axes, with one entry per axis; copies of a row count once.
 
-    Parameters
+    Attributes
     ----------
     non_gaussianity, non_gaussianity_error : arrays
         E[log cosh s] − E[log cosh ν] for s of unit variance and a standard normal ν, on held-out
         rows, and its standard error; negative for heavy tails, positive for light ones.
     sharpness : array
-        The smallest number of standard errors by which the contrast rises when the axis is rotated
-        towards another one; also on held-out rows, both halves combined. Infinite for a single
-        axis.
+        The smallest number of standard errors by which the contrast rises, on held-out rows, when
+        the axis is rotated towards another one; infinite for a single axis.
     tied_with : array of int
         The other axis at which this minimum is attained; −1 for a single axis.
     restarts, halves : arrays
@@ -66,8 +65,6 @@ class Axes:
         "" for an identified axis; "gaussian" if it is not sharp and cannot be distinguished from a
         Gaussian, "tied" if it is not sharp although non-Gaussian, "unstable" if it is sharp but not
         reproducible.
-
-    Exact copies of a row are in the same half and block, and count once.
     """
 
     non_gaussianity: Array
@@ -90,8 +87,7 @@ def log_cosh(values: NDArray[Any]) -> NDArray[Any]:
 def match(axes: Array, others: Array) -> tuple[NDArray[np.intp], Array]:
     """Match each axis to one of equally many others, and return the absolute correlations.
 
-    Axes are rows of rotations of the same whitened space. The matching maximises the sum of
-    absolute correlations.
+    Axes are rows of rotations of the same whitened space.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -106,19 +102,11 @@ def judge(
     halves: Sequence[Rows],
     copies: Sequence[Numbers] | None = None,
 ) -> Axes:
-    """Judge which axes found on all rows are identified, using the two halves of the rows.
+    """Judge which axes (k, k) found on all rows are identified, using both halves of the rows.
 
-    Parameters
-    ----------
-    axes : array (k, k)
-        One axis per row.
-    found : sequence of two sequences of Rotation
-        The results of the random starts on each half, the best one first.
-    halves : sequence of two arrays
-        The whitened rows of the halves.
-    copies : sequence of two arrays, optional
-        For each half, one number per row, the same for copies of a row, which must be adjacent. By
-        default all rows are distinct.
+    `found` has the results of the random starts on each half, the best one first, and `halves` the
+    whitened rows. `copies` numbers the rows of each half: the same for copies of a row, which must
+    be adjacent. By default all rows are distinct.
     """
     copies = [np.arange(len(half)) for half in halves] if copies is None else copies
     counts = [int(np.clip(len(np.unique(same)) // LEAST_BLOCK, 2, BLOCKS)) for same in copies]
@@ -241,13 +229,10 @@ def half_of(rows: Rows, half: int) -> Numbers:
 
 
 def cut(copies: Numbers, parts: int) -> list[slice]:
-    """Cut rows into parts with about equally many distinct rows.
+    """Cut rows into at most `parts` parts with about equally many distinct rows.
 
-    `copies` has one number per row, the same for copies of a row, which must be adjacent. There are
-    fewer parts if there are fewer distinct rows.
+    `copies` has one number per row, the same for copies of a row, which must be adjacent.
 
-    Examples
-    --------
     >>> cut(np.array([7, 7, 7, 2, 4]), 2)
     [slice(0, 4, None), slice(4, 5, None)]
     """

@@ -78,21 +78,9 @@ class Search:
 class IndependentAxes:
     """The independent axes of a view: s = (x − mean) unmixingᵀ, and back x = s mixing + mean.
 
-    Parameters
-    ----------
-    name : str
-        The name of the view.
-    mean, unmixing, mixing : arrays (d,), (k, d), (k, d)
-    variance : float
-        The share of the view's variance in the directions that were kept.
-    skewness : array (k,)
-    gradient, converged, passes : float, bool, int
-        The largest entry of the gradient of the contrast, whether it is below the tolerance, and
-        the number of passes over the rows.
-    rows : int
-        The number of rows used to find the axes.
-    axes : Axes
-        Diagnostics of each axis.
+    `variance` is the share of the view's variance in the k directions that were kept. `gradient` is
+    the largest entry of the gradient of the contrast after so many `passes` over the `rows` used,
+    and `converged` says whether it is below the tolerance. `axes` are diagnostics of each axis.
     """
 
     name: str
@@ -122,18 +110,7 @@ def independent_components(
 ) -> IndependentAxes:
     """ICA of a view: whiten it by its moments, and find the rotation from some of its rows.
 
-    Parameters
-    ----------
-    moments : Moments
-        The moments of the view, perhaps among others.
-    view : int
-        Which one.
-    rows : array (n, d), optional
-        Rows to find the axes from; by default the row sample stored in the moments.
-    n_components : int, float or None
-        A number, a share of the variance, or all that the rank allows.
-    search : Search, optional
-        How to search.
+    The rows are by default the sample stored in the moments; `n_components` is as in `ICA`.
     """
     rows = moments.sample_of(view) if rows is None else rows
     name = moments.names[view]

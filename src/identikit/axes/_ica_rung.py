@@ -34,16 +34,8 @@ def view_axes(moments: Moments, view: int, half: int, *, seed: int = 0) -> Indep
     and the number of rows allow: random starts need about k² rows for k components (see `ICA`). The
     result tells whether the axes have converged, and which of them are identified.
 
-    Parameters
-    ----------
-    moments : Moments
-        The moments of the view, perhaps among others.
-    view : int
-        Which one.
-    half : int
-        Which half of the sample, 0 or 1. Two views that are to be compared use different halves.
-    seed : int
-        Seed for the random starts.
+    `half` is 0 or 1: two views that are to be compared use different halves. `seed` is that of the
+    random starts.
     """
     # Halves are made from the rows of all views together, so that they are the same for two views.
     rows = moments.sample_of(view)[half_of(moments.sample.rows, half)]
@@ -77,20 +69,9 @@ def ica_rung(
     than the other, surplus axes of the source are ignored and those of the target are predicted by
     their mean.
 
-    Parameters
-    ----------
-    moments : Moments
-        Moments with at least two folds.
-    i, j : int
-        The two views.
-    axes : tuple of IndependentAxes
-        The axes of view i and of view j, found on different rows (`view_axes`). They are computed
-        once for each view and half, not for each pair.
-
-    Returns
-    -------
-    tuple of HeldOut
-        The errors forward and backward, as from `ladder`.
+    The `axes` of view i and of view j must come from different rows (`view_axes`). They are
+    computed once for each view and half, not for each pair. The errors, forward and backward, are
+    as from `ladder`.
     """
     for view, side in zip((i, j), axes):
         if len(side.mean) != moments.widths[view]:
@@ -117,16 +98,9 @@ def ica_rung(
 def axes_apart(
     moments: Moments, view: int, half: int, axes: IndependentAxes
 ) -> list[IndependentAxes]:
-    """Refit the axes of a view without each part of the sample in turn.
+    """Refit the axes of a view and half (`view_axes`) without each part of the sample in turn.
 
-    Parameters
-    ----------
-    moments : Moments
-        Moments whose row sample contains all rows.
-    view, half : int
-        As in `view_axes`.
-    axes : IndependentAxes
-        The axes found on that half.
+    The row sample of the moments must contain all rows.
     """
     rows, parts = moments.sample_of(view), _parts(moments)
     here = half_of(moments.sample.rows, half)
@@ -151,16 +125,8 @@ def corrected_rung(
     f₋ₚ, which has not seen this part, plus the error there of f minus the mean error of f₋₁, f₋₂, …
     (the bias correction of Burman 1989).
 
-    Parameters
-    ----------
-    moments : Moments
-        Moments whose row sample contains all rows.
-    i, j : int
-        The two views.
-    axes : tuple of IndependentAxes
-        The axes of view i and of view j (`view_axes`).
-    apart : tuple of lists of IndependentAxes
-        The same without each part of the sample (`axes_apart`).
+    The `axes` are those of `view_axes`, and `apart` those of `axes_apart`; the row sample of the
+    moments must contain all rows.
     """
     x, y, parts = moments.sample_of(i), moments.sample_of(j), _parts(moments)
     stats = [_stats(x[parts == part], y[parts == part]) for part in range(PARTS)]

@@ -53,20 +53,10 @@ SETTLED = 60
 
 @dataclass(frozen=True, eq=False)
 class Rotation:
-    """Axes in the rows of `weights`, and the contrast there.
+    """Axes in the rows of `weights` W (k, k), and the contrast there.
 
-    Parameters
-    ----------
-    weights : array (k, k)
-        W.
-    signs : array (k,)
-        σ.
-    score, slope, curvature : arrays (k, k), (k,), (k,)
-        E[ψ(s) zᵀ], E[ψ'(s)] and K.
-    gradient : array (k, k)
-        D.
-    passes : int
-        Number of passes over the rows.
+    `signs` are σ, `score`, `slope` and `curvature` are E[ψ(s) zᵀ], E[ψ'(s)] and K, and `gradient`
+    is D, all after so many `passes` over the rows.
     """
 
     weights: Array
@@ -91,19 +81,10 @@ class Rotation:
 def solve(rows: Rows, start: Array, tol: float, max_iter: int, min_iter: int = 1) -> Rotation:
     """Find the axes from `start`, by the fixed-point iteration, then L-BFGS if that stalls.
 
-    Parameters
-    ----------
-    rows : array (n, k)
-        Rows with second moments exactly I: ψ is almost linear, so that deviations from I would
-        dominate the rest. Sums have the precision of the rows; float32 takes a third of the time,
-        and is accurate to a gradient of 1e-7.
-    start : array (k, k)
-        A rotation.
-    tol : float
-        Stop when the largest entry of the gradient is below this.
-    max_iter, min_iter : int
-        The largest and the smallest number of passes over the rows. A start may be near a saddle
-        point, where the gradient is small too, so a few passes are always made.
+    The rows (n, k) have second moments exactly I: ψ is almost linear, so that deviations from I
+    would dominate the rest. Sums have the precision of the rows; float32 takes a third of the time,
+    and is accurate to a gradient of 1e-7. At least `min_iter` passes are made, since a start may be
+    near a saddle point, where the gradient is small too.
     """
     point = _fixed_point(rows, _at(rows, start), tol, max_iter, min_iter)
     return point if point.size < tol else _quasi_newton(rows, point, tol, max_iter)

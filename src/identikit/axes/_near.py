@@ -86,11 +86,8 @@ def near_identifiability(
     over ten blocks of rows. Everything is computed again without each block: whitening, ICA
     (starting from the axes of all rows), maps, distances and Δ. If not all axes are identified, the
     result of ICA depends partly on chance, and the variance over ten other random starts is added
-    to that of values after ICA. In simulations (normal, Laplace, uniform and t₅ views and noise; n
-    of 200, 1000 and 5000; d of 4 and 16), intervals after maps of the rungs cover that median in
-    96 % of samples; for a single number in one setting, with 40 to 100 samples each, in 87 to
-    100 %. Those of the efficiency cover it in 95 to 100 %, since they tend to be too wide.
-    Intervals are not valid
+    to that of values after ICA. docs/intervals.md says how often the intervals hold the truth.
+    They are not valid
 
     - if rows depend on each other (copies of a row, for example) and `groups` does not say so;
     - for the mean over samples, after ICA of few rows, since it may be far from the median;
@@ -178,19 +175,11 @@ def near_identifiability(
     for (name, way), measured in whole.items():
         place = name, way
         others = [less[place] for less in rest]
-        errors = [
-            summarise(
-                rung,
-                measured,
-                others,
-                chance[place][rung],
-                searched.get(place) if rung == ICA_AXES else None,
-            )
-            for rung in measured.distances
-        ]
-        if name == "raw":
-            known = {rung: both[way] for rung, both in held_out.items()}
-            errors = [beside(error, known.get(error.group)) for error in errors]
+        errors = []
+        for rung in measured.distances:
+            starts = searched.get(place) if rung == ICA_AXES else None
+            known = held_out[rung][way] if name == "raw" and rung in held_out else None
+            errors.append(summarise(rung, measured, others, chance[place][rung], starts, known))
         unit = moments.units[1 - way] if name == "raw" else 0
         lengths = measured.diameter, *largest_distance(views.in_coordinates(name, 1 - way))
         usual, most, upper = (_in_own_units(length, unit) for length in lengths)
@@ -203,8 +192,8 @@ def near_identifiability(
         __version__,
         moments.rows,
         used,
-        len(parts.split.fit[0]),
-        len(parts.split.score[0]),
+        len(parts.fit[0]),
+        len(parts.score[0]),
         seed,
         (_side(views.axes.same[0]), _side(views.axes.same[1])),
         tuple(directions),
@@ -245,14 +234,16 @@ def summarise(
     rest: Sequence[Measured],
     chance: Array,
     searched: Array | None = None,
+    held_out: HeldOut | None = None,
 ) -> NearError:
     """Summarise the distances of one rung, divided by the diameter, with intervals.
 
     `whole` is measured on all rows, each of `rest` without one block of rows, and `chance` on
-    shuffled rows. `searched` are mean distances after ICA from other random starts.
+    shuffled rows. `searched` are mean distances after ICA from other random starts, and `held_out`
+    is the ladder's own error.
     """
     # In units of the mean, since other starts change all statistics of a rung by similar shares.
-    chaos = 0.0 if searched is None else _variance(searched / whole.distances[rung].mean())
+    chaos = 0.0 if searched is None else np.var(searched / whole.distances[rung].mean(), ddof=1)
 
     def estimate(statistic: Statistic) -> tuple[float, Interval]:
         value, *others = (
@@ -266,16 +257,11 @@ def summarise(
     mean, median, q95, rms = map(estimate, STATISTICS)
     largest = float(whole.distances[rung].max(axis=1).mean()) / whole.diameter
     by_chance = float(chance.mean()) / whole.diameter
-    return NearError(rung, *mean, *median, *q95, largest, *rms, by_chance)
-
-
-def beside(error: NearError, held_out: HeldOut | None) -> NearError:
-    """Add the ladder's own error of the rung, if there is one."""
+    error = NearError(rung, *mean, *median, *q95, largest, *rms, by_chance)
     if held_out is None:
         return error
-    value = held_out.error
-    interval = jackknife_interval(value, held_out.leave_one_out(), floor=0.0)
-    return replace(error, held_out=value, held_out_interval=interval)
+    interval = jackknife_interval(held_out.error, held_out.leave_one_out(), floor=0.0)
+    return replace(error, held_out=held_out.error, held_out_interval=interval)
 
 
 def gained(
@@ -291,7 +277,7 @@ def gained(
         np.array([measured.distances[rung].mean() for measured in (whole, *rest)])
         for rung in ("permutation", "rigid", ICA_AXES)
     )
-    chaos = 0.0 if searched is None else _variance(searched)
+    chaos = 0.0 if searched is None else float(searched.var(ddof=1))
     interval = ratio_interval(start - ica, start - end, chaos)
     if interval is None or not start[0] > end[0]:
         return Efficiency(None, None, None, None, None)
@@ -320,10 +306,6 @@ def ratio_interval(above: Array, below: Array, more: float = 0.0) -> Interval | 
         return None
     root = np.sqrt(max(b * b - a * c, 0.0))
     return float((b - root) / c), float((b + root) / c)
-
-
-def _variance(values: Array) -> float:
-    return float(values.var(ddof=1))
 
 
 def _quantile(runs: int) -> float:

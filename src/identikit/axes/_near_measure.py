@@ -12,16 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from identikit._linalg import Array, random_rotation, svd
-from identikit.alignment import RUNGS, Rung, applicable, best_map, matching
+from identikit.alignment import RUNGS, applicable, best_map, matching
 from identikit.axes._ica_axes import distinct_rows
 from identikit.axes._ica_core import IndependentAxes, Search, independent_components, refit
 from identikit.axes._ica_rung import components_for, turned
-from identikit.axes._near_rows import Ends, Parts, Split, lengths_of, pairs_of, usual_distance
+from identikit.axes._near_rows import Ends, Parts, lengths, lengths_of, pairs_of, usual_distance
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
-
-#: Distances of the scored rows, from the first view to the second and back.
-BothWays = tuple[Array, Array]
 
 #: The rungs that the paper compares; its H_σ is the ladder's permutation.
 NEAR_RUNGS = tuple(name for name in RUNGS if name not in ("identity", "monomial"))
@@ -60,6 +57,19 @@ class Fitted:
     def turns(self) -> list[Array]:
         """The rotations from the axes of all rows to those of a half."""
         return [ica.mixing @ other.unmixing.T for ica, other in zip(self.same, self.different)]
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """One view: its rows in some coordinates, on the independent axes, and the map back.
+
+    ``rows = axes @ mixing + mean``, except for directions that the ICA has left out.
+    """
+
+    rows: Array
+    axes: Array
+    mixing: Array
+    mean: Array
 
 
 class Views:
@@ -109,29 +119,32 @@ class Views:
             return {}
         ends: dict[Place, list[float]] = {}
         moments = [self._moments(side, self.parts) for side in (0, 1)]
-        fit = [rows[part] for rows, part in zip(self.rows, self.parts.split.fit)]
+        fit = [rows[part] for rows, part in zip(self.rows, self.parts.fit)]
         for _ in range(STARTS):
             first, second = (
                 refit(turned(ica, rng), own, rows)
                 for ica, own, rows in zip(self.axes.same, moments, fit)
             )
             for name, sides in _coordinates(self.rows, (first, second)).items():
-                (both,) = after_matching(sides, self.parts.split, [None])
                 for way in (0, 1):
-                    ends.setdefault((name, way), []).append(float(both[way].mean()))
+                    (found,) = after_matching(sides, self.parts, way, [None])
+                    ends.setdefault((name, way), []).append(float(found.mean()))
         return {place: np.array(several) for place, several in ends.items()}
 
     def by_chance(self, rng: np.random.Generator) -> dict[Place, dict[str, Array]]:
         """Distances if the rows of one view are shuffled before any map is fitted."""
-        shuffled = [self.parts.split.shuffled(rng) for _ in self.turns]
+        shuffled = [self.parts.shuffled(rng) for _ in self.turns]
         chance: dict[Place, dict[str, Array]] = {}
         for name, sides in _coordinates(self.rows, self.axes.same).items():
-            found: dict[str, list[BothWays]] = {}
-            for split, turns in zip(shuffled, self.turns):
-                measured = _after_all(sides, split, self.axes.turns, [turns])
-                for rung, both in measured.items():
-                    found.setdefault(rung, []).extend(both)
-            chance |= {(name, way): _one_way(found, way) for way in (0, 1)}
+            draws = [
+                after_maps(sides, parts, self.axes.turns, [turns])
+                for parts, turns in zip(shuffled, self.turns)
+            ]
+            for way in (0, 1):
+                found = [draw[way] for draw in draws]
+                chance[name, way] = {
+                    rung: np.concatenate([each[rung] for each in found]) for rung in found[0]
+                }
         return chance
 
     def _measure(self, parts: Parts, axes: Fitted) -> dict[Place, Measured]:
@@ -139,19 +152,14 @@ class Views:
         ends = self.pairs[0][kept], self.pairs[1][kept]
         measured = {}
         for name, sides in _coordinates(self.rows, axes.same).items():
-            found = _after_all(sides, parts.split, axes.turns, self.turns)
-            for way in (0, 1):
-                target = 1 - way
-                raw = name == "raw"
-                lengths = (
-                    self.lengths[target][kept] if raw else lengths_of(sides[target].rows, ends)
-                )
-                size = usual_distance(lengths, self.names[target])
-                measured[name, way] = Measured(_one_way(found, way), size)
+            for way, found in enumerate(after_maps(sides, parts, axes.turns, self.turns)):
+                target, raw = 1 - way, name == "raw"
+                far = self.lengths[target][kept] if raw else lengths_of(sides[target].rows, ends)
+                measured[name, way] = Measured(found, usual_distance(far, self.names[target]))
         return measured
 
     def _moments(self, side: int, parts: Parts) -> Moments:
-        rows = self.rows[side][parts.split.fit[side]]
+        rows = self.rows[side][parts.fit[side]]
         return as_they_are(accumulate([rows], folds=1, names=[self.names[side]], sample=0))
 
     def _axes(self, count: int | None, seed: int) -> Fitted:
@@ -160,7 +168,7 @@ class Views:
             rank = min(side.whiten(0).rank for side in moments)
             own = [rows[half] for rows, half in zip(self.rows, self.parts.halves)]
             count = components_for(rank, min(map(distinct_rows, own)))
-        search, fit, halves = Search(seed=seed), self.parts.split.fit, self.parts.halves
+        search, fit, halves = Search(seed=seed), self.parts.fit, self.parts.halves
         same, different = (
             [
                 independent_components(moments[side], 0, self.rows[side][of[side]], count, search)
@@ -174,21 +182,9 @@ class Views:
         same, different = [], []
         for side, (ica, other) in enumerate(zip(self.axes.same, self.axes.different)):
             moments, rows = self._moments(side, parts), self.rows[side]
-            same.append(refit(ica, moments, rows[parts.split.fit[side]]))
+            same.append(refit(ica, moments, rows[parts.fit[side]]))
             different.append(refit(other, moments, rows[parts.halves[side]]))
         return Fitted((same[0], same[1]), (different[0], different[1]))
-
-
-def _after_all(
-    sides: Sequence[Coordinates],
-    split: Split,
-    different: Sequence[Array],
-    turns: Sequence[Sequence[Array]],
-) -> dict[str, list[BothWays]]:
-    """Distances after the best map of each rung; for random rotations, one per draw."""
-    found = {name: [both] for name, both in after_rungs(sides, split).items()}
-    same, other, *turned = after_matching(sides, split, [None, different, *turns])
-    return found | {ICA_AXES: [same], DIFFERENT_ROWS: [other], TURNED: turned}
 
 
 def _coordinates(rows: Sequence[Array], icas: Pair) -> dict[str, list[Coordinates]]:
@@ -207,68 +203,58 @@ def _coordinates(rows: Sequence[Array], icas: Pair) -> dict[str, list[Coordinate
     return {"raw": raw, "whitened": white}
 
 
-def _one_way(found: dict[str, list[BothWays]], way: int) -> dict[str, Array]:
-    return {name: np.stack([both[way] for both in several]) for name, several in found.items()}
+def after_maps(
+    sides: Sequence[Coordinates],
+    parts: Parts,
+    different: Sequence[Array],
+    turns: Sequence[Sequence[Array]],
+) -> list[dict[str, Array]]:
+    """‖y − h(x)‖ (draws, scored rows) from the first view to the second, and back.
 
-
-@dataclass(frozen=True, eq=False)
-class Coordinates:
-    """One view: its rows in some coordinates, on the independent axes, and the map back.
-
-    ``rows = axes @ mixing + mean``, except for directions that the ICA has left out.
+    Here h is the best map of each rung on the rows to fit on; rungs that have no map between views
+    of these widths are absent. Of random rotations there is one draw for each of `turns`.
     """
-
-    rows: Array
-    axes: Array
-    mixing: Array
-    mean: Array
-
-
-def after_rungs(sides: Sequence[Coordinates], split: Split) -> dict[str, BothWays]:
-    """‖y − h(x)‖ on the scored rows, where h is the best map of each rung on the rows to fit on.
-
-    Rungs that have no map between views of these widths are absent.
-    """
-    rows = [side.rows for side in sides]
-    rungs = applicable(rows[0].shape[1], rows[1].shape[1], NEAR_RUNGS)
-    fitted_on = [side[numbers] for side, numbers in zip(rows, split.fit)]
+    rungs = applicable(sides[0].rows.shape[1], sides[1].rows.shape[1], NEAR_RUNGS)
+    fitted_on = [side.rows[numbers] for side, numbers in zip(sides, parts.fit)]
     moments = as_they_are(accumulate(fitted_on, folds=1, sample=0))
-    scored = [side[numbers] for side, numbers in zip(rows, split.score)]
-
-    def lengths(rung: Rung, way: int) -> Array:
-        weights, shift = best_map(rung, moments, way, 1 - way)
-        return _lengths(scored[1 - way] - (scored[way] @ weights + shift))
-
-    return {rung.name: (lengths(rung, 0), lengths(rung, 1)) for rung in rungs}
+    scored = [side.rows[numbers] for side, numbers in zip(sides, parts.score)]
+    both = []
+    for way in (0, 1):
+        found = {}
+        for rung in rungs:
+            weights, shift = best_map(rung, moments, way, 1 - way)
+            found[rung.name] = lengths(scored[1 - way] - (scored[way] @ weights + shift))[None]
+        same, other, *drawn = after_matching(sides, parts, way, [None, different, *turns])
+        found |= {ICA_AXES: same[None], DIFFERENT_ROWS: other[None], TURNED: np.array(drawn)}
+        both.append(found)
+    return both
 
 
 def after_matching(
-    sides: Sequence[Coordinates], split: Split, several: Sequence[Sequence[Array] | None]
-) -> list[BothWays]:
+    sides: Sequence[Coordinates],
+    parts: Parts,
+    way: int,
+    several: Sequence[Sequence[Array] | None],
+) -> list[Array]:
     """‖y − h(x)‖ where h matches axes: only their order and signs are fitted to the pairing.
 
     Each of `several` is None, or a pair of rotations (k, k) that are applied to the axes of the two
     views before the matching and undone after it.
     """
-    x, y = (side.axes[fit] for side, fit in zip(sides, split.fit))
-    means = x.mean(axis=0), y.mean(axis=0)
-    cross = (x - means[0]).T @ (y - means[1])
-    scored = [
-        (side.rows[score], side.axes[score] - mean)
-        for side, score, mean in zip(sides, split.score, means)
-    ]
-
-    def lengths(way: int, turns: Sequence[Array] | None) -> Array:
-        scatter, target = cross if way == 0 else cross.T, sides[1 - way]
+    source, target = sides[way], sides[1 - way]
+    x, y = source.axes[parts.fit[way]], target.axes[parts.fit[1 - way]]
+    centre, shift = x.mean(axis=0), y.mean(axis=0) @ target.mixing + target.mean
+    cross = (x - centre).T @ (y - y.mean(axis=0))
+    scored, goal = source.axes[parts.score[way]] - centre, target.rows[parts.score[1 - way]]
+    found = []
+    for turns in several:
         if turns is None:
-            weights = matching(scatter)
+            weights = matching(cross)
         else:
             there, back = turns[way], turns[1 - way]
-            weights = there @ matching(there.T @ scatter @ back) @ back.T
-        shift = means[1 - way] @ target.mixing + target.mean
-        return _lengths(scored[1 - way][0] - (scored[way][1] @ (weights @ target.mixing) + shift))
-
-    return [(lengths(0, turns), lengths(1, turns)) for turns in several]
+            weights = there @ matching(there.T @ cross @ back) @ back.T
+        found.append(lengths(goal - (scored @ (weights @ target.mixing) + shift)))
+    return found
 
 
 def as_they_are(moments: Moments) -> Moments:
@@ -279,8 +265,3 @@ def as_they_are(moments: Moments) -> Moments:
             "leave them out, or rescale them"
         )
     return moments
-
-
-def _lengths(gaps: Array) -> Array:
-    result: Array = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
-    return result

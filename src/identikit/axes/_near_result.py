@@ -42,22 +42,9 @@ class Diameter:
     unbounded. A quantile of the distance between two independent rows does not: it is a property of
     the population, and few rows suffice to estimate it, since each row is part of n − 1 pairs.
 
-    Parameters
-    ----------
-    value : float
-        The quantile of the distances between pairs of rows.
-    quantile : float
-        Which quantile that is.
-    pairs : int
-        The number of pairs used for it: all pairs, or equally many for each row.
-    max : float
-        The largest distance found between two rows of this sample. Nothing is divided by it.
-    upper : float
-        An upper bound on the largest distance between two rows of this sample.
-    exact : bool
-        Whether `max` is exactly the largest distance.
-    rows : int
-        The number of rows.
+    `value` is the `quantile` of the distances between all pairs of the `rows`, or between so many
+    `pairs`, equally many for each row. `max` is the largest distance found between two rows, and
+    `upper` an upper bound on it; both agree if it is `exact`. Nothing is divided by them.
     """
 
     value: float
@@ -118,10 +105,8 @@ class Efficiency:
     0 means no better than reordering the axes, 1 as good as the best rigid map, which is fitted to
     the pairing. In raw coordinates it may exceed 1, since ICA whitens and a rigid map cannot.
 
-    The interval is Fieller's for a ratio, with ICA refitted without each block of rows; if some
-    axes are not identified, the variance over other random starts is added. It is for the median
-    over samples of this size, not the mean: with few rows, ICA ends far from the axes in some
-    samples, which pull the mean down.
+    The interval is Fieller's for a ratio. It is for the median over samples of this size, not the
+    mean: with few rows, ICA ends far from the axes in some samples, which pull the mean down.
 
     The other fields are the same ratio with another error in place of e_ICA: of `shuffled` rows, of
     a `random_rotation` instead of ICA, and of axes that each view finds on `different_rows`. On the

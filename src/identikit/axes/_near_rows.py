@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,40 +39,31 @@ ROWS_OF_BLOCK, STEPS = 256, 8
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
-    """Numbers of the rows to fit on and to score on, for both views."""
-
-    fit: tuple[Numbers, Numbers]
-    score: tuple[Numbers, Numbers]
-
-    def shuffled(self, rng: np.random.Generator) -> Split:
-        """The same rows, with those of the second view in random order."""
-        fit, score = (rng.permutation(part[1]) for part in (self.fit, self.score))
-        return Split((self.fit[0], fit), (self.score[0], score))
-
-
-@dataclass(frozen=True, eq=False)
 class Parts:
     """How rows are used: to fit or to score, and in different halves for ICA of the two views.
 
-    `halves` divide the rows to fit on. `runs` gives the jackknife block of each row; every block
-    has rows to fit on and rows to score on. `used` marks rows that have not been left out.
+    `fit` and `score` have the numbers of the rows of both views, and `halves` divide the rows to
+    fit on. `runs` gives the jackknife block of each row; every block has rows to fit on and rows to
+    score on. `used` marks rows that have not been left out.
     """
 
-    split: Split
+    fit: tuple[Numbers, Numbers]
+    score: tuple[Numbers, Numbers]
     halves: tuple[Numbers, Numbers]
     runs: Runs
     used: NDArray[np.bool_]
 
+    def shuffled(self, rng: np.random.Generator) -> Parts:
+        """The same rows, with those of the second view in random order."""
+        fit, score = (rng.permutation(part[1]) for part in (self.fit, self.score))
+        return replace(self, fit=(self.fit[0], fit), score=(self.score[0], score))
+
     def without(self, run: int) -> Parts:
         """The same without the rows of one block (run)."""
         used = self.used & (self.runs != run)
-
-        def rest(two: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
-            return two[0][used[two[0]]], two[1][used[two[1]]]
-
-        split = Split(rest(self.split.fit), rest(self.split.score))
-        return Parts(split, rest(self.halves), self.runs, used)
+        both = (self.fit, self.score, self.halves)
+        fit, score, halves = ((a[used[a]], b[used[b]]) for a, b in both)
+        return Parts(fit, score, halves, self.runs, used)
 
 
 def row_numbers(keys: Keys, rows: int, seed: int) -> Numbers:
@@ -117,7 +108,7 @@ def parts_of(stacked: Array, labels: Labels, share: float, rng: np.random.Genera
         own = None if labels is None else labels[part]
         runs[part] = assign_folds(len(part), count, own, seed=None).of()
     used = np.ones(rows, dtype=bool)
-    return Parts(Split((fit, fit), (score, score)), halves, runs, used)
+    return Parts((fit, fit), (score, score), halves, runs, used)
 
 
 def _in_two(
@@ -153,18 +144,22 @@ def pairs_of(rows: int) -> Ends:
 
 def lengths_of(rows: Array, pairs: Ends) -> Array:
     """The distance between the ends of each pair."""
-    lengths = np.empty(len(pairs[0]))
+    found = np.empty(len(pairs[0]))
     step = max(1, BLOCK // rows.shape[1])
-    for start in range(0, len(lengths), step):
+    for start in range(0, len(found), step):
         block = slice(start, start + step)
-        gap = rows[pairs[0][block]] - rows[pairs[1][block]]
-        lengths[block] = np.sqrt(np.einsum("ij,ij->i", gap, gap))
-    return lengths
+        found[block] = lengths(rows[pairs[0][block]] - rows[pairs[1][block]])
+    return found
 
 
-def usual_distance(lengths: Array, name: str) -> float:
+def lengths(rows: Array) -> Array:
+    """The length of each row."""
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
+
+
+def usual_distance(distances: Array, name: str) -> float:
     """The quantile `QUANTILE` of the distances between pairs of rows of a view."""
-    value = float(np.quantile(lengths, QUANTILE))
+    value = float(np.quantile(distances, QUANTILE))
     if not value > 0:
         raise InputError(
             f"in {QUANTILE:.0%} of the pairs of rows of view {name!r}, both rows are equal, so "
@@ -182,26 +177,14 @@ def largest_distance(
     A first value comes from walking to the farthest row several times. Then pairs are searched from
     the outside in, by the distance r from the mean: a pair with r_i + r_j below the best value
     cannot beat it, and the search ends when no pair can. For 5,000 rows or fewer it always gets
-    that far. Otherwise it may be stopped; the distance of a remaining pair is at most twice the
-    largest remaining r, which is the upper bound.
+    that far. Otherwise it may be stopped, after `most` distances; the distance of a remaining pair
+    is at most twice the largest remaining r, which is the upper bound.
 
-    Parameters
-    ----------
-    rows : array (n, d)
-    block : int
-        How many rows are compared with the others at a time.
-    steps : int
-        Number of steps of the walk.
-    most : int
-        The search is stopped after this many distances.
-
-    Examples
-    --------
     >>> largest_distance(np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]))
     (5.0, 5.0)
     """
     centred = rows - rows.mean(axis=0)
-    radius = np.sqrt(np.einsum("ij,ij->i", centred, centred))
+    radius = lengths(centred)
     order = np.argsort(-radius, kind="stable")
     centred, radius = centred[order], radius[order]
     best = _walk(centred, steps)
@@ -227,10 +210,9 @@ def _walk(centred: Array, steps: int) -> float:
     """The longest of a few steps, each from a row to the row farthest from it."""
     here, best = 0, 0.0
     for _ in range(steps):
-        gap = centred - centred[here]
-        distances = np.einsum("ij,ij->i", gap, gap)
+        distances = lengths(centred - centred[here])
         here = int(distances.argmax())
         if distances[here] <= best:
             break
         best = float(distances[here])
-    return float(np.sqrt(best))
+    return best

@@ -19,8 +19,8 @@ from identikit.factors._factor import (
     in_range,
     kinds_by_name,
     read_factor,
+    read_factors,
 )
-from identikit.factors._read import read_factors
 from identikit.factors._result import Excluded
 from identikit.sources import open_source
 from identikit.sources.whole import read_whole
@@ -77,14 +77,7 @@ class Data:
     ) -> Iterator[tuple[Array, slice, list[int]]]:
         """For each set of factors known in the same rows: codes, rows, and the factors' positions.
 
-        Usually all factors are known in all rows, and there is one block.
-
-        Parameters
-        ----------
-        factors : sequence of Factor
-            The factors to score.
-        most : int, optional
-            The largest number of rows to use: the first ones, as rows are in random order.
+        Usually there is one block. It has at most the first `most` rows, which are in random order.
         """
         groups: dict[bytes, list[int]] = {}
         for place, factor in enumerate(factors):

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.factors._data import Data
 from identikit.factors._metric import Trial, also, check_noise, metric
-from identikit.factors._nmi import (
-    CLASSES,
-    Mask,
-    compactness_of,
-    gate,
-    modularity_of,
-    normalised_information,
-)
+from identikit.factors._neighbours import CLASSES, NMI, Mask, gate, normalised_information
 from identikit.factors._probe import held_out_explicitness, in_sample_explicitness
-from identikit.factors._result import Excluded, Part, Score
+from identikit.factors._resample import ratio
+from identikit.factors._result import Excluded, Part, Score, part_of
 
 QUESTION = "Does a code know of one factor, is a factor in one code, and can it be read off?"
 ROWS = 10_000
@@ -63,21 +59,17 @@ def infomec(
     of codes and factors exchanged. InfoE is the share of a factor's entropy that a logistic
     regression on all codes removes (R² for a continuous factor).
 
-    The published version (preset="reference") chooses the largest share on the rows on which it is
-    measured, gives every active code the same weight, and counts information that is only noise:
-    codes of pure noise have an InfoM near 0.5, and appending noise to a perfect code lowers it to
-    0.75. By default, the largest share is chosen on other rows, codes are weighted by their
-    information, and entries that are not above those of permuted rows count as 0. If codes are
-    deterministic, even a tiny dependence counts in full: on a lattice, z = s_1 + 0.001 s_2
-    determines both factors. `noise` sets the resolution of interest.
+    The published version (preset="reference", latent_quantization) cuts continuous factors into 20
+    classes of equal frequency. It chooses the largest share on the rows on which it is measured,
+    gives every active code the same weight, and counts information that is only noise: codes of
+    pure noise have an InfoM near 0.5, and appending noise to a perfect code lowers it to 0.75. By
+    default, the largest share is chosen on other rows, codes are weighted by their information, and
+    entries that are not above those of permuted rows count as 0. If codes are deterministic, even a
+    tiny dependence counts in full: on a lattice, z = s_1 + 0.001 s_2 determines both factors.
+    `noise` sets the resolution of interest.
 
     Parameters
     ----------
-    codes, factors, names, kinds, seed
-        As in `prepare`; at least two factors are needed.
-    preset : None or "reference"
-        As described above, or as in latent_quantization, where all factors are classes: a
-        continuous one is cut into 20 classes of equal frequency.
     weighted, gated : bool, optional
         Whether codes are weighted by their information, and whether entries at chance level count
         as 0. Both are true by default and false for the reference.
@@ -89,9 +81,6 @@ def infomec(
         Treat the values of every code as classes and use the plug-in estimate of information.
     rows : int or None
         The largest number of rows to use, or None for all.
-    permutations : int, optional
-        Number of permutations for the gate and the chance level; 15 by default, 10 for the
-        reference.
     """
     check_noise(noise)
     weighted = not trial.reference if weighted is None else weighted
@@ -181,3 +170,50 @@ def _whitened(data: Data) -> tuple[str, ...]:
         "others; with equal weights they pull InfoM towards its chance level; weighted=True "
         "prevents this",
     )
+
+
+def modularity_of(
+    nmi: NMI, kept: Mask, active: Mask, names: Sequence[str], *, weighted: bool
+) -> Part:
+    """InfoM: how much of each code's information is about a single factor."""
+    every, rest = _shares(nmi, kept, axis=-2)
+    weights = every[1] if weighted else active.astype(float)
+    ways = np.full(len(active), kept.shape[1])
+    each = _rescaled(*every, ways)
+    values = ratio((each * weights).sum(-1), weights.sum(-1))
+    some = rest[1] if weighted else np.repeat(weights[:1], len(rest[1]), 0)
+    without = ratio((_rescaled(*rest, ways[:1]) * some).sum(-1), some.sum(-1))
+    per_code = {name: float(x) for name, x, on in zip(names, each[0], active[0]) if on}
+    return part_of("InfoM", values, without, per_code=per_code)
+
+
+def compactness_of(nmi: NMI, kept: Mask, active: Mask) -> tuple[Array, Array]:
+    """How much of the information about a factor is in one code (1 + P, K), and without folds."""
+    every, rest = _shares(nmi, kept, axis=-1)
+    ways = active.sum(-1)
+    return _rescaled(*every, ways), _rescaled(*rest, ways[:1])
+
+
+def _shares(nmi: NMI, kept: Mask, axis: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Largest entry and sum along an axis, for every order and for the true one without each fold.
+
+    `train` decides which entry is the largest.
+    """
+    largest, total = _largest(nmi.train * kept, nmi.test * kept, axis)
+    every = largest.sum(0), total.sum(0)
+    if nmi.rest is not None:
+        return every, _largest(nmi.rest * kept[0], nmi.rest * kept[0], axis)
+    return every, ((every[0] - largest)[:, 0], (every[1] - total)[:, 0])
+
+
+def _largest(train: Array, test: Array, axis: int) -> tuple[Array, Array]:
+    most = np.expand_dims(np.argmax(train, axis=axis), axis)
+    return np.take_along_axis(test, most, axis).squeeze(axis), test.sum(axis)
+
+
+def _rescaled(largest: Array, total: Array, ways: NDArray[np.intp]) -> Array:
+    """(share − 1/ways)/(1 − 1/ways) of share = largest/total; 0 if total is 0, 1 if ways is 1."""
+    even = 1.0 / np.maximum(ways, 1)[:, None]
+    share = np.divide(largest, total, out=np.zeros_like(largest) + even, where=total > 0)
+    scaled = (share - even) / np.where(even < 1, 1 - even, 1.0)
+    return np.where((even < 1) | (total <= 0), scaled, 1.0)

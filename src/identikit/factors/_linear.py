@@ -11,9 +11,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from identikit._linalg import GRAM_FLOOR, Array, rank_tolerance, whitening
-from identikit.factors._bins import ranks
 from identikit.factors._metric import Trial
-from identikit.factors._resample import folds, permuted_columns, ratio
+from identikit.factors._resample import folds, permuted_columns, ranks, ratio
 from identikit.moments import FOLDS
 
 
@@ -163,6 +162,12 @@ class Blocks:
             ]
             found.append(np.concatenate(several, axis=-1)[..., order])
         return found
+
+    def in_sample(self, function: Callable[[Sums], Array]) -> tuple[Array, Array]:
+        """A function of the sums of all rows, and, for the true order, of those without a fold."""
+        (whole,) = self.each(lambda sums: (function(sums.total()),))
+        (rest,) = self.true.each(lambda sums: (function(sums.without_each()),))
+        return whole, rest
 
 
 def labelled_sums(trial: Trial, *, ranked: bool = False) -> Blocks:

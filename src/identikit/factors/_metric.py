@@ -34,20 +34,27 @@ from identikit.factors._result import (
 )
 from identikit.moments import FOLDS
 
-PRESETS = (None, "reference")
 #: Called as (codes, factors, *, names, kinds, seed, preset, permutations, **options).
 Scorer = Callable[..., Score]
+
+#: What the documentation of every metric says of the options that all have.
+SHARED = """codes, factors, names, kinds, seed
+    As in `prepare`.
+preset : None or "reference"
+    Held out, or as in the published implementation.
+permutations : int, optional
+    Number of permutations for the chance level; by default {}.
+"""
 
 
 @dataclass(frozen=True)
 class Metric:
     """A metric under one of its names.
 
-    `function` takes ``(codes, factors, *, names, kinds, seed, preset, permutations, **options)``
-    and returns a Score; `options` are the arguments that this name passes to the function. Tables
-    show its `title`, sorted by `place` and then by name. `question` says what it asks,
-    `invariant_to` which maps of the codes leave it unchanged, and `reference` which paper it is
-    from. A metric with `by_name` is computed only if it is named explicitly.
+    `options` are the arguments that this name passes to the `function`. Tables show its `title`,
+    sorted by `place` and then by name. `question` says what it asks, `invariant_to` which maps of
+    the codes leave it unchanged, and `reference` which paper it is from. A metric with `by_name` is
+    computed only if it is named explicitly.
     """
 
     name: str
@@ -75,7 +82,7 @@ def listed() -> list[Metric]:
 
 def is_reference(preset: str | None) -> bool:
     """Whether the preset asks to reproduce the published implementation."""
-    if preset not in PRESETS:
+    if preset not in (None, "reference"):
         raise InputError(f"preset is {preset!r}; expected None (held out) or 'reference'")
     return preset == "reference"
 
@@ -169,21 +176,11 @@ class Trial:
     ) -> Refits:
         """Fit each factor anew, for every split and order of rows.
 
-        Parameters
-        ----------
-        fit : callable
-            ``fit(codes, values, train, test)`` returns an array of the same shape each time.
-        splits : callable
-            One of `held_out`, `in_sample` and `one_split`; called with the number of rows.
-        most : int, optional
-            The largest number of rows to use.
-        values : callable
-            Returns the values of a factor to fit; by default its classes, or its numbers if it is
-            continuous.
-        look : callable, optional
-            A function that is applied to the codes first.
-        null_splits : int, optional
-            How many of the splits to use for permuted rows; all by default.
+        ``fit(codes, values, train, test)`` returns an array of the same shape each time. `splits`,
+        one of `held_out`, `in_sample` and `one_split`, is called with the number of rows, which is
+        no larger than `most`. `values` returns the values of a factor to fit: by default its
+        classes, or its numbers if it is continuous. `look` is applied to the codes first. Permuted
+        rows use the first `null_splits` of the splits only.
         """
         true, null, without, n, rows = [], [], [], [], 0
         for factor in self.factors:
@@ -212,17 +209,10 @@ class Trial:
         )
 
     def mean_part(self, name: str, values: Array, without: Array, least: float = -np.inf) -> Part:
-        """A mean over factors.
+        """A mean over factors, from one value per factor.
 
-        Parameters
-        ----------
-        name : str
-        values : array (1 + P, K)
-            One value per factor, for the true order of rows and for permuted ones.
-        without : array (F, K)
-            The values for the true order without each fold.
-        least : float
-            The smallest possible value.
+        `values` (1 + P, K) are those for the true order of rows and for permuted ones, `without`
+        (F, K) those for the true order without each fold. No value is smaller than `least`.
         """
         titles = named(self.titles, values[0])
         return part_of(name, values.mean(-1), without.mean(-1), least, per_factor=titles)
@@ -240,24 +230,13 @@ class Trial:
         excluded: tuple[Excluded, ...] = (),
         warnings: tuple[str, ...] = (),
     ) -> Score:
-        """The metric's score.
+        """The metric's score, whose value is that of the first of its `parts`.
 
-        Parameters
-        ----------
-        parts : Part or tuple of Part
-            Its numbers; the first one is the metric's value.
-        words : str
-            A sentence on how they were computed.
-        where : str, optional
-            On which rows they were computed; by default held out, or in sample for the reference.
-        rows : int, optional
-            Number of rows used; by default all in which a factor is known.
-        matrix, matrix_of
-            A matrix of codes × factors, and what it shows.
-        codes : tuple of str, optional
-            The codes that were scored, if not all.
-        excluded, warnings
-            What was left out besides factors, and why these data are a hard case for the metric.
+        `words` are a sentence on how they were computed, and `where` says on which rows: by default
+        held out, or in sample for the reference. `rows` of them were used (by default all in which
+        a factor is known). `matrix`, of codes × factors, shows the quantity `matrix_of`. `codes`
+        are those that were scored, if not all, and `excluded` is what was left out besides factors.
+        `warnings` say why these data are a hard case for the metric.
         """
         parts = (parts,) if isinstance(parts, Part) else parts
         where = where or (IN_SAMPLE if self.reference else HELD_OUT)
@@ -302,22 +281,16 @@ def metric(
 ) -> Callable[[Callable[..., Score]], Scorer]:
     """Turn a function of a `Trial` and options into a metric of codes and factors.
 
-    Parameters
-    ----------
-    title, question, invariant_to, reference, place
-        As in `Metric`.
-    permutations : int or (int, int)
-        Default number of permutations for the chance level; a pair gives the numbers for held-out
-        scores and for the reference.
-    called : str, optional
-        The metric's name in messages; by default its title.
+    The arguments are those of `Metric`. `permutations` is the default number of permutations for
+    the chance level; a pair gives the numbers for held-out scores and for the reference. Messages
+    use the name `called`, by default the title.
     """
     counts = (permutations, permutations) if isinstance(permutations, int) else permutations
 
     def register(function: Callable[..., Score]) -> Scorer:
         name = function.__name__
 
-        @wraps(function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+        @wraps(function, assigned=("__module__", "__name__", "__qualname__"))
         def scorer(
             codes: object,
             factors: object = None,
@@ -348,6 +321,9 @@ def metric(
         del scorer.__wrapped__  # the wrapped function has another signature
         shared = [p for p in _parameters(scorer) if p.kind != p.VAR_KEYWORD]
         own = _parameters(function)[1:]
+        several = counts[0] != counts[1]
+        said = f"{counts[0]}, or {counts[1]} for the reference" if several else f"{counts[0]}"
+        scorer.__doc__ = _documented(function, SHARED.format(said))
         scorer.__signature__ = inspect.Signature(shared + own)  # type: ignore[attr-defined]
         # Doctest skips functions that were defined in another module, as `scorer` was.
         function.__globals__.setdefault("__test__", {})[name] = function
@@ -362,12 +338,8 @@ def also(
 ) -> Callable[[Scorer], Scorer]:
     """Register a metric under another name, with some options fixed.
 
-    Parameters
-    ----------
-    name, title, question, by_name
-        As in `Metric`.
-    given
-        `invariant_to`, `reference` and `place` if they differ; all other arguments are options.
+    `invariant_to`, `reference` and `place` are given if they differ; all other arguments of `given`
+    are options.
     """
     stated = {key: given.pop(key) for key in ("invariant_to", "reference", "place") if key in given}
 
@@ -383,3 +355,13 @@ def also(
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return list(inspect.signature(function).parameters.values())
+
+
+def _documented(function: Callable[..., Score], shared: str) -> str:
+    """The documentation of a metric, with the options that all metrics have."""
+    heading = "Parameters\n----------\n"
+    text = inspect.cleandoc(function.__doc__ or "")
+    if heading in text:
+        return text.replace(heading, heading + shared)
+    before, example, after = text.partition("\n\nExamples\n")
+    return f"{before}\n\n{heading}{shared}{example[1:]}{after}"

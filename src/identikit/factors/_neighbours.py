@@ -1,4 +1,4 @@
-"""Mutual information of scalar codes and classes by nearest neighbours.
+"""Normalised mutual information of scalar codes and classes, by nearest neighbours or plug-in.
 
 A code is a single number, so its nearest neighbours are adjacent after sorting. The neighbours are
 exact and cost O(n log n).
@@ -7,14 +7,23 @@ exact and cost O(n log n).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.factors._bins import Labels
+from identikit.factors._information import entropy, jittered, mutual_information
+from identikit.factors._metric import Trial
+from identikit.factors._resample import Labels, folds, orders
+from identikit.moments import FOLDS
 
 Places = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+#: Number of classes that a continuous factor is cut into.
+CLASSES = 20
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -136,10 +145,107 @@ def _first_beyond(x: Array, here: Array, radius: Array) -> Places:
     return np.asarray(found)
 
 
-def jittered(codes: Array, noise: float, seed: int) -> Array:
-    """Codes scaled to variance 1 plus noise, of at least 1e-10 in order to break ties."""
-    centred = codes - codes.mean(axis=0)
-    scale = np.sqrt((centred**2).mean(axis=0))
-    scaled = np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0)
-    drawn = np.random.default_rng(seed).normal(size=codes.shape)
-    return np.asarray(scaled + max(noise, 1e-10) * drawn)
+@dataclass(frozen=True)
+class NMI:
+    """I(s; z)/H(s), factors × codes, for 1 + P orders of rows, the true one first.
+
+    For held-out scores, `test` (F, 1 + P, K, L) is estimated in every fold, and `train` is the mean
+    over the other folds. In sample both are (1, 1 + P, K, L), estimated on all rows, and `rest`
+    (F, K, L) is estimated without each fold.
+    """
+
+    train: Array
+    test: Array
+    rest: Array | None
+    rows: int
+
+    @property
+    def first(self) -> NMI:
+        """The same for the true order of rows only."""
+        return NMI(self.train[:, :1], self.test[:, :1], self.rest, self.rows)
+
+    @property
+    def mean(self) -> Array:
+        """The mean over folds (1 + P, K, L)."""
+        return np.asarray(self.test.mean(0))
+
+
+def normalised_information(
+    trial: Trial, most: int | None, neighbours: int, noise: float, *, discrete: bool
+) -> NMI:
+    """Estimate the NMI on at most `most` rows, by fold or, for the reference, in sample.
+
+    The estimate uses nearest neighbours and added noise or, if `discrete`, the plug-in formula with
+    the values of codes as classes. It is computed once for all metrics.
+    """
+    key = ("nmi", trial.permutations, most, neighbours, noise, discrete, trial.reference)
+    return trial.data.once(key, lambda: _estimated(trial, most, neighbours, noise, discrete))
+
+
+def _estimated(
+    trial: Trial, most: int | None, neighbours: int, noise: float, discrete: bool
+) -> NMI:
+    data, whole = trial.data, trial.reference
+    shape = (1 + trial.permutations, len(trial.factors), trial.width)
+    test = np.empty((1 if whole else FOLDS, *shape))
+    rest = np.empty((FOLDS, *shape[1:]))
+    rows = 0
+
+    def estimate(codes: Any, labels: Labels) -> Array:
+        if len(np.unique(labels)) < 2:
+            return np.zeros(trial.width)
+        found = (
+            _plug_in(codes, labels)
+            if discrete
+            else neighbour_information(codes, labels, neighbours)
+        )
+        # Sums of logarithms that should cancel leave rounding errors.
+        return np.where(found > ROUNDING, found / entropy(np.bincount(labels)), 0.0)
+
+    for z, used, places in data.blocks(trial.factors, most):
+        rows = max(rows, len(z))
+        parts = [slice(None)] if whole else folds(len(z))
+        values: Any = _classes(z) if discrete else jittered(z, noise, data.seed)
+        arranged = (lambda part: part) if discrete else SortedCodes.of
+        every = [arranged(values[part]) for part in parts]
+        some = [arranged(np.delete(values, part, 0)) for part in folds(len(z))] if whole else []
+        for place in places:
+            labels = trial.factors[place].cut(CLASSES)[used]
+            for order, shuffled in enumerate(orders(len(z), trial.permutations, data.seed)):
+                permuted = labels[shuffled]
+                for fold, part in enumerate(parts):
+                    test[fold, order, place] = estimate(every[fold], permuted[part])
+            for fold, codes in enumerate(some):
+                rest[fold, place] = estimate(codes, np.delete(labels, folds(len(z))[fold]))
+    train = test if whole else (test.sum(0) - test) / (FOLDS - 1)
+    return NMI(train, test, rest if whole else None, rows)
+
+
+def gate(mean: Array) -> Mask:
+    """Which entries (1 + P, K, L) are above all entries of the other permutations.
+
+    Entries are in units of their factor's chance level, so that one threshold serves the whole
+    matrix: at chance, some entry passes in 1 of P + 1 matrices.
+    """
+    null = mean[1:]
+    unit = np.sqrt((null**2).mean((0, 2), keepdims=True))[0]
+    scaled = np.divide(mean, unit, out=np.zeros_like(mean), where=unit > 0)
+    largest = scaled.max((1, 2))
+    threshold = np.full(len(mean), largest[1:].max())
+    for order in range(1, len(mean)):
+        others = np.delete(largest[1:], order - 1)
+        threshold[order] = others.max() if len(others) else np.inf
+    return np.asarray((scaled > threshold[:, None, None]) & (mean > 0))
+
+
+def _classes(z: Array) -> Labels:
+    return np.stack([np.unique(code, return_inverse=True)[1] for code in z.T], axis=1)
+
+
+def _plug_in(z: NDArray[Any], labels: Labels) -> Array:
+    classes = int(labels.max()) + 1
+    found = []
+    for code in z.T.astype(np.int64):
+        cells = np.bincount(code * classes + labels, minlength=(int(code.max()) + 1) * classes)
+        found.append(mutual_information(cells.reshape(-1, classes)))
+    return np.array(found)

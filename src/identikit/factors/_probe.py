@@ -1,4 +1,4 @@
-"""Logistic regression of a factor's classes on all codes, scored on held-out rows."""
+"""Logistic regression of a factor's classes on all codes: explicitness, and InfoE."""
 
 from __future__ import annotations
 
@@ -10,17 +10,70 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array, one_thread
-from identikit.factors._bins import Labels, ranks
 from identikit.factors._factor import DISCRETE, Factor
 from identikit.factors._linear import held_out_fit, labelled_sums, standardised, whitened
-from identikit.factors._metric import Refits, Trial
-from identikit.factors._resample import Rows, held_out, in_sample, pooled
+from identikit.factors._metric import Refits, Trial, metric
+from identikit.factors._resample import (
+    TEST,
+    TRAIN,
+    Labels,
+    Rows,
+    held_out,
+    in_sample,
+    one_split,
+    pooled,
+    ranks,
+)
+from identikit.factors._result import ONE_SPLIT, Score
 
 #: The most rows used, and the number of classes that a continuous factor is cut into.
 ROWS = 10_000
 CLASSES = 10
 #: Number of permutations; each of them needs new fits.
 PROBED = 10
+
+
+@metric(
+    "explicitness",
+    "Can a linear classifier read each factor off the codes?",
+    invariant_to="invertible affine maps",
+    reference="Ridgeway and Mozer 2018",
+    permutations=(PROBED, 5),
+    place=43,
+)
+def explicitness(trial: Trial) -> Score:
+    """Mean over factors and classes of the area under the ROC curve, one class against the rest.
+
+    The classifier is a logistic regression with a small ridge on whitened codes, scored on held-out
+    rows; chance is 0.5. Continuous factors are cut into 10 classes of equal frequency. At most
+    10,000 rows are used. preset="reference" (disentanglement_lib) fits codes that are not whitened,
+    on two thirds of at most 15,000 rows.
+    """
+    trial.needs_folds()
+    if trial.reference:
+        found = trial.refit(_area, one_split, values=ten_classes)
+        values, without = found.means()
+        how, most = "fitted on two thirds of the rows", f"{TRAIN:,} + {TEST:,}"
+    else:
+        found = probed(trial)
+        values, without = (each[..., 0] for each in found.means())
+        how, most = "with a small ridge on whitened codes", f"{ROWS:,}"
+    many = f"{CLASSES} classes of continuous factors"
+    return trial.score(
+        trial.mean_part("explicitness", values, without, 0.0),
+        f"Logistic regression {how}; {many}; {most} rows at most.",
+        ONE_SPLIT if trial.reference else None,
+        rows=found.rows,
+    )
+
+
+def _area(z: Array, labels: Labels, train: Rows, test: Rows) -> float:
+    classes = np.unique(labels[train])
+    scored = test[np.isin(labels[test], classes)]
+    if len(classes) < 2 or not len(scored):
+        return 0.5
+    shares = logistic(z[train], labels[train]).predict_proba(z[scored])
+    return area(shares, np.searchsorted(classes, labels[scored]))
 
 
 def ten_classes(factor: Factor) -> Labels:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.factors._kernel import LANDMARKS, ROWS, held_out_kernel
-from identikit.factors._linear import Sums, coefficients, explained, held_out_fit, labelled_sums
+from identikit.factors._linear import coefficients, explained, held_out_fit, labelled_sums
 from identikit.factors._metric import Trial, also, metric
+from identikit.factors._penalised import LANDMARKS, ROWS, held_out_kernel
 from identikit.factors._resample import pooled, ratio
 from identikit.factors._result import HELD_OUT, Score
 
@@ -37,17 +36,12 @@ def r2(trial: Trial, *, model: str = "linear") -> Score:
     score. The nonlinear model is kernel ridge regression with an RBF kernel on whitened codes at
     random landmarks (Nyström), and with the codes themselves as further features. Its ridge is
     chosen on a separate fold. A high nonlinear and a low linear R² mean that a factor is present in
-    the codes but not explicit.
+    the codes but not explicit. Factors whose values are words are left out. preset="reference" is
+    least squares in sample (cl-ica, `linear_disentanglement`; linear only).
 
     Parameters
     ----------
-    codes, factors, names, kinds, seed
-        As in `prepare`; factors whose values are words are left out.
-    preset : None or "reference"
-        Held out, or least squares in sample (cl-ica, `linear_disentanglement`; linear only).
     model : "linear" or "kernel"
-    permutations : int
-        Number of permutations for the chance level; 200 by default.
 
     Examples
     --------
@@ -66,13 +60,11 @@ def r2(trial: Trial, *, model: str = "linear") -> Score:
         words = f"Kernel ridge, {LANDMARKS} landmarks, on at most {ROWS:,} rows."
         return trial.score(part, words, HELD_OUT, rows=n)
 
-    def in_sample(sums: Sums) -> tuple[Array]:
-        return (ratio(*explained(sums, sums, coefficients(sums, eps))),)
-
     blocks = labelled_sums(trial)
     if trial.reference:
-        (values,) = blocks.each(lambda sums: in_sample(sums.total()))
-        (without,) = blocks.true.each(lambda sums: in_sample(sums.without_each()))
+        values, without = blocks.in_sample(
+            lambda sums: ratio(*explained(sums, sums, coefficients(sums, eps)))
+        )
         part = trial.mean_part("R²", values[0], without[:, 0])
     else:
         part = trial.mean_part("R²", *pooled(*blocks.each(lambda sums: held_out_fit(sums, eps))))

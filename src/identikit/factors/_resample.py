@@ -1,4 +1,4 @@
-"""Folds, splits and permutations of rows that are already in random order."""
+"""Folds, splits and permutations of rows that are in random order; ranks and bins of variables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.moments import FOLDS
+from identikit.moments import FOLDS, assign_folds
 
 Rows = NDArray[np.intp]
+Labels = NDArray[np.int64]
 #: Pairs of rows to fit on and rows to score.
 Splits = list[tuple[Rows, Rows]]
 
@@ -22,12 +23,13 @@ ROOM = 4_000_000
 
 
 def folds(rows: int, count: int = FOLDS) -> list[slice]:
-    """Consecutive parts of nearly equal size.
+    """Consecutive parts of nearly equal size, cut as those of moments are.
 
     >>> folds(5, 2)
-    [slice(0, 2, None), slice(2, 5, None)]
+    [slice(0, 3, None), slice(3, 5, None)]
     """
-    ends = (np.arange(count + 1) * rows // count).tolist()
+    fold_of_row = assign_folds(rows, count, seed=None).of()
+    ends = np.searchsorted(fold_of_row, np.arange(count + 1)).tolist()
     return [slice(start, stop) for start, stop in pairwise(ends)]
 
 
@@ -47,12 +49,8 @@ def in_sample(rows: int) -> tuple[Splits, Splits]:
 def one_split(rows: int, share: float | None = None) -> tuple[Splits, Splits]:
     """Fit on the first rows and score the next and, for an interval, omit each fifth of both.
 
-    Parameters
-    ----------
-    rows : int
-    share : float, optional
-        The share of rows to fit on. By default two thirds, with at most 10,000 rows to fit on and
-        5,000 to score.
+    The `share` of rows to fit on is by default two thirds, with at most 10,000 rows to fit on and
+    5,000 to score.
 
     >>> [(len(train), len(test)) for train, test in one_split(300)[0] + one_split(10**5)[0]]
     [(200, 100), (10000, 5000)]
@@ -101,3 +99,40 @@ def ratio(over: Array, under: Array) -> Array:
     over, under = np.broadcast_arrays(over, under)
     found: Array = np.divide(over, under, out=np.zeros(over.shape), where=under > 1e-12)
     return found
+
+
+def ranks(values: Array) -> Array:
+    """Ranks along the first axis, starting at 1; tied values share their mean rank.
+
+    >>> ranks(np.array([3.0, 1.0, 3.0, 9.0]))
+    array([2.5, 1. , 2.5, 4. ])
+    """
+    found = np.empty(values.shape)
+    for into, column in zip(np.atleast_2d(found.T), np.atleast_2d(values.T)):
+        order = np.argsort(column, kind="stable")
+        ordered = column[order]
+        first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        count = np.diff(np.r_[first, len(column)])
+        into[order] = np.repeat(first + (count + 1) / 2, count)
+    return found
+
+
+def to_bins(ranked: Array, bins: int) -> Labels:
+    """Bins of equal frequency, 0 … bins − 1; tied values share a bin, so a bin may be empty.
+
+    Bins depend on ranks only, so they do not change under an increasing function of the variable.
+
+    >>> to_bins(np.array([2.0, 1.0, 3.0, 4.0]), 2)
+    array([0, 0, 1, 1])
+    """
+    return np.floor((ranked - 0.5) * (bins / len(ranked))).astype(np.int64)
+
+
+def equal_width(values: Array, bins: int) -> Labels:
+    """Bins of equal width between the smallest and the largest value.
+
+    >>> equal_width(np.array([0.0, 0.4, 0.5, 1.0]), 2)
+    array([0, 0, 1, 1])
+    """
+    edges = np.linspace(values.min(), values.max(), bins + 1)[1:-1]
+    return np.searchsorted(edges, values, side="right").astype(np.int64)

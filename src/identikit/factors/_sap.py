@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array, inverse_or_zero
 from identikit.factors._factor import DISCRETE
+from identikit.factors._information import Counts, default_bins, tables
 from identikit.factors._linear import Sums, correlations, labelled_sums
 from identikit.factors._metric import Trial, check_noise, metric
 from identikit.factors._probe import fitted
 from identikit.factors._resample import Rows, one_split, pooled, ratio
 from identikit.factors._result import ONE_SPLIT, Score
-from identikit.factors._tables import Counts, default_bins, tables
 
 
 @metric(
@@ -31,21 +31,15 @@ def sap(trial: Trial, *, bins: int | None = None, noise: float = 0.0) -> Score:
     For a continuous factor, the score of a code is the R² of a linear regression on it. For a
     discrete factor it is the class-balanced accuracy of predicting, in each of the code's bins of
     equal frequency, the most frequent class. Regressions, predicted classes and the choice of the
-    two codes come from other rows than the scores. preset="reference" takes the accuracy of
-    LinearSVC(C=0.01, class_weight="balanced"), fitted on two thirds of the rows and scored on the
-    rest (at most 10,000 and 5,000 rows), and for continuous factors the squared correlation on the
-    rows of the fit; it chooses the two codes by the scores themselves.
+    two codes come from other rows than the scores. preset="reference" (disentanglement_lib) takes
+    the accuracy of LinearSVC(C=0.01, class_weight="balanced"), fitted on two thirds of the rows and
+    scored on the rest (at most 10,000 and 5,000 rows), and for continuous factors the squared
+    correlation on the rows of the fit; it chooses the two codes by the scores themselves.
 
     Parameters
     ----------
-    codes, factors, names, kinds, seed
-        As in `prepare`.
-    preset : None or "reference"
-        Held out, or as in disentanglement_lib.
     bins, noise
         As in `mig`; the reference does not use them.
-    permutations : int, optional
-        Number of permutations for the chance level; 50 by default, 5 for the reference.
 
     Examples
     --------

@@ -13,9 +13,9 @@ from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.factors._data import Data, prepare
 from identikit.factors._factor import Kinds
+from identikit.factors._mcc import RotationLevel, rotation_level
 from identikit.factors._metric import METRICS, is_reference, listed
 from identikit.factors._result import Excluded, Score
-from identikit.factors._rotation import RotationLevel, rotation_level
 
 if TYPE_CHECKING:
     import pandas as pd

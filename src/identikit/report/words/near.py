@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from identikit._text import shortened
 
 if TYPE_CHECKING:
-    from identikit.axes import Direction, NearIdentifiability
+    from identikit.axes import Direction, Efficiency, NearIdentifiability
 
 #: The share of the gap between a permutation and a rotation that ICA must close.
 MOST = 0.5
@@ -34,10 +34,15 @@ def headline(found: NearIdentifiability) -> str:
 def shares_axes(way: Direction) -> bool | None:
     """Whether ICA of each view alone finds the same axes; None if nothing could tell."""
     gained = way.efficiency
-    if gained is None or gained.value is None or gained.interval is None:
+    if gained is None or gained.value is None:
         return None
-    beyond = gained.interval[0] > max(0.0, gained.random_rotation or 0.0)
-    return beyond and (gained.different_rows or 0.0) >= MOST
+    return _beyond_random(gained) and (gained.different_rows or 0.0) >= MOST
+
+
+def _beyond_random(gained: Efficiency) -> bool:
+    """Whether ICA gains more than random axes do, even at the lower end of its interval."""
+    low = -1.0 if gained.interval is None else gained.interval[0]
+    return low > max(0.0, gained.random_rotation or 0.0)
 
 
 def _worse(found: NearIdentifiability) -> Direction:
@@ -63,23 +68,23 @@ def _apart(way: Direction) -> str:
 
 
 def _axes(way: Direction) -> str:
+    """What matching ICA's axes leaves, as a distance: a share of the gap may exceed 100 %."""
     gained = way.efficiency
     if gained is None:
         return "Between different widths there is no permutation to compare ICA with."
-    if gained.value is None or gained.interval is None:
+    if gained.value is None:
         return "A rotation gains nothing on re-ordering the axes, and leaves nothing to ICA."
-    low, high = gained.interval
-    closes = f"{gained.value:.0%} ({low:.0%} to {high:.0%})"
-    controls = [gained.random_rotation, gained.different_rows]
-    turned, apart = (0.0 if value is None else value for value in controls)
+    ica, (low, high) = way.error("ica"), way.error("ica").mean_interval
     says = (
-        f"ICA of each view alone closes {closes} of the gap between re-ordered axes and a rotation"
+        "After matching the axes that ICA finds in each view alone, it is "
+        f"{ica.mean:.1%} ({low:.1%} to {high:.1%})"
     )
-    if low <= max(0.0, turned):
-        return f"{says}, no more than a random rotation may: it finds no shared axes."
-    if apart < MOST:
-        return (
-            f"{says}, but {apart:.0%} with axes from different rows: not all of its axes are "
-            "those of the views, and not of this sample."
-        )
-    return f"{says}, and {apart:.0%} with axes from different rows: the views share axes."
+    if not _beyond_random(gained):
+        at_random = way.error("random rotation").mean
+        return f"{says}, and {at_random:.1%} with random axes: ICA finds no shared axes."
+    apart = f"{way.error('ica, different rows').mean:.1%} with axes from different rows"
+    if shares_axes(way):
+        return f"{says}, and {apart}: the views share axes."
+    return (
+        f"{says}, but {apart}: not all of its axes are those of the views, and not of this sample."
+    )
