@@ -188,8 +188,7 @@ def _projected(model: SoftmaxModel, *, affine: bool) -> Array:
         )
     if seen.rank == model.M:
         return model.f
-    projected: Array = model.f.astype(np.float64) @ seen.to_f @ seen.axes.T
-    return projected
+    return np.asarray(model.f.astype(np.float64) @ seen.to_f @ seen.axes.T)
 
 
 def _log_odds(pair: Pair, seed: int) -> Array:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from identikit.family._entries import NonMember
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class NonMember:
+    """A model outside the family, the reason, and the closest statement that is true."""
+
+    name: str
+    title: str
+    reason: str
+    what_holds_instead: str
+    reference: str
+    aliases: tuple[str, ...] = ()
+
 
 _MEASURE = "Whether runs are linked all the same is a question for `identikit audit`."
 
-NON_MEMBERS = (
+_NON_MEMBERS = (
     NonMember(
         name="word2vec",
         title="word2vec, skip-gram with negative sampling (SGNS)",
@@ -41,7 +54,6 @@ NON_MEMBERS = (
         reason="No candidates and no normalisation over them, so no p(y|x, S).",
         what_holds_instead=f"Nothing from this family. {_MEASURE}",
         reference="Grill et al. 2020",
-        aliases=(),
     ),
     NonMember(
         name="vicreg",
@@ -68,7 +80,6 @@ NON_MEMBERS = (
         what_holds_instead="Two runs whose distributions over the same prototypes do agree "
         f"are linked as in supervised. {_MEASURE}",
         reference="Caron et al. 2021",
-        aliases=(),
     ),
     NonMember(
         name="gemma2",
@@ -107,3 +118,5 @@ NON_MEMBERS = (
         aliases=("rule-extrapolation", "out-of-support", "ood-prompts"),
     ),
 )
+
+NON_MEMBERS = {entry.name: entry for entry in _NON_MEMBERS}

@@ -12,13 +12,10 @@ import re
 from difflib import get_close_matches
 
 from identikit.errors import InputError
-from identikit.family import _members, _non_members
-from identikit.family._entries import GAUGES, Member, NonMember
+from identikit.family._members import GAUGES, MEMBERS, Member
+from identikit.family._non_members import NON_MEMBERS, NonMember
 
 __all__ = ["GAUGES", "MEMBERS", "NON_MEMBERS", "Member", "NonMember", "find"]
-
-MEMBERS = {entry.name: entry for entry in _members.MEMBERS}
-NON_MEMBERS = {entry.name: entry for entry in _non_members.NON_MEMBERS}
 
 
 def find(name: str) -> Member | NonMember:

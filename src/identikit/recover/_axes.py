@@ -75,19 +75,10 @@ def find_axes(
     eps: float = EPS,
     max_sweeps: int = SWEEPS,
 ) -> Axes:
-    """Diagonalise covariances whose mean is positive semi-definite.
+    """Diagonalise covariances (k, d, d) whose mean is positive semi-definite; weights sum to 1.
 
-    Parameters
-    ----------
-    C : array (k, d, d)
-        Symmetric matrices.
-    weights : array (k,)
-        The weight of each covariance; they sum to 1.
-    start : White, optional
-        A whitening of the mean, or an approximate unmixing.
-    eps : float
-        Machine epsilon of the type in which the numbers were stored.
-    max_sweeps : int
+    `start` is a whitening of the mean, or an approximate unmixing; `eps` is the machine epsilon of
+    the type in which the numbers were stored.
     """
     first = start or whitened(np.tensordot(weights, C, 1), eps)
     inner = first.map @ C @ first.map.T
@@ -213,14 +204,7 @@ def oblique_axes(C: Array, weights: Array) -> Axes:
 
     Starting from the best rotation, all pairs are updated at once by W ← (I + U) W, where U
     minimises the off-diagonal entries to first order (Ziehe, Laskov, Nolte and Müller 2004). The
-    `variances` are those of C_e itself, and so include those of N.
-
-    Parameters
-    ----------
-    C : array (k, d, d)
-        Symmetric matrices with a positive definite mean.
-    weights : array (k,)
-        The weight of each covariance; they sum to 1.
+    mean must be positive definite. `variances` are those of C_e itself, and so include those of N.
     """
     white = whitened(np.tensordot(weights, C, 1))
     whole = white.map @ C @ white.map.T
@@ -266,16 +250,7 @@ def oblique_leakages(totals: Array, spreads: Array, weights: Array, tied: Pairs)
 
     To first order the leakage of axis j into axis i is Σ_e w_e (z_ij D_ei − z_ii D_ej) n_e divided
     by z_ii z_jj − z_ij², with D the centred variances and n_e the error of the covariance of the
-    two axes.
-
-    Parameters
-    ----------
-    totals, spreads : array (k, d)
-        Variances including those of N, and their sampling variances.
-    weights : array (k,)
-        The weights of the environments; they sum to 1.
-    tied : array (d, d) of bool
-        Which pairs are tied.
+    two axes. `totals` (k, d) include the variances of N; `spreads` are their sampling variances.
     """
     D = totals - weights @ totals
     z = (weights[:, None] * D).T @ D

@@ -78,8 +78,7 @@ class LeakyReLU:
                 f"{self.condition:g} or less (the best has {conditions[best]:.3g}); allow a larger "
                 "one or more draws"
             )
-        chosen: Array = drawn[best]
-        return chosen
+        return np.asarray(drawn[best])
 
     @property
     def D(self) -> int:  # noqa: N802

@@ -75,8 +75,7 @@ class Moebius:
     def forward(self, z: ArrayLike) -> Array:
         """Map latents (rows, d) to observations (rows, d)."""
         rows, squares = self._from_pole(z)
-        x: Array = rows / squares @ self.rotation.T
-        return x
+        return np.asarray(rows / squares @ self.rotation.T)
 
     def inverse(self, x: ArrayLike) -> Array:
         """Map observations back to latents."""
@@ -87,13 +86,11 @@ class Moebius:
                 f"row {int(squares[:, 0].argmin())} of the observations is 0, which would need an "
                 "infinitely distant latent; leave it out"
             )
-        z: Array = self.pole + rows / squares
-        return z
+        return np.asarray(self.pole + rows / squares)
 
     def jacobian(self, z: ArrayLike) -> Array:
         """A (I − 2uuᵀ)/r² at each row, (rows, d, d)."""
         rows, squares = self._from_pole(z)
         outer = rows[:, :, None] * rows[:, None, :] / squares[:, :, None]
         reflected = (np.eye(self.d) - 2 * outer) / squares[:, :, None]
-        product: Array = self.rotation @ reflected
-        return product
+        return np.asarray(self.rotation @ reflected)

@@ -90,8 +90,7 @@ class AnisotropicPairs(World):
     def effective(self) -> Array:
         """The concentrations of the optimal critic: λ minus those of hard negatives."""
         less = 0.0 if self.negatives is None else np.array(self.negatives)
-        effective: Array = np.array(self.concentrations) - less
-        return effective
+        return np.asarray(np.array(self.concentrations) - less)
 
     @property
     def identified(self) -> tuple[Promise, ...]:

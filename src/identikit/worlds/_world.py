@@ -170,8 +170,7 @@ class World:
 
     def _mixed(self, rows: int, seed: int) -> Array:
         """What goes into the mixing."""
-        latents: Array = self.sample(rows, seed).latents
-        return latents
+        return np.asarray(self.sample(rows, seed).latents)
 
     def _seen(self, z: Array) -> Array:
         """The observations of latents; without a mixing, the latents themselves."""
