@@ -36,15 +36,15 @@ class Diversity:
     ok: bool
     rank: int
     needed: int
-    singular_values: Array
     condition: float | None
     condition_whitened: float | None
     condition_random: float | None
-    pivots: NDArray[np.intp]
-    inputs_rank: int
     inputs_ok: bool
+    inputs_rank: int
     complexity: dict[float, int]
     components: int
+    singular_values: Array
+    pivots: NDArray[np.intp]
     reasons: tuple[str, ...]
 
 

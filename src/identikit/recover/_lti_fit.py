@@ -45,9 +45,8 @@ class Trajectories:
     @cached_property
     def ranges(self) -> tuple[Array, Array]:
         """The smallest and the largest value of every column in each environment."""
-        return np.minimum.reduceat(self.rows, self.starts), np.maximum.reduceat(
-            self.rows, self.starts
-        )
+        rows, starts = self.rows, self.starts
+        return np.minimum.reduceat(rows, starts), np.maximum.reduceat(rows, starts)
 
 
 def read_trajectories(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from identikit._linalg import Array, inverse_or_zero
+from identikit._linalg import inverse_or_zero
 from identikit.alignment.given import column_names, given_rows
 from identikit.axes import AxesTransformer
 from identikit.errors import InputError
@@ -93,7 +93,8 @@ class VarianceICA(AxesTransformer):
                 f"environment {label!s} has 1 sample; each needs 2 or more for a variance"
             )
         centred = rows - means[found.codes]
-        C = np.stack([_covariance(centred[found.codes == e]) for e in range(len(counts))])
+        parts = [centred[found.codes == e] for e in range(len(counts))]
+        C = np.stack([part.T @ part / (len(part) - 1) for part in parts])
         if not np.isfinite(C).all():
             raise InputError("the squares of X overflow in float64; divide X by a large number")
         if not C.any():
@@ -123,8 +124,3 @@ class VarianceICA(AxesTransformer):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-def _covariance(centred: Array) -> Array:
-    scatter: Array = centred.T @ centred
-    return scatter / (len(centred) - 1)

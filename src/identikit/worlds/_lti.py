@@ -32,13 +32,13 @@ MOTOR_STEP = 0.01
 class ControlledSystem(World):
     """Base class of systems x_{t+1} = A x_t + B u_t, y_t = C x_t + ε_t with x_0 = 0.
 
-    Subclasses are frozen data classes with these fields; `variances` and `means` are those of the
-    controls in each environment, (environments, d_u).
+    Subclasses are frozen data classes that set these in `__post_init__`; `variances` and `means`
+    are those of the controls in each environment, (environments, d_u).
     """
 
     environments: int
     steps: int
-    noise: float
+    noise: float = 0.0
     A: Array
     B: Array
     C: Array
@@ -174,11 +174,6 @@ class LinearSystem(ControlledSystem):
     mean: float | str = field(default=0.0, kw_only=True)
     noise: float = field(default=0.0, kw_only=True)
     radius: float = field(default=0.9, kw_only=True)
-    A: Array = field(init=False, repr=False)
-    B: Array = field(init=False, repr=False)
-    C: Array = field(init=False, repr=False)
-    variances: Array = field(init=False, repr=False)
-    means: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         d, k = whole(self.d, "d"), whole(self.environments, "environments")
@@ -240,12 +235,6 @@ class DCMotor(ControlledSystem):
     steps: int
     seed: int = 0
     mean: float | str = field(default=0.0, kw_only=True)
-    noise: float = field(default=0.0, init=False, repr=False)
-    A: Array = field(init=False, repr=False)
-    B: Array = field(init=False, repr=False)
-    C: Array = field(init=False, repr=False)
-    variances: Array = field(init=False, repr=False)
-    means: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         from scipy.linalg import expm
