@@ -90,8 +90,8 @@ class Slice:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        first = {"name": self.name, "inputs": self.inputs, "finding": self.finding}
-        return first | _plain(self)
+        rest: dict[str, Any] = _plain(self)
+        return {"name": self.name, "inputs": self.inputs, "finding": self.finding} | rest
 
 
 @dataclass(frozen=True, repr=False)

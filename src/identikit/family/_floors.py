@@ -153,7 +153,7 @@ def _sphere(vectors: ArrayLike, kappa: float, latents: ArrayLike) -> tuple[Array
     return v, z
 
 
-def _floor(logs: Array, labels: ArrayLike | None, counts: ArrayLike = 0.0) -> Floor:
+def _floor(logs: Array, labels: ArrayLike | None, counts: Array | float = 0.0) -> Floor:
     """Mean and standard error of −log p(i|z), p(i|z) = p(c|z)/n_c."""
     each = counts - logs
     if labels is None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array, inverse_or_zero, rank_tolerance, svd, whitening
-from identikit.recover._ties import Pairs, total_leak
+from identikit.recover._ties import Pairs, groups, leakages, tied_axes, total_leak
 
 EPS = 2.0**-52
 #: If all sines of rotation angles are below this, the sweeps have converged.
@@ -57,6 +57,19 @@ class Axes:
         tied = gaps <= self.rounding * max(1.0, float(np.abs(v).max()))
         np.fill_diagonal(tied, False)
         return np.asarray(tied)
+
+    def judged(
+        self, spreads: Array, normal: Array, weights: Array, *, noise: bool = False
+    ) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.bool_], Array]:
+        """Sets of tied axes, whether each axis is identified, and its standard error.
+
+        `spreads` (k, d) are the sampling variances of the variances, and `normal` those of normal
+        data; `noise` says that the variances include an unknown part that all environments share.
+        """
+        tied = tied_axes(self.variances, spreads, noise=noise)
+        leaks = oblique_leakages if noise else leakages
+        errors = leaks(self.variances, normal, weights, tied)
+        return groups(tied), ~tied.any(axis=1) & self.converged, errors
 
 
 class White(NamedTuple):

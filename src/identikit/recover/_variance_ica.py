@@ -17,7 +17,7 @@ from identikit.recover._environments import (
     read_environments,
     warn_of_ties,
 )
-from identikit.recover._ties import groups, leakages, tails, tied_axes
+from identikit.recover._ties import tails
 
 
 class VarianceICA(AxesTransformer):
@@ -105,12 +105,10 @@ class VarianceICA(AxesTransformer):
         squares = s**2 * inverse_or_zero(axes.variances)[found.codes]
         per_row = axes.variances**2 / counts[:, None]
         spreads = tails((squares**2).mean(axis=0)) * per_row
-        tied = tied_axes(axes.variances, spreads)
+        self.ties_, self.identified_, self.errors_ = axes.judged(spreads, 2 * per_row, weights)
         self.components_, self.mixing_ = axes.unmixing, axes.mixing.T
         self.mean_, self.means_, self.variances_ = rows.mean(axis=0), means, axes.variances
-        self.environments_, self.ties_ = found.labels, groups(tied)
-        self.identified_ = ~tied.any(axis=1) & axes.converged
-        self.errors_ = leakages(axes.variances, 2 * per_row, weights, tied)
+        self.environments_ = found.labels
         self.variability_ = estimated_variability(axes.variances, spreads, self.ties_)
         self.off_, self.sweeps_ = axes.off, axes.sweeps
         self.n_features_in_, self._n_features_out = rows.shape[1], len(axes.unmixing)
