@@ -11,7 +11,7 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.recover import ima_contrast
 from identikit.worlds._mixing import Chain, Linear, Mixing
-from identikit.worlds._moebius import Moebius
+from identikit.worlds._nonlinear import Moebius
 from identikit.worlds._world import Assumption, Promise, Sample, World, one_of
 
 LAWS = ("uniform", "beta", "gaussian")
