@@ -64,19 +64,8 @@ class LTI(BaseEstimator):  # type: ignore[misc]
         The regression coefficients of y_{t+1} on y_t, y_{t−1}, …
     unmixing_ : array (d_u, d_y)
         The map from residuals to sources.
-    identified_ : array (d_u,) of bool
-        Whether no other control is tied with this one.
-    ties_ : tuple of tuples of int
-        Sets of controls that cannot be distinguished.
-    errors_ : array (d_u,)
-        How much of the others leaks into each control by sampling error, in standard deviations.
-    variability_ : Variability
-        The variability of the estimated precisions, with tied controls counted as one. Full
-        variability is sufficient, but not necessary.
-    variances_ : array (environments, d_u)
-        The variances of the sources.
-    environments_ : array
-        The labels.
+    identified_, ties_, errors_, variability_, variances_, environments_
+        As in `VarianceICA`, of the controls.
 
     Examples
     --------

@@ -45,16 +45,11 @@ class VarianceICA(AxesTransformer):
         The labels, in order of first appearance.
     means_, variances_ : arrays (environments, d) and (environments, k)
         Mean of the rows, and variance of each axis, in each environment.
-    identified_ : array (k,) of bool
-    ties_ : tuple of tuples of int
-        Sets of axes that cannot be distinguished.
-    errors_ : array (k,)
-        How much of the others leaks into each axis by sampling error, in standard deviations.
+    identified_, ties_, errors_, off_, sweeps_
+        As the attributes of `JointDiagonal`.
     variability_ : Variability
         The variability of the estimated precisions, with tied axes counted as one. Full variability
         is sufficient, but not necessary: two environments with distinct ratios identify all axes.
-    off_, sweeps_ : float, int
-        The relative size of the remaining off-diagonal entries, and the number of sweeps.
 
     Examples
     --------

@@ -104,24 +104,16 @@ class ControlledSystem(World):
         varied = variability(1 / self.variances)
         needed, ok = len(self.A), varied.rank == varied.needed
         reached, seen = _reach(self.A, self.B), _reach(self.A.T, self.C.T)
+        says, limit = f"A has spectral radius {radius:.3g}", f"≤ {varied.largest_condition:g}"
+        reach = f"the controls reach {reached} of {needed} states"
+        shows = f"the observations show {seen} of {needed} states"
         return [
-            Assumption(
-                "stability", radius < 1, radius, "< 1", f"A has spectral radius {radius:.3g}"
-            ),
-            Assumption(
-                "controllability", reached == needed, reached, f"{needed}",
-                f"the controls reach {reached} of {needed} states",
-            ),
-            Assumption(
-                "observability", seen == needed, seen, f"{needed}",
-                f"the observations show {seen} of {needed} states",
-            ),
+            Assumption("stability", radius < 1, radius, "< 1", says),
+            Assumption("controllability", reached == needed, reached, f"{needed}", reach),
+            Assumption("observability", seen == needed, seen, f"{needed}", shows),
             Assumption("variability", ok, varied.rank, f"{varied.needed}", varied.sentence),
-            Assumption(
-                "condition", ok and varied.ok, varied.condition,
-                f"≤ {varied.largest_condition:g}", varied.sentence,
-            ),
-        ]  # fmt: skip
+            Assumption("condition", ok and varied.ok, varied.condition, limit, varied.sentence),
+        ]
 
 
 @dataclass(frozen=True, eq=False)
