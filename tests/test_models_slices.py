@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from rich.console import Console
 from scipy.stats import t as student
 from typer.testing import CliRunner, Result
 
@@ -24,9 +22,10 @@ from identikit.auditing.models_result import CLOSE, DIFFERENT, SAME
 from identikit.cli import app
 from identikit.errors import InputError
 from identikit.family import Pair, SoftmaxModel
-from identikit.report import html, print_result
+from identikit.report import html
 from identikit.report.plots import plot_slices
 from identikit.report.words.models import by_slice as words_of
+from test_models_report import printed
 from test_report import HOSTILE, Page
 
 Models = tuple[SoftmaxModel, SoftmaxModel]
@@ -521,12 +520,6 @@ def audited() -> ModelsAudit:
     labels = ["equal"] * 40 + ["alone"] + [HOSTILE[0]] * 79
     models = [SoftmaxModel(each, g, name=name) for each, name in ((f, "a"), (moved, "b"))]
     return audit_models(models, slices=labels)
-
-
-def printed(audit: ModelsAudit, width: int = 100) -> str:
-    console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
-    print_result(audit, console)
-    return console.file.getvalue()
 
 
 def with_slices(audit: ModelsAudit, count: int) -> ModelsAudit:
