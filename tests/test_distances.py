@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from conftest import close
 from identikit.errors import InputError
-from identikit.family import Distances, Divergences, SoftmaxModel, _model, distances
+from identikit.family import Distances, Divergences, Pair, SoftmaxModel, _model, distances
 
 NUMBERS = ["kl", "kl_reverse", "js", "tv", "logit", "llv", "svd_f", "svd_g", "representation"]
 NUMBERS += ["bound", "sharper_bound", "certificate", "certificate_f", "certificate_g"]
@@ -107,7 +108,9 @@ def test_small_blocks_give_the_same(rng, monkeypatch):
     a, b = model(rng, bias=True), model(rng, bias=True)
     whole = distances(a, b)
     monkeypatch.setattr(_model, "BLOCK", 40)
+    monkeypatch.setattr(_model, "PIECE", 20)
     parts = distances(a, b)
+    assert max(len(part) for part in Pair(a, b).over_blocks(lambda p, q: p + q)) * a.K <= 20
     close(numbers(parts), numbers(whole), 1e-12, 1 + np.abs(numbers(whole)))
     assert (parts.labels, parts.inputs) == (whole.labels, whole.inputs)
 
@@ -137,16 +140,22 @@ def test_a_vocabulary_is_never_a_table(rng, monkeypatch):
     assert max(again.llv, again.certificate, again.logit) < 1e-8
 
 
-def test_a_sample_of_label_sets_starts_with_the_worst(rng, monkeypatch):
-    a = model(rng, 200, 12, 3)
+def test_a_sample_of_label_sets_starts_with_the_worst(rng):
+    a = model(rng, 200, 36, 3)
     b = SoftmaxModel(a.f + 0.3 * rng.normal(size=a.f.shape), a.g)
-    exact = distances(a, b)
-    monkeypatch.setattr("identikit.family._distances.SUBSETS", 20)
     sampled = distances(a, b)
-    assert exact.kinds["svd_f"] == "exact"
+    # Of 34 labels there are 5,984 sets of three, more than are tried.
+    odds = (
+        m.log_prob()[:, sampled.labels[1:]] - m.log_prob()[:, sampled.labels[:1]] for m in (a, b)
+    )
+    z, w = ((x - x.mean(axis=0)) / x.std(axis=0) for x in odds)
+    cross, sets = z.T @ w / 200, np.array(list(combinations(range(34), 3)))
+    values = np.linalg.svd(cross[sets[:, :, None], sets[:, None]], compute_uv=False)
+    exact = 1 - values.mean(axis=1).min()
+    assert distances(model(rng, K=12), model(rng, K=12)).kinds["svd_f"] == "exact"
     assert sampled.kinds["svd_f"] == "sampled"
-    assert 0.5 * exact.svd_f <= sampled.svd_f <= exact.svd_f
-    assert sampled.certificate_f == exact.certificate_f
+    assert 0.5 * exact <= sampled.svd_f <= exact + 1e-12
+    close(sampled.certificate_f, np.sort(1 - np.diagonal(cross))[-3:].mean(), 1e-12)
 
 
 def test_m_is_the_rank_of_the_log_odds(rng):
@@ -280,10 +289,9 @@ def test_bad_pairs(rng):
         distances(SoftmaxModel(twins, a.g), SoftmaxModel(twins, a.g), M=3, inputs=[0, 2, 3, 1])
 
 
-def test_too_few_log_odds_of_the_only_pivot(rng, monkeypatch):
-    monkeypatch.setattr("identikit.family._distances.ALL_PIVOTS", 2)
-    monkeypatch.setattr("identikit.family._llv.ALL_PIVOTS", 2)
-    g = np.repeat(rng.normal(size=(2, 3)), [6, 1], axis=0)
+def test_too_few_log_odds_of_the_only_pivot(rng):
+    """Above 2,000 labels one pivot is tried; nearly all of these have its log-odds."""
+    g = np.repeat(rng.normal(size=(2, 3)), [2000, 1], axis=0)
     few = SoftmaxModel(rng.normal(size=(60, 3)), g)
     with pytest.raises(InputError, match="no 4 labels were found"):
         distances(few, few, M=3)

@@ -97,6 +97,12 @@ def warmer(rng: np.random.Generator) -> Models:
     return a, SoftmaxModel(b.f, b.g / 2, name="b")
 
 
+def table(logits: np.ndarray, name: str) -> SoftmaxModel:
+    """A model by its log-probabilities; logits of −inf are impossible labels."""
+    logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return SoftmaxModel.from_log_prob(logs, name)
+
+
 def only(models: Models, **options: Any) -> ModelPair:
     (pair,) = audit_models(models, **options).pairs
     return pair
@@ -196,17 +202,15 @@ def test_names_never_enter_the_sentence(rng):
 def test_one_impossible_label_more_is_not_the_same(rng):
     """Two tables that agree on the labels that are always possible, and nowhere else."""
     logits = rng.normal(size=(50, 2)) @ rng.normal(size=(2, 5))
-    tables = []
+    models = []
     for last in (-np.inf, 3.0):
         both = np.column_stack([logits, np.full(50, last), np.zeros(50)])
         both[0, 6] = -np.inf
-        tables.append(both - np.log(np.exp(both).sum(axis=1, keepdims=True)))
-    a, b = (SoftmaxModel.from_log_prob(t, n) for t, n in zip(tables, "ab"))
-    pair = only((a, b))
+        models.append(table(both, f"{last}"))
+    pair = only((models[0], models[1]))
     assert pair.finding != SAME
     assert pair.to_dict()["distances"]["kl_reverse"] is None
-    again = only((a, SoftmaxModel.from_log_prob(tables[0], "c")))
-    assert again.finding == SAME
+    assert only((models[0], SoftmaxModel.from_log_prob(models[0].table, "c"))).finding == SAME
 
 
 def test_the_same_possible_labels_are_not_enough(rng):
@@ -216,8 +220,7 @@ def test_the_same_possible_labels_are_not_enough(rng):
     for weight in (-4.0, 4.0):
         both = np.column_stack([logits, np.full(50, weight)])
         both[0, 5] = -np.inf
-        table = both - np.log(np.exp(both).sum(axis=1, keepdims=True))
-        models.append(SoftmaxModel.from_log_prob(table, f"{weight}"))
+        models.append(table(both, f"{weight}"))
     pair = only((models[0], models[1]))
     assert pair.gauge.logit_gap < 1e-6
     assert pair.distances.tv > 0.5
@@ -230,8 +233,7 @@ def test_no_label_is_possible_in_both(rng):
     for closed in ((0, 1, 2), (3, 4)):
         both = logits.copy()
         both[np.ix_([0], closed)] = -np.inf
-        table = both - np.log(np.exp(both).sum(axis=1, keepdims=True))
-        models.append(SoftmaxModel.from_log_prob(table, str(closed)))
+        models.append(table(both, str(closed)))
     with pytest.raises(InputError, match="fewer than two labels are possible"):
         audit_models(models)
 
@@ -321,8 +323,8 @@ def test_log_odds_are_those_of_the_distributions(rng):
     pair = only((a, b))
     assert pair.log_odds.shape == (300, 2)
     np.testing.assert_allclose(pair.log_odds[:, 0], pair.log_odds[:, 1], atol=1e-9)
-    table = a.log_prob()
-    gaps = table[:, :, None] - table[:, None, :]
+    logs = a.log_prob()
+    gaps = logs[:, :, None] - logs[:, None, :]
     nearest = [np.abs(gaps - odds).min() for odds in pair.log_odds[:5, 0]]
     assert max(nearest) < 1e-9
 

@@ -16,8 +16,7 @@ import identikit as ik
 from conftest import close
 from identikit.errors import InputError
 from identikit.recover import VarianceICA, joint_diagonalise, within_correlation
-from identikit.recover._axes import oblique_axes, oblique_leakages
-from identikit.recover._ties import _largest_root, tie_p_values, tied_axes
+from identikit.recover._axes import oblique_axes
 
 
 def amari(P: np.ndarray) -> float:
@@ -210,19 +209,6 @@ def test_covariances_without_common_axes_are_reported(rng):
 # Sampling errors
 
 
-def test_the_law_of_the_largest_root_is_that_of_wishart_matrices(rng):
-    x = np.array([0.5, 1.0, 3.0, 6.0, 12.0, 25.0])
-    for freedom in (1, 2, 3, 6, 15):
-        draws = rng.normal(size=(20_000, freedom, 2))
-        roots = np.linalg.eigvalsh(draws.transpose(0, 2, 1) @ draws)[:, 1]
-        shares = (roots[:, None] > x).mean(axis=0)
-        close(_largest_root(x, freedom), shares, 4 * np.sqrt(0.25 / 20_000))
-    # Far out it neither overflows nor turns negative.
-    far = _largest_root(np.array([0.0, 1e4, 1e6]), 63)
-    assert far[0] == pytest.approx(1)
-    assert ((far >= 0) & (far <= 1)).all()
-
-
 @pytest.mark.parametrize(("d", "k"), [(2, 2), (2, 4), (2, 11), (4, 3)])
 def test_tied_axes_are_rarely_called_identified(rng, d, k):
     """At most 5 % of the time, whatever the ratio and the mixing; here of 200 draws."""
@@ -286,26 +272,18 @@ def test_an_unknown_common_part_drops_out_of_differences(rng):
     assert amari(joint_diagonalise(C).unmixing @ M) > 0.05
     close(found.unmixing @ found.mixing, np.eye(4), 1e-8)
     spreads = 2 * found.variances**2 / 10**10
-    tied = tied_axes(found.variances, spreads, noise=True)
-    assert not tied.any()
-    assert oblique_leakages(found.variances, spreads, weights, tied).max() < 0.1
+    ties, identified, errors = found.judged(spreads, spreads, weights, noise=True)
+    assert ties == ()
+    assert identified.all()
+    assert errors.max() < 0.1
     # With two environments there is one difference, which has no axes of its own.
-    two = oblique_axes(C[:2], np.array([0.5, 0.5]))
-    tied = tied_axes(two.variances, spreads[:2], noise=True)
-    assert tied.sum() == 12
-    assert (oblique_leakages(two.variances, spreads[:2], np.array([0.5, 0.5]), tied) > 1).all()
-
-
-def test_p_values_of_the_tie_test_are_those_of_two_fixed_profiles():
-    """Without error in one axis and one environment more: the statistic by its formula."""
-    variances = np.array([[1.0, 1.0], [1.0, 3.0]])
-    spreads = np.full((2, 2), 0.5)
-    v = variances / variances.mean(axis=0)
-    s = spreads / variances.mean(axis=0) ** 2
-    weight, apart, middle = 1 / s.sum(axis=1), v[:, 0] - v[:, 1], v.mean(axis=1)
-    ratios = np.linspace(-3, 3, 200_001)
-    least = min((weight * (apart - ratios[:, None] * middle) ** 2).sum(axis=1))
-    assert tie_p_values(variances, spreads)[0, 1] == pytest.approx(np.exp(-least / 2), rel=1e-6)
+    half = np.array([0.5, 0.5])
+    ties, identified, errors = oblique_axes(C[:2], half).judged(
+        spreads[:2], spreads[:2], half, noise=True
+    )
+    assert ties == ((0, 1, 2, 3),)
+    assert not identified.any()
+    assert (errors > 1).all()
 
 
 @pytest.mark.parametrize(

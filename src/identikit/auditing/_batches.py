@@ -241,8 +241,7 @@ def _remains(
 
 def _missed(guess: Array, target: Array) -> Array:
     """The squared error of every unit."""
-    missed: Array = np.square(guess - target).sum(axis=1)
-    return missed
+    return np.asarray(np.square(guess - target).sum(axis=1))
 
 
 def _error(missed: Array, total: Array) -> float:

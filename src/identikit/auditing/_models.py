@@ -10,31 +10,53 @@ from numpy.typing import ArrayLike
 
 from identikit._linalg import Array
 from identikit._progress import Progress
+from identikit._text import brief
 from identikit._version import __version__
 from identikit.auditing._compare import compare
 from identikit.auditing._evidence import Context
-from identikit.auditing._models_finding import find, notes
 from identikit.auditing._models_slices import by_slice, read_slices
+from identikit.auditing._verdict import UNRELATED
 from identikit.auditing._windows import read_windows
-from identikit.auditing.models_result import TEMPERATURE, ModelPair, ModelReport, ModelsAudit
+from identikit.auditing.models_result import (
+    BLOCKS,
+    CLOSE,
+    DIFFERENT,
+    ORDER,
+    SAME,
+    SMALL_KL,
+    TEMPERATURE,
+    TWO_MAPS,
+    ModelPair,
+    ModelReport,
+    ModelsAudit,
+    Slice,
+)
+from identikit.auditing.result import Pair as EmbeddingPair
 from identikit.errors import InputError
 from identikit.family import (
+    Divergences,
+    Gauge,
     Pair,
     SoftmaxModel,
     Stored,
+    UpTo,
     check_pair,
     diversity,
     pair_distances,
     pair_gauge,
     up_to,
 )
-from identikit.moments import FOLDS, SAMPLE, accumulate, duplicate_groups, in_units
+from identikit.moments import FOLDS, LEAST_GROUPS, SAMPLE, accumulate, duplicate_groups, in_units
 from identikit.sources import open_sources
 
 #: The number of log-odds that are plotted in the report, each of an input and two labels.
 POINTS = 300
 #: The power of two that logits must stay below, so that their fourth powers are finite.
 LARGEST_LOGIT = 400
+#: Above this held-out error, one embedding says little about the other.
+LARGE_ERROR = 0.5
+#: Checks that a projection on the identified subspace is expected to fail.
+OF_PROJECTION = ("rank", "widths")
 
 
 def audit_models(
@@ -122,7 +144,7 @@ def audit_models(
         near = (
             up_to(pair, tolerance, seed) if related.logit_gap > tolerance and not partial else None
         )
-        finding = find(both, related, apart, embedding, near, tolerance, partial=partial)
+        finding = _find(both, related, apart, embedding, near, tolerance, partial=partial)
         sliced = () if parts is None else by_slice(pair, parts, tolerance, groups)
         kept = near is not None and (finding == TEMPERATURE or near.order is not None)
         pairs.append(
@@ -135,7 +157,7 @@ def audit_models(
                 apart,
                 embedding,
                 finding,
-                notes(finding, related, apart, embedding, near, sliced),
+                _notes(finding, related, apart, embedding, near, sliced),
                 _log_odds(pair, seed),
                 near if kept else None,
                 sliced,
@@ -188,8 +210,63 @@ def _projected(model: SoftmaxModel, *, affine: bool) -> Array:
         )
     if seen.rank == model.M:
         return model.f
-    projected: Array = model.f.astype(np.float64) @ seen.to_f @ seen.axes.T
-    return projected
+    return np.asarray(model.f.astype(np.float64) @ seen.to_f @ seen.axes.T)
+
+
+def _find(
+    models: tuple[ModelReport, ModelReport],
+    related: Gauge,
+    apart: Divergences,
+    embedding: EmbeddingPair,
+    nearest: UpTo | None,
+    tolerance: float,
+    *,
+    partial: bool,
+) -> str:
+    """The finding that applies to a pair."""
+    # A label that is impossible for some inputs has no logits there, so probabilities must agree.
+    agree = apart.tv <= tolerance or not partial
+    if agree and max(related.logit_gap, related.kappa) <= tolerance:
+        return SAME
+    if related.logit_gap <= tolerance and all(model.diversity.components > 1 for model in models):
+        return BLOCKS
+    if nearest is not None and nearest.logit_gap <= tolerance:
+        return TEMPERATURE if nearest.order is None else ORDER
+    poor = embedding.group == UNRELATED or embedding.error > LARGE_ERROR
+    if poor and max(apart.kl, apart.kl_reverse) < SMALL_KL:
+        return CLOSE
+    labels = related.label_error
+    sides = labels is not None and max(labels, embedding.error) <= tolerance
+    if sides and related.kappa > tolerance:
+        return TWO_MAPS
+    return DIFFERENT
+
+
+def _notes(
+    finding: str,
+    related: Gauge,
+    apart: Divergences,
+    embedding: EmbeddingPair,
+    nearest: UpTo | None,
+    slices: Sequence[Slice],
+) -> tuple[str, ...]:
+    """What else a reader must know about a pair."""
+    found = [*related.notes, *apart.notes]
+    if finding != ORDER and nearest is not None and nearest.order is not None:
+        found.append(
+            f"in another order of the labels the relative logit gap would be "
+            f"{brief(nearest.logit_gap)} and not {brief(related.logit_gap)}: check that both "
+            "models list their labels in the same order"
+        )
+    short = sum(each.logit_gap_interval is None for each in slices)
+    if short:
+        found.append(
+            f"{short} of {len(slices)} slices {'has' if short == 1 else 'have'} fewer than "
+            f"{LEAST_GROUPS} inputs, or groups of them, and so no intervals"
+        )
+    expected = OF_PROJECTION if any(related.free) else ()
+    found += [c.message for c in embedding.checks if not c.ok and c.name not in expected]
+    return tuple(found)
 
 
 def _log_odds(pair: Pair, seed: int) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,28 +47,14 @@ class ModelReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        found = self.diversity
+        complexity = {f"{share:g}": count for share, count in self.diversity.complexity.items()}
         return {
             "name": self.name,
             "inputs": self.n,
             "labels": self.K,
             "dims": self.M,
             "bias": self.bias,
-            "diversity": {
-                "ok": found.ok,
-                "rank": found.rank,
-                "needed": found.needed,
-                "condition": _finite(found.condition),
-                "condition_whitened": _finite(found.condition_whitened),
-                "condition_random": _finite(found.condition_random),
-                "inputs_ok": found.inputs_ok,
-                "inputs_rank": found.inputs_rank,
-                "complexity": {f"{share:g}": count for share, count in found.complexity.items()},
-                "components": found.components,
-                "singular_values": found.singular_values.tolist(),
-                "pivots": found.pivots.tolist(),
-                "reasons": list(found.reasons),
-            },
+            "diversity": _plain(self.diversity) | {"complexity": complexity},
         }
 
 
@@ -104,17 +90,8 @@ class Slice:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {
-            "name": self.name,
-            "inputs": self.inputs,
-            "finding": self.finding,
-            "logit_gap": self.logit_gap,
-            "logit_gap_interval": _ends(self.logit_gap_interval),
-            "kl": _finite(self.kl),
-            "kl_interval": _ends(self.kl_interval),
-            "kl_reverse": _finite(self.kl_reverse),
-            "tv": self.tv,
-        }
+        rest: dict[str, Any] = _plain(self)
+        return {"name": self.name, "inputs": self.inputs, "finding": self.finding} | rest
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,33 +156,23 @@ class ModelPair(Result):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON, without the matrices A, which are in `gauge`."""
         found, apart = self.gauge, self.distances
-        measured: dict[str, Any] = {name: _finite(getattr(apart, name)) for name in apart.kinds}
+        measured = {name: _plain(getattr(apart, name)) for name in apart.kinds}
         if isinstance(apart, Distances):
-            measured |= {
-                "M": apart.M,
-                "terms": [_finite(term) for term in apart.terms],
-                "pivot": apart.labels[0],
-                "left_out": list(apart.left_out),
-                "inputs": list(apart.inputs),
-            }
+            measured |= {"M": apart.M, "terms": _plain(apart.terms), "pivot": apart.labels[0]}
+            measured |= {"left_out": list(apart.left_out), "inputs": list(apart.inputs)}
+        of_gauge = ("kappa_raw", "logit_gap_absolute", "identified", "free", "error")
         return {
             "a": self.a,
             "b": self.b,
             "finding": self.finding,
             "sentence": self.sentence,
-            "logit_gap": _finite(found.logit_gap),
-            "kappa": _finite(found.kappa),
-            "gauge": {
-                "kappa_raw": _finite(found.kappa_raw),
-                "logit_gap_absolute": _finite(found.logit_gap_absolute),
-                "identified": found.identified,
-                "free": list(found.free),
-                "error": _finite(found.error),
-            },
+            "logit_gap": _plain(found.logit_gap),
+            "kappa": _plain(found.kappa),
+            "gauge": {name: _plain(getattr(found, name)) for name in of_gauge},
             "distances": measured | {"kinds": dict(apart.kinds)},
             "embedding": self.embedding.to_dict(),
             "label_error": found.label_error,
-            "up_to": None if self.up_to is None else _up_to_dict(self.up_to),
+            "up_to": _plain(self.up_to),
             "slices": [each.to_dict() for each in self.slices],
             "notes": list(self.notes),
         }
@@ -252,39 +219,24 @@ class ModelsAudit(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document."""
-        worst = self.worst
+        worst, kept = self.worst.to_dict(), ("a", "b", "finding", "sentence", "logit_gap", "kappa")
         return {
             "identikit": self.version,
             "inputs": self.models[0].n,
             "labels": self.models[0].K,
             "models": [model.to_dict() for model in self.models],
             "pairs": [pair.to_dict() for pair in self.pairs],
-            "verdict": {
-                "a": worst.a,
-                "b": worst.b,
-                "finding": worst.finding,
-                "sentence": worst.sentence,
-                "logit_gap": _finite(worst.gauge.logit_gap),
-                "kappa": _finite(worst.gauge.kappa),
-                "within_tolerance": self.same,
-            },
+            "verdict": {name: worst[name] for name in kept} | {"within_tolerance": self.same},
             "settings": {"tolerance": self.tolerance, "seed": self.seed, "folds": self.folds},
         }
 
 
-def _up_to_dict(found: UpTo) -> dict[str, Any]:
-    """Label k of a is label order[k] of b; the order is null if it is the same already."""
-    return {
-        "temperature": _finite(found.temperature),
-        "order": None if found.order is None else found.order.tolist(),
-        "logit_gap": found.logit_gap,
-        "chance": found.chance,
-    }
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
-def _ends(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else list(interval)
+def _plain(value: Any) -> Any:
+    """Values for JSON: records as mappings, arrays and tuples as lists, null for infinities."""
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

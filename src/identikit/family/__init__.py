@@ -12,9 +12,8 @@ from identikit.family._distances import Distances, Divergences, distances, pair_
 from identikit.family._diversity import Diversity, diversity
 from identikit.family._epsilon import BernoulliMixture, PrefixKL, prefix_kl
 from identikit.family._floors import Floor, diet_floor, language_floor, supervised_floor
-from identikit.family._gauge import Gauge, gauge, pair_gauge
+from identikit.family._gauge import Gauge, NormalForm, gauge, normal_form, pair_gauge
 from identikit.family._model import SoftmaxModel
-from identikit.family._normal_form import NormalForm, normal_form
 from identikit.family._pair import Ints, Pair, check_pair
 from identikit.family._per_input import PerInput, per_input
 from identikit.family._reading import Stored, stored

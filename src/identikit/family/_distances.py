@@ -12,7 +12,7 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit.errors import InputError
-from identikit.family._llv import ALL_PIVOTS, Side, input_side, label_side
+from identikit.family._llv import Side, input_side, label_side
 from identikit.family._model import SoftmaxModel
 from identikit.family._pair import Ints, Pair, same_candidates
 
@@ -146,33 +146,32 @@ def pair_distances(
             f"models {a.name!r} and {b.name!r} have different candidates; distances compare "
             "distributions over the same labels, so give both the same candidates"
         )
-    plain = _divergences(pair)
+    kl, kl_reverse, js, tv = pair.compared[1:5].mean(axis=1).tolist()
+    plain = (kl, kl_reverse, js, tv)
     exact = dict.fromkeys(("kl", "kl_reverse", "js", "tv"), "exact")
     if a.candidates is not None:
         return Divergences(*plain, exact, ("probabilities are those among the candidates",))
     by_rank = M is None
     M = _dimension(pair, M)
-    fixed_labels = None if labels is None else _fixed_labels(labels, pair, M)
-    fixed_inputs = None if inputs is None else _fixed_inputs(inputs, pair, M)
-    y = label_side(pair, M, fixed_labels)
-    x, cross = input_side(pair, M, candidates, seed, fixed_inputs)
+    y = label_side(pair, M, None if labels is None else _fixed_labels(labels, pair, M))
+    chosen = None if inputs is None else _fixed_inputs(inputs, pair, M)
+    x, cross = input_side(pair, M, candidates, seed, chosen)
     llv = max(y.term, x.term, lam * y.spread, lam * x.spread)
     certificates = float(np.sort(y.loss)[-M:].mean()), float(x.loss.mean())
     svd_f, enumerated = _largest_svd(pair, y, M, seed)
     # One minus a mean has rounding errors near 1e-16; its bound, a sum of squares, can be smaller.
     svd_f, svd_g = min(svd_f, certificates[0]), min(float(_d_svd(cross)), certificates[1])
-    one_pivot = fixed_labels is None and pair.K > ALL_PIVOTS
     return Distances(
         *plain,
-        exact | _kinds(not one_pivot, enumerated, fixed_inputs is not None),
-        tuple(_notes(pair, y, M, by_rank, one_pivot, enumerated)),
+        exact | _kinds(not y.one_pivot, enumerated, inputs is not None),
+        tuple(_notes(pair, y, M, by_rank, enumerated)),
         M=M,
         logit=pair.logit_norms[0] / pair.n**0.5,
         llv=llv,
         terms=(y.term, x.term, y.spread, x.spread),
-        labels=_numbers(pair.labels[y.items]),
-        inputs=_numbers(x.items),
-        left_out=_numbers(pair.labels[np.union1d(y.left_out, y.skipped)]),
+        labels=tuple(pair.labels[y.items].tolist()),
+        inputs=tuple(x.items.tolist()),
+        left_out=tuple(pair.labels[np.union1d(y.left_out, y.skipped)].tolist()),
         svd_f=svd_f,
         svd_g=svd_g,
         representation=max(svd_f, svd_g),
@@ -182,38 +181,6 @@ def pair_distances(
         certificate_f=certificates[0],
         certificate_g=certificates[1],
     )
-
-
-def _divergences(pair: Pair) -> tuple[float, float, float, float]:
-    """KL both ways, Jensen–Shannon and total variation, each a mean over inputs."""
-    finite = pair.K == pair.models[0].K
-
-    def sums(ours: Array, theirs: Array) -> tuple[Array, tuple[Array, Array]]:
-        p, q = np.exp(ours), np.exp(theirs)
-        both = p + q
-        half = both / 2  # underflow may make this 0 where p + q is not
-        middle = np.log(half, out=np.zeros_like(half), where=half > 0)
-        values = (
-            _sum_p_log(p, ours, theirs, finite),
-            _sum_p_log(q, theirs, ours, finite),
-            (_sum_p_log(p, ours, middle, finite) + _sum_p_log(q, theirs, middle, finite)) / 2,
-            np.abs(np.subtract(p, q, out=both), out=both).sum() / 2,
-        )
-        return np.array(values), (ours[:, 0].copy(), theirs[:, 0].copy())
-
-    done = pair.over_blocks(sums)
-    pair.first.extend(first for _, first in done)
-    total = sum(values for values, _ in done)
-    kl, kl_reverse, js, tv = np.maximum(total, 0.0) / pair.n
-    return float(kl), float(kl_reverse), float(js), float(tv)
-
-
-def _sum_p_log(p: Array, log_p: Array, log_q: Array, finite: bool) -> float:
-    """Σ p log(p/q): terms with p = 0 are 0, and it is infinite if q = 0 where p > 0."""
-    if finite:
-        return float(np.vdot(p, log_p - log_q))
-    gap = np.subtract(log_p, log_q, out=np.zeros_like(p), where=p > 0)
-    return float((p * gap).sum())
 
 
 def _d_svd(cross: Array) -> Array:
@@ -239,21 +206,15 @@ def _largest_svd(pair: Pair, side: Side, M: int, seed: int) -> tuple[float, bool
         drawn = [rng.choice(len(others), M, replace=False) for _ in range(limit - 1)]
         sets = np.stack([np.arange(M), *drawn])
     correlation = _cross_correlation(pair, pivot, others)
-    step = max(1, 2**20 // M**2)
-    largest = 0.0
-    for at in range(0, len(sets), step):
-        chosen = sets[at : at + step]
-        cross = correlation[chosen[:, :, None], chosen[:, None, :]]
-        largest = max(largest, float(_d_svd(cross).max()))
-    return largest, enumerated
+    parts = np.array_split(sets, -(-len(sets) // max(1, 2**20 // M**2)))
+    found = (_d_svd(correlation[part[:, :, None], part[:, None, :]]).max() for part in parts)
+    return float(max(found)), enumerated
 
 
 def _cross_correlation(pair: Pair, pivot: int, chosen: Ints) -> Array:
     """Correlation of the log-odds z_i of one model with w_j of the other."""
     z, w = (rows[:-1] - rows[-1] for rows in pair.columns(np.append(chosen, pivot)))
-    correlation: Array = (z @ w.T) / np.linalg.norm(z, axis=1)[:, None]
-    correlation /= np.linalg.norm(w, axis=1)
-    return correlation
+    return np.asarray(z @ w.T / np.linalg.norm(z, axis=1)[:, None] / np.linalg.norm(w, axis=1))
 
 
 def _dimension(pair: Pair, M: int | None) -> int:
@@ -321,9 +282,7 @@ def _kinds(all_pivots: bool, enumerated: bool, fixed_inputs: bool) -> dict[str, 
     return kinds | dict.fromkeys(bounds, "bound")
 
 
-def _notes(
-    pair: Pair, side: Side, M: int, by_rank: bool, one_pivot: bool, enumerated: bool
-) -> Iterator[str]:
+def _notes(pair: Pair, side: Side, M: int, by_rank: bool, enumerated: bool) -> Iterator[str]:
     a, b = pair.models
     if pair.K < a.K:
         yield (
@@ -339,14 +298,10 @@ def _notes(
             f"{len(side.skipped)} labels have the same log-odds against the pivot for every input "
             f"(ψ = 0) and were skipped; the first is label {pair.labels[side.skipped[0]]}"
         )
-    if one_pivot:
+    if side.one_pivot:
         yield f"of {pair.K} labels only the one nearest to their mean was tried as pivot"
     if not enumerated:
         yield (
             f"svd_f is the largest over a sample of the sets of {M} labels; certificate_f "
             "bounds it over all of them"
         )
-
-
-def _numbers(values: Ints) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)

@@ -36,15 +36,15 @@ class Diversity:
     ok: bool
     rank: int
     needed: int
-    singular_values: Array
     condition: float | None
     condition_whitened: float | None
     condition_random: float | None
-    pivots: NDArray[np.intp]
-    inputs_rank: int
     inputs_ok: bool
+    inputs_rank: int
     complexity: dict[float, int]
     components: int
+    singular_values: Array
+    pivots: NDArray[np.intp]
     reasons: tuple[str, ...]
 
 
@@ -135,13 +135,10 @@ def _inputs_ranks(model: SoftmaxModel) -> tuple[int, int]:
         logits = model.logits(where)
         first = logits[:, 0].copy()
         rows.append(np.column_stack([log_softmax(logits)[:, 0] - first, model.f[where]]))
-    stacked = np.concatenate(rows).astype(np.float64)
-    scale = np.maximum(np.linalg.norm(stacked, axis=0), 1e-300)
-    whole = stacked / scale
-    both, own = (
-        int(span(triangle(part), len(part), model.eps_f).shape[1]) for part in (whole, whole[:, 1:])
-    )
-    return both, own
+    whole = np.concatenate(rows).astype(np.float64)
+    whole /= np.maximum(np.linalg.norm(whole, axis=0), 1e-300)
+    both, own = (span(triangle(part), len(part), model.eps_f) for part in (whole, whole[:, 1:]))
+    return both.shape[1], own.shape[1]
 
 
 def _components(model: SoftmaxModel) -> int:

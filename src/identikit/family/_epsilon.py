@@ -161,8 +161,7 @@ class BernoulliMixture:
 
     def _joint(self, ones: int, tokens: int) -> Array:
         rates = np.asarray(self.rates, dtype=np.float64)
-        joint: Array = self._weights * rates**ones * (1 - rates) ** (tokens - ones)
-        return joint
+        return np.asarray(self._weights * rates**ones * (1 - rates) ** (tokens - ones))
 
 
 def _row(table: SequenceTable, prefix: Prefix, name: str) -> Array:

@@ -67,7 +67,12 @@ def supervised_floor(
         p(c|z) = (1 − r) softmax + r/C.
     """
     v, z = _sphere(vectors, kappa, latents)
-    return _floor(_noisy(log_softmax(kappa * z @ v.T), noise), labels)
+    if not 0 <= noise <= 1:
+        raise InputError(f"noise is {noise}; expected a share of the labels, from 0 to 1")
+    logs = log_softmax(kappa * z @ v.T)
+    if noise:
+        logs = np.log((1 - noise) * np.exp(logs) + noise / len(v))
+    return _floor(logs, labels)
 
 
 def diet_floor(
@@ -148,17 +153,9 @@ def _sphere(vectors: ArrayLike, kappa: float, latents: ArrayLike) -> tuple[Array
     return v, z
 
 
-def _noisy(logs: Array, noise: float) -> Array:
-    if not 0 <= noise <= 1:
-        raise InputError(f"noise is {noise}; expected a share of the labels, from 0 to 1")
-    if noise == 0:
-        return logs
-    return np.asarray(np.log((1 - noise) * np.exp(logs) + noise / logs.shape[1]))
-
-
-def _floor(logs: Array, labels: ArrayLike | None, counts: Array | None = None) -> Floor:
+def _floor(logs: Array, labels: ArrayLike | None, counts: Array | float = 0.0) -> Floor:
     """Mean and standard error of −log p(i|z), p(i|z) = p(c|z)/n_c."""
-    each = -logs if counts is None else counts - logs
+    each = counts - logs
     if labels is None:
         losses = (np.exp(logs) * each).sum(axis=1)
     else:

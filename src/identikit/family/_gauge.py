@@ -1,4 +1,4 @@
-"""The linear map between two models, estimated from f and from g, and whether both agree."""
+"""The linear map between two models, from f and from g, and coordinates that need no map."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array, one_thread, triangle
+from identikit._linalg import Array, one_thread, rank_tolerance, svd, triangle
 from identikit.alignment import RUNGS, ladder, whitened_stats
 from identikit.errors import InputError
 from identikit.family._diversity import choose_tuple
@@ -93,26 +93,24 @@ def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
     notes = []
     seen = [model.identified(affine=pair.affine) for model in (a, b)]
     ranks = [each.rank for each in seen]
+    if ranks[0] != ranks[1]:
+        notes.append(
+            f"the distributions identify {ranks[0]} and {ranks[1]} dimensions, so they differ; the "
+            "maps are least-squares fits between these"
+        )
     for model, rank in zip((a, b), ranks):
         if rank == 0:
             raise InputError(
                 f"model {model.name!r} gives every label the same logit, so its distribution "
                 "identifies nothing and there is no map to estimate"
             )
-    if ranks[0] != ranks[1]:
-        notes.append(
-            f"the distributions identify {ranks[0]} and {ranks[1]} dimensions, so they differ; the "
-            "maps are least-squares fits between these"
-        )
-    free = a.M - ranks[0], b.M - ranks[1]
-    for model, left in zip((a, b), free):
-        if left:
+        if rank < model.M:
             notes.append(
-                f"model {model.name!r}: {model.K} labels and its inputs identify "
-                f"{model.M - left} of {model.M} dimensions; {left} are free"
+                f"model {model.name!r}: {model.K} labels and its inputs identify {rank} of "
+                f"{model.M} dimensions; {model.M - rank} are free"
             )
-    fa, fb = (_in_basis(m.f.astype(np.float64), each.to_f) for m, each in zip((a, b), seen))
-    ga, gb = (_in_basis(pair.label_map(m)[:, : m.M], each.to_g) for m, each in zip((a, b), seen))
+    fa, fb = (m.f.astype(np.float64) @ each.to_f for m, each in zip((a, b), seen))
+    ga, gb = (pair.label_map(m)[:, : m.M] @ each.to_g for m, each in zip((a, b), seen))
     xa = fa - fa.mean(axis=0) if pair.affine else fa
     inputs = accumulate([fa, fb], folds=FOLDS, sample=0)
     labels = accumulate([ga, gb], folds=min(FOLDS, pair.K), sample=0)
@@ -139,7 +137,7 @@ def pair_gauge(pair: Pair, pivots: Ints | None = None) -> Gauge:
         logit_gap=gap_norm / spread if spread > 0 else float(gap_norm > 0),
         logit_gap_absolute=gap_norm / a.n**0.5,
         identified=min(ranks),
-        free=free,
+        free=(a.M - ranks[0], b.M - ranks[1]),
         error=held_out.error,
         label_error=label_error,
         shift=None if shift is None else to_b @ shift,
@@ -177,12 +175,7 @@ def _from_tuples(
     else:
         chosen = choose_tuple(ga @ labels.whitening_map(0))
     left, right = (g[chosen[1:]] - g[chosen[0]] for g in (ga, gb))  # Lᵀ and L'ᵀ
-    A: Array = np.linalg.pinv(right) @ left
-    return A
-
-
-def _in_basis(rows: Array, basis: Array) -> Array:
-    return rows if basis.shape[1] == rows.shape[1] else rows @ basis
+    return np.asarray(np.linalg.pinv(right) @ left)
 
 
 def _label_error(labels: Moments) -> float | None:
@@ -191,3 +184,43 @@ def _label_error(labels: Moments) -> float | None:
     if fewest < max(labels.widths) + 1:
         return None
     return max(side.error for side in ladder(labels, 0, 1, ("affine",))["affine"])
+
+
+@dataclass(frozen=True)
+class NormalForm:
+    """f and g in coordinates that are determined by the distribution.
+
+    `singular_values` are those of the label-centred logits F G_cᵀ (n × K); `rank` is the number of
+    those that are not rounding errors, the effective complexity. ``f @ g.T`` are the centred
+    logits.
+    """
+
+    f: Array
+    g: Array
+    singular_values: Array
+    rank: int
+
+
+def normal_form(model: SoftmaxModel) -> NormalForm:
+    """Coordinates in which two models with equal distributions are equal, even at other widths.
+
+    With F = Q_F R_F, G_c = Q_G R_G and R_F R_Gᵀ = U Σ Vᵀ, they are f = Q_F U Σ^½ and g = Q_G V Σ^½.
+    The cost is O((n + K) M²), without the n × K table. The sign of each axis makes its largest
+    entry in g positive; equal singular values leave a rotation undetermined.
+
+    Parameters
+    ----------
+    model : SoftmaxModel
+    """
+    f, g = model.lifted_f, model.lifted_g
+    (qf, rf), (qg, rg) = np.linalg.qr(f), np.linalg.qr(g)
+    left, values, right = svd(rf @ rg.T)
+    eps = max(model.eps_f, model.eps_g)
+    # These are singular values of a product of two factors that were both rounded.
+    least = max(rank_tolerance(max(f.shape), max(g.shape), eps), 1e-12) * max(values[0], 1e-300)
+    rank = int(np.count_nonzero(values > least))
+    root = np.sqrt(values[:rank])
+    f, g = qf @ left[:, :rank] * root, qg @ right[:rank].T * root
+    largest = g[np.abs(g).argmax(axis=0), np.arange(rank)]
+    sign = np.where(largest < 0, -1.0, 1.0)
+    return NormalForm(f * sign, g * sign, values, rank)

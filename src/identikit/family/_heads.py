@@ -1,4 +1,7 @@
-"""For each kind of head, a function from the outputs of a network to (f, g, bias) of a model."""
+"""For each kind of head, a function from the outputs of a network to (f, g, bias) of a model.
+
+The letters in a call of `arrays` are the shapes of the arguments: n inputs, K labels, width M.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,7 @@ def _unit(rows: Array, name: str) -> Array:
             f"row {int(norms.argmin())} of {name} is zero and has no direction, so its cosine is "
             "not defined; leave it out"
         )
-    unit: Array = rows / norms
-    return unit
+    return np.asarray(rows / norms)
 
 
 def _positive(temperature: float) -> float:
@@ -56,27 +58,13 @@ def _positive(temperature: float) -> float:
 
 
 def dot_product(f: ArrayLike, g: ArrayLike) -> Parts:
-    """The score is f(x)ᵀ g(y).
-
-    Parameters
-    ----------
-    f : array (n, M)
-    g : array (K, M)
-    """
+    """The score is f(x)ᵀ g(y)."""
     f, g = arrays(f=(f, "n M"), g=(g, "K M"))
     return f, g, None
 
 
 def dot_product_with_bias(f: ArrayLike, g: ArrayLike, bias: ArrayLike) -> Parts:
-    """The score is f(x)ᵀ g(y) + b_y.
-
-    Parameters
-    ----------
-    f : array (n, M)
-    g : array (K, M)
-        In the layout of the weight of PyTorch's Linear.
-    bias : array (K,)
-    """
+    """The score is f(x)ᵀ g(y) + b_y; g is laid out as the weight of PyTorch's Linear."""
     f, g, bias = arrays(f=(f, "n M"), g=(g, "K M"), bias=(bias, "K"))
     return f, g, bias
 
@@ -84,17 +72,9 @@ def dot_product_with_bias(f: ArrayLike, g: ArrayLike, bias: ArrayLike) -> Parts:
 def diet(
     features: ArrayLike, weights: ArrayLike, case: str = "C4", temperature: float = 1.0
 ) -> Parts:
-    """The score is β w_iᵀ f(x), where f, w, both or neither have unit norm.
+    """The score is β w_iᵀ f(x) with β = 1/temperature and a row w_i for each instance.
 
-    Parameters
-    ----------
-    features : array (n, M)
-    weights : array (K, M)
-        The weights of the head, one row per instance.
-    case : {"C1", "C2", "C3", "C4"}
-        Whether both are normalised (C1), only the features (C2), only the weights (C3), or neither.
-    temperature : float
-        1/β.
+    Both f and w are normalised (case C1), only f (C2), only w (C3), or neither (C4).
     """
     f, g = arrays(features=(features, "n M"), weights=(weights, "K M"))
     if case not in ("C1", "C2", "C3", "C4"):
@@ -105,17 +85,7 @@ def diet(
 
 
 def cpc(contexts: ArrayLike, weights: ArrayLike, encodings: ArrayLike) -> Parts:
-    """The score is zᵀ W_k c, for one fixed number of steps k.
-
-    Parameters
-    ----------
-    contexts : array (n, C)
-        Row i is c_t of the i-th context.
-    weights : array (M, C)
-        W_k.
-    encodings : array (K, M)
-        Row j is the encoding z of the j-th candidate.
-    """
+    """The score is zᵀ W_k c of contexts c and encodings z, for one fixed number of steps k."""
     contexts, weights, encodings = arrays(
         contexts=(contexts, "n C"), weights=(weights, "M C"), encodings=(encodings, "K M")
     )
@@ -125,18 +95,7 @@ def cpc(contexts: ArrayLike, weights: ArrayLike, encodings: ArrayLike) -> Parts:
 def nplm(
     context_vectors: ArrayLike, context_weights: ArrayLike, targets: ArrayLike, bias: ArrayLike
 ) -> Parts:
-    """The score is (Σ_i C_i r_{w_i})ᵀ q_w + b_w.
-
-    Parameters
-    ----------
-    context_vectors : array (n, C, D)
-        The r of the C words of each context.
-    context_weights : array (C, M, D)
-        One matrix per position in the context.
-    targets : array (K, M)
-        Row w is q_w.
-    bias : array (K,)
-    """
+    """The score is (Σ_i C_i r_{w_i})ᵀ q_w + b_w, with a matrix C_i per position in the context."""
     vectors, weights, targets, bias = arrays(
         context_vectors=(context_vectors, "n C D"),
         context_weights=(context_weights, "C M D"),
@@ -147,16 +106,9 @@ def nplm(
 
 
 def cosine(projections: ArrayLike, candidates: ArrayLike, temperature: float) -> Parts:
-    """The score is the cosine divided by τ.
+    """The score is the cosine divided by τ, so that the norms of the projections do not matter.
 
-    Parameters
-    ----------
-    projections : array (n, M)
-        The outputs of the projection head; their norms do not matter.
-    candidates : array (K, M)
-        The same for the candidates. A view is not its own candidate, so leave it out of S.
-    temperature : float
-        τ.
+    A view is not its own candidate, so leave it out of S.
     """
     f, g = arrays(projections=(projections, "n M"), candidates=(candidates, "K M"))
     radius = _positive(temperature) ** -0.5
@@ -166,14 +118,7 @@ def cosine(projections: ArrayLike, candidates: ArrayLike, temperature: float) ->
 def anisotropic(projections: ArrayLike, candidates: ArrayLike, concentrations: ArrayLike) -> Parts:
     """The score is −½(f − f')ᵀΛ̂(f − f') = fᵀΛ̂f' − ½f'ᵀΛ̂f' − ½fᵀΛ̂f, without the last term.
 
-    Parameters
-    ----------
-    projections : array (n, M)
-        The outputs of the projection head; their norms do not matter.
-    candidates : array (K, M)
-        The same for the candidates. A view is not its own candidate, so leave it out of S.
-    concentrations : array (M,)
-        The diagonal of Λ̂.
+    f and f' are projections at unit norm, and Λ̂ is the diagonal matrix of the concentrations.
     """
     f, g, concentrations = arrays(
         projections=(projections, "n M"),
@@ -187,16 +132,7 @@ def anisotropic(projections: ArrayLike, candidates: ArrayLike, concentrations: A
 
 
 def clip(images: ArrayLike, texts: ArrayLike, logit_scale: float) -> Parts:
-    """The score is the cosine times exp(logit_scale).
-
-    Parameters
-    ----------
-    images : array (n, M)
-    texts : array (K, M)
-        Their norms do not matter.
-    logit_scale : float
-        The logarithm of the scale, as it is stored in the weights of such models.
-    """
+    """The score is the cosine times exp(logit_scale), which is stored as this logarithm."""
     f, g = arrays(images=(images, "n M"), texts=(texts, "K M"))
     logit_scale = float(logit_scale)
     if not abs(logit_scale) < math.log(np.finfo(np.float64).max):
@@ -208,12 +144,6 @@ def clip(images: ArrayLike, texts: ArrayLike, logit_scale: float) -> Parts:
 
 
 def prototypical(embeddings: ArrayLike, prototypes: ArrayLike) -> Parts:
-    """The score is −‖f − g‖² = 2fᵀg − ‖g‖² − ‖f‖², without the last term.
-
-    Parameters
-    ----------
-    embeddings : array (n, M)
-    prototypes : array (K, M)
-    """
+    """The score is −‖f − g‖² = 2fᵀg − ‖g‖² − ‖f‖², without the last term."""
     f, g = arrays(embeddings=(embeddings, "n M"), prototypes=(prototypes, "K M"))
     return 2 * f, g, -np.square(g).sum(axis=1)

@@ -41,17 +41,10 @@ def identify(f: Array, g: Array, rounding: float) -> Identified:
     out, however large they are (the diversity condition of Roeder et al. 2021 assumes that there
     are none).
 
-    Parameters
-    ----------
-    f : array (m, M)
-        R of F = QR, or any matrix whose columns have the same inner products; R of the centred F
-        if a bias absorbs constants.
-    g : array (k, M)
-        R of the label-centred G.
-    rounding : float
-        Norm of the rounding errors of the logits; smaller singular values are ignored. (A tolerance
-        relative to the largest value, as in the rank rule for one matrix, would lose true
-        directions, because the spectrum of a product decays like the product of two spectra.)
+    `f` is R of F = QR, or of the centred F if a bias absorbs constants; `g` is R of the
+    label-centred G. Singular values below `rounding`, the norm of the rounding errors of the
+    logits, are ignored. (A tolerance relative to the largest value, as in the rank rule for one
+    matrix, would lose true directions: the spectrum of a product decays like that of both.)
     """
     width = f.shape[1]
     left, values, right = svd(f @ g.T)

@@ -21,7 +21,7 @@ class Side(NamedTuple):
 
     `items` has the pivot first, and `loss` is 1 − corr(z_i, w_i) for every item after it; `term` is
     t1 (for inputs t2), and `spread` is t3 (t4). Items in `left_out` were dropped by choice, those
-    in `skipped` because their ψ is zero.
+    in `skipped` because their ψ is zero. `one_pivot` is whether no other pivot was tried.
     """
 
     items: Ints
@@ -30,15 +30,15 @@ class Side(NamedTuple):
     loss: Array
     left_out: Ints
     skipped: Ints
+    one_pivot: bool = False
 
 
-def distance_to_centre(pair: Pair) -> Array:
-    """Squared distance of each label from the mean of all, as a share, summed over both models."""
+def _nearest_to_centre(pair: Pair) -> int:
+    """The label that is nearest to the mean of all, by shares of the squares of both models."""
     squares = np.concatenate([pair.deviations(labels) for labels in pair.label_blocks()], axis=1)
     total = squares.sum(axis=1, keepdims=True)
     shares = np.divide(squares, total, out=np.zeros_like(squares), where=total > 0)
-    distance: Array = shares.sum(axis=0)
-    return distance
+    return int(shares.sum(axis=0).argmin())
 
 
 def label_side(pair: Pair, M: int, fixed: Ints | None) -> Side:
@@ -47,12 +47,11 @@ def label_side(pair: Pair, M: int, fixed: Ints | None) -> Side:
     For every pivot the worst label is left out, and the pivot with the smallest remaining maximum
     is chosen. Above `ALL_PIVOTS` labels the pivot is the label nearest to the mean of all labels.
     """
+    one_pivot = fixed is None and pair.K > ALL_PIVOTS
     if fixed is not None:
         pivot = int(fixed[0])
-    elif pair.K <= ALL_PIVOTS:
-        pivot = _best_pivot(pair, M)
     else:
-        pivot = int(distance_to_centre(pair).argmin())
+        pivot = _nearest_to_centre(pair) if one_pivot else _best_pivot(pair, M)
     values, loss, spread, varies = _label_terms(pair, pivot)
     others = np.delete(np.arange(pair.K), pivot)
     skipped, left_out = others[~varies[others]], np.empty(0, dtype=np.intp)
@@ -79,6 +78,7 @@ def label_side(pair: Pair, M: int, fixed: Ints | None) -> Side:
         loss[kept],
         left_out,
         skipped,
+        one_pivot,
     )
 
 

@@ -2,12 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from identikit.family import _heads
-from identikit.family._entries import Member
+
+#: How two models with the same distribution may still differ. A is any invertible matrix, Q an
+#: orthogonal one. (The ladder has no rung for `orthogonal`; the next one is `rigid`. It has none
+#: for `block-orthogonal` either: use `permutation` if all blocks have one entry, else `rigid`.)
+GAUGES = {
+    "linear": "f' = A f and g' = A⁻ᵀ g + c",
+    "affine": "f' = A f + a and g' = A⁻ᵀ g + c; the bias becomes b − aᵀA⁻ᵀg + const",
+    "orthogonal": "f' = Q f and g' = Q g, no shift",
+    "rigid": "f' = Q f + a and g' = Q g + a",
+    "block-orthogonal": "f' = Q f and g' = Q g, no shift, Q a signed permutation but for rotations "
+    "inside blocks of equal concentration",
+}
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model of the family: where its f, g and candidate set S are, and what is identified.
+
+    `layer` is identified up to the transformations `group`, a key of `GAUGES`, if the condition
+    `diversity` holds. `head` maps the arrays that a network returns to (f, g, bias or None);
+    `aliases` are other names, and names of models of this kind.
+    """
+
+    name: str
+    title: str
+    f: str
+    g: str
+    candidates: str
+    layer: str
+    group: str
+    diversity: str
+    remarks: str
+    reference: str
+    aliases: tuple[str, ...]
+    head: Callable[..., _heads.Parts]
+
 
 _ROEDER = "Roeder, Metz and Kingma 2021"
+_VOCABULARY = "a vocabulary far larger than M makes it easy"
+_TOKENS = f"M independent differences of token embeddings; {_VOCABULARY}"
+_SPHERE = (
+    "M independent differences over all batches; the sphere makes A orthogonal once there are "
+    "M(M + 1)/2 points in general position, and then c = 0"
+)
 
-MEMBERS = (
+_MEMBERS = (
     Member(
         name="supervised",
         title="classifier, softmax head without a bias",
@@ -33,8 +77,7 @@ MEMBERS = (
         candidates="the vocabulary",
         layer="state after the final LayerNorm (ln_f) or RMSNorm",
         group="linear",
-        diversity="M independent differences of token embeddings; a vocabulary far larger than M "
-        "makes it easy",
+        diversity=_TOKENS,
         remarks="Earlier layers are not covered, nor is the state before the last normalisation. "
         "After a LayerNorm the centred states have rank M − 1 at most, so the null direction must "
         "not be whitened; RMSNorm loses none. Either puts the states on a quadric, which narrows A "
@@ -118,8 +161,7 @@ MEMBERS = (
         candidates="the vocabulary, at masked positions",
         layer="output of the head's transform, not last_hidden_state",
         group="affine",
-        diversity="M independent differences of token embeddings; a vocabulary far larger than M "
-        "makes it easy",
+        diversity=_TOKENS,
         remarks="last_hidden_state lies one non-linear layer earlier and is not identified. The "
         "likelihood factorises over masked tokens only approximately. The next-sentence head has "
         "two labels and is not diverse.",
@@ -135,8 +177,7 @@ MEMBERS = (
         candidates="the vocabulary",
         layer="query-stream state in the dot product",
         group="affine",
-        diversity="M independent differences of token embeddings; a vocabulary far larger than M "
-        "makes it easy",
+        diversity=_TOKENS,
         remarks="Each pair of a context and a position is one x. Without the token bias the group "
         "is linear, as for gpt. The paper names it as a member without giving the reduction.",
         reference=f"{_ROEDER}, section 4; Yang et al. 2019",
@@ -187,8 +228,7 @@ MEMBERS = (
         candidates="the vocabulary, or noise words sampled from it",
         layer="predicted vector q̂(h) and target vectors q_w",
         group="affine",
-        diversity="M independent differences of the q_w; a vocabulary far larger than M makes it "
-        "easy",
+        diversity=f"M independent differences of the q_w; {_VOCABULARY}",
         remarks="The bias cannot be absorbed into q_w itself; append it: [q̂; 1] and [q_w; b_w]. "
         "Noise-contrastive estimation and negative sampling fix the scores absolutely, and then c "
         "= 0.",
@@ -204,8 +244,7 @@ MEMBERS = (
         candidates="the 2N − 1 other views of the batch",
         layer="normalised output of the projection head, not h before it",
         group="orthogonal",
-        diversity="M independent differences over all batches; the sphere makes A orthogonal once "
-        "there are M(M + 1)/2 points in general position, and then c = 0",
+        diversity=_SPHERE,
         remarks="The points lie on a sphere of radius τ^(−1/2), so equal distributions have equal "
         "temperatures. The layer that downstream tasks use, before the projection head, is not "
         "covered. InfoNCE with a plain dot product is two-tower.",
@@ -238,8 +277,7 @@ MEMBERS = (
         candidates="the positive partner, and others of the batch",
         layer="normalised output of the encoder",
         group="orthogonal",
-        diversity="M independent differences over all batches; the sphere makes A orthogonal once "
-        "there are M(M + 1)/2 points in general position, and then c = 0",
+        diversity=_SPHERE,
         remarks="The temperature is identified too: 1/τ is the concentration κ of "
         "p(z⁺|z) ∝ exp(κ zᵀz⁺). If the latents of a pair vary by different amounts, no τ fits them "
         "all, and the optimum is not a rotation of them; aninfonce has one concentration for each.",
@@ -300,3 +338,5 @@ MEMBERS = (
         head=_heads.prototypical,
     ),
 )
+
+MEMBERS = {entry.name: entry for entry in _MEMBERS}

@@ -65,28 +65,15 @@ class SoftmaxModel:
                 f"model {name!r}: f has {self.f.shape[1]} columns and g has {self.g.shape[1]}; "
                 "their dot product needs vectors of the same width"
             )
-        if len(self.g) < 2:
+        #: Numbers of inputs and of labels, and the width of the embeddings.
+        self.n, self.K, self.M = len(self.f), len(self.g), int(self.f.shape[1])
+        if self.K < 2:
             raise InputError(f"model {name!r} has one label; a distribution needs at least two")
-        self.bias = None if bias is None else _bias(bias, len(self.g), name)
+        self.bias = None if bias is None else _bias(bias, self.K, name)
         self.candidates = None if candidates is None else _candidates(candidates, self)
         self.table: Array | None = None
         self.eps_table = 0.0
         self._identified: dict[bool, Identified] = {}
-
-    @property
-    def n(self) -> int:
-        """Number of inputs."""
-        return len(self.f)
-
-    @property
-    def M(self) -> int:  # noqa: N802
-        """Width of the embeddings."""
-        return int(self.f.shape[1])
-
-    @property
-    def K(self) -> int:  # noqa: N802
-        """Number of labels."""
-        return len(self.g)
 
     @classmethod
     def from_log_prob(
@@ -137,9 +124,9 @@ class SoftmaxModel:
         )
         r = max(1, int(np.count_nonzero(values > least)))
         root = np.sqrt(values[:r])
-        g = np.full((logs.shape[1], r), np.nan)
+        g = np.zeros((logs.shape[1], r))
         g[possible] = right[:r].T * root
-        model = cls(left[:, :r] * root, np.nan_to_num(g), name=name)
+        model = cls(left[:, :r] * root, g, name=name)
         model.table, model.eps_table = logs, eps
         model.impossible = np.flatnonzero(~possible)
         return model
@@ -170,14 +157,11 @@ class SoftmaxModel:
                 "width), optionally 'bias' and 'candidates', or one array 'log_prob' (inputs × "
                 "labels)"
             )
-        bias, candidates = arrays.get("bias"), arrays.get("candidates")
-        return cls(
-            arrays["f"],
-            arrays["g"],
-            None if bias is None else bias.array.ravel(),
-            candidates=None if candidates is None else candidates.array,
-            name=name,
+        bias, sets = (
+            arrays[key].array if key in arrays else None for key in ("bias", "candidates")
         )
+        bias = None if bias is None else bias.ravel()
+        return cls(arrays["f"], arrays["g"], bias, candidates=sets, name=name)
 
     def __repr__(self) -> str:
         return f"SoftmaxModel({self.name!r}: {self.n:,} inputs, {self.K:,} labels, width {self.M})"
@@ -214,8 +198,7 @@ class SoftmaxModel:
     @cached_property
     def mean_g(self) -> Array:
         """The mean of g over labels."""
-        mean: Array = self.g.mean(axis=0, dtype=np.float64)
-        return mean
+        return np.asarray(self.g.mean(axis=0, dtype=np.float64))
 
     @cached_property
     def centred_g(self) -> Array:
@@ -227,11 +210,7 @@ class SoftmaxModel:
     @property
     def lifted_f(self) -> Array:
         """f in float64, with a column of ones if there is a bias."""
-        return self.f.astype(np.float64) if self.bias is None else self._with_ones
-
-    @property
-    def _with_ones(self) -> Array:
-        return np.column_stack([self.f, np.ones(len(self.f))])
+        return _with_ones(self.f)[:, : self.M + (self.bias is not None)]
 
     @property
     def lifted_g(self) -> Array:
@@ -242,7 +221,7 @@ class SoftmaxModel:
 
     @cached_property
     def _r_of_inputs(self) -> Array:
-        return triangle(self._with_ones)
+        return triangle(_with_ones(self.f))
 
     @property
     def input_factor(self) -> Array:
@@ -266,11 +245,8 @@ class SoftmaxModel:
             Whether a bias of this model, or of one that it is compared with, absorbs constants;
             then only the variation of f matters.
         """
-        if affine not in self._identified:
-            self._identified[affine] = self._identify(affine)
-        return self._identified[affine]
-
-    def _identify(self, affine: bool) -> Identified:
+        if affine in self._identified:
+            return self._identified[affine]
         f, g = self._r_of_inputs[:, : self.M], self.label_factor[:, : self.M]
         of_f, of_g = (np.linalg.norm(factor, axis=0) for factor in (f, g))
         if affine:
@@ -279,7 +255,12 @@ class SoftmaxModel:
         # If g is constant, or f with a bias, rounding errors are relative to that constant.
         whole_g = np.hypot(of_g, self.K**0.5 * self.mean_g)
         errors = self.eps_f * of_f * of_g, self.eps_g * np.linalg.norm(f, axis=0) * whole_g
-        return identify(f, g, 8 * float(np.linalg.norm(errors)))
+        self._identified[affine] = identify(f, g, 8 * float(np.linalg.norm(errors)))
+        return self._identified[affine]
+
+
+def _with_ones(f: Array) -> Array:
+    return np.column_stack([f, np.ones(len(f))])
 
 
 def log_softmax(logits: Array) -> Array:

@@ -16,6 +16,7 @@ from identikit.errors import InputError
 from identikit.family import _model
 from identikit.family._identified import rounding_norm
 from identikit.family._model import SoftmaxModel, pieces
+from identikit.family._per_input import compare_rows
 
 Ints = NDArray[np.intp]
 T = TypeVar("T")
@@ -45,8 +46,6 @@ class Pair:
         check_pair(a, b)
         self.models = (a, b)
         self.n = a.n
-        #: log p of label 0 for each block, stored by a previous pass over all labels.
-        self.first: list[tuple[Array, Array]] = []
         self.labels: Ints = np.setdiff1d(np.arange(a.K), np.union1d(a.impossible, b.impossible))
 
     @property
@@ -67,46 +66,26 @@ class Pair:
     @cached_property
     def ranks(self) -> tuple[int, int]:
         """Rank of the log-odds of each model, centred over inputs: its effective dimension M."""
-        a, b = self.models
-        return self._rank(a), self._rank(b)
+        return self._rank(0), self._rank(1)
 
-    def _rank(self, model: SoftmaxModel) -> int:
+    def _rank(self, which: int) -> int:
+        model = self.models[which]
+        f, g = model.f, model.g[self.labels]
         if model.table is None:
-            f, g = model.f, model.g[self.labels]
             size = _norm(f) * _norm(g)
         else:
             size = float(np.linalg.norm(model.table[:, self.labels].astype(np.float64)))
-        values = singular_values(self._input_triangle(model) @ self._label_triangle(model).T)
+        if self._coordinates is None:
+            f, g = (part - part.mean(axis=0, dtype=np.float64) for part in (f, g))
+        else:
+            f, g = self._input_factors[which][:, : model.M], self._coordinates[which][:, : model.M]
+        values = singular_values(triangle(f) @ triangle(g).T)
         least = rounding_norm(size, self.n, self.K, _epsilon(model))
         return int(np.count_nonzero(values > least))
-
-    def _input_triangle(self, model: SoftmaxModel) -> Array:
-        """R of f centred over inputs, from the factors of the pair if they exist."""
-        if self._by_table:
-            return triangle(model.f - model.f.mean(axis=0, dtype=np.float64))
-        return triangle(self._input_factors[self.models.index(model)][:, : model.M])
-
-    def _label_triangle(self, model: SoftmaxModel) -> Array:
-        """R of g centred over labels."""
-        if self._coordinates is None:
-            g = model.g[self.labels]
-            return triangle(g - g.mean(axis=0, dtype=np.float64))
-        return triangle(self._coordinates[self.models.index(model)][:, : model.M])
 
     def _of_both(self, make: Callable[[SoftmaxModel], Array]) -> tuple[Array, Array]:
         a, b = self.models
         return make(a), make(b)
-
-    def _block(self, rows: slice) -> tuple[Array, Array]:
-        """Log-probabilities of both models for some inputs."""
-        return self._of_both(lambda model: model.log_prob(rows))
-
-    @cached_property
-    def _whole(self) -> tuple[Array, Array] | None:
-        """The single block of a small pair, cached for later passes; None for a large pair."""
-        a, _ = self.models
-        width = a.K if a.candidates is None else a.candidates.shape[1]
-        return self._block(slice(None)) if self.n * width <= _model.BLOCK else None
 
     def over_blocks(self, function: Callable[[Array, Array], T]) -> list[T]:
         """Apply a function to every block, in order; several blocks are computed on all cores.
@@ -115,22 +94,22 @@ class Pair:
         The function gets a few rows at a time, so that they stay in the cache.
         """
 
-        def of(block: tuple[Array, Array]) -> list[T]:
+        def of(rows: slice) -> list[T]:
+            block = self._of_both(lambda model: model.log_prob(rows))
             return [function(*both) for both in zip(*map(pieces, block), strict=True)]
 
-        if self._whole is not None:
-            return of(self._whole)
+        slices = list(self.models[0].slices())
+        if len(slices) == 1:
+            return of(slices[0])
         with one_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
-            parts = pool.map(lambda rows: of(self._block(rows)), self.models[0].slices())
-            return [value for part in parts for value in part]
+            return [value for part in pool.map(of, slices) for value in part]
 
     @cached_property
-    def _log_z(self) -> tuple[Array, Array]:
-        """log Z(x) of both models, which together with f and g determines the distribution."""
-        first = self.first or self.over_blocks(lambda a, b: (a[:, 0].copy(), b[:, 0].copy()))
-        ours, theirs = map(np.concatenate, zip(*first, strict=True))
-        a, b = self.models
-        return _first_logit(a) - ours, _first_logit(b) - theirs
+    def compared(self) -> Array:
+        """The numbers of `compare_rows` for every input, (7, n), in one pass over the blocks."""
+        labels = slice(None) if self.K == self.models[0].K else self.labels
+        done = self.over_blocks(lambda ours, theirs: compare_rows(ours, theirs, labels))
+        return np.concatenate(done, axis=1)
 
     def label_blocks(self, per_label: int = 8) -> Iterator[slice]:
         """Slices of the labels that leave memory for `per_label` vectors per label."""
@@ -214,7 +193,10 @@ class Pair:
     @cached_property
     def _input_factors(self) -> tuple[Array, Array]:
         """R of [f, −log Z, f', −log Z'] centred over inputs, split into the two models' columns."""
-        (a, b), (log_z, log_z_b) = self.models, self._log_z
+        a, b = self.models
+        log_z, log_z_b = (
+            _first_logit(model) - first for model, first in zip(self.models, self.compared[5:])
+        )
         both = _side_by_side([a.f, -log_z[:, None], b.f, -log_z_b[:, None]])
         both -= both.mean(axis=0)
         return _cut(triangle(both, overwrite=True), a.M + 1)
@@ -248,11 +230,11 @@ class Pair:
     def _rows_of(self, inputs: slice | Ints) -> tuple[Array, Array]:
         assert self._coordinates is not None
         (a, b), (ga, gb) = self.models, self._coordinates
-        return _with_one(a.f[inputs], a) @ ga.T, _with_one(b.f[inputs], b) @ gb.T
+        return _with_one(a, inputs) @ ga.T, _with_one(b, inputs) @ gb.T
 
     def _label_rows(self, model: SoftmaxModel, inputs: Ints) -> Array:
         if model.table is None:
-            values = _with_one(model.f[inputs], model) @ self.label_map(model).T
+            values = _with_one(model, inputs) @ self.label_map(model).T
         else:
             values = model.table[np.asarray(inputs)[..., None], self.labels].astype(np.float64)
         return _centred(values)
@@ -266,8 +248,7 @@ class Pair:
                 return g
             return np.column_stack([g, (model.bias - model.bias.mean())[labels]])
         possible = model.lifted_g[self.labels]
-        chosen: Array = possible[labels] - possible.mean(axis=0)
-        return chosen
+        return np.asarray(possible[labels] - possible.mean(axis=0))
 
     @cached_property
     def _coordinates(self) -> tuple[Array, Array] | None:
@@ -281,8 +262,7 @@ class Pair:
 
 def _centred(rows: Array) -> Array:
     """Each row minus its mean, which is over labels."""
-    centred: Array = rows - rows.mean(axis=-1, keepdims=True)
-    return centred
+    return np.asarray(rows - rows.mean(axis=-1, keepdims=True))
 
 
 def _centred_squares(ours: Array, theirs: Array) -> Array:
@@ -318,8 +298,8 @@ def _norm(rows: Array) -> float:
     return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64) ** 0.5)
 
 
-def _with_one(f: Array, model: SoftmaxModel) -> Array:
-    f = f.astype(np.float64)
+def _with_one(model: SoftmaxModel, inputs: slice | Ints) -> Array:
+    f = model.f[inputs].astype(np.float64)
     return f if model.bias is None else np.concatenate([f, np.ones_like(f[..., :1])], axis=-1)
 
 

@@ -82,5 +82,4 @@ def _like(labels: Array, seed: int) -> Array:
     _, values, right = svd(labels)
     rng = np.random.default_rng([seed, 2])
     drawn = rng.normal(size=(len(labels), len(values))) * values @ right
-    centred: Array = drawn - drawn.mean(axis=0)
-    return centred
+    return np.asarray(drawn - drawn.mean(axis=0))

@@ -2,6 +2,7 @@
 
 from identikit.family import Variability, variability
 from identikit.recover._causal_direction import CausalDirection, PValues, causal_direction
+from identikit.recover._environments import within_correlation
 from identikit.recover._ima import (
     LinearGap,
     ima_contrast,
@@ -12,7 +13,6 @@ from identikit.recover._joint import JointDiagonal, joint_diagonalise
 from identikit.recover._lti import LTI
 from identikit.recover._state_space import StateSpace
 from identikit.recover._variance_ica import VarianceICA
-from identikit.recover._within import within_correlation
 
 __all__ = [
     "LTI",

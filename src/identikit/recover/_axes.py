@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array, inverse_or_zero, rank_tolerance, svd, whitening
-from identikit.recover._ties import Pairs, total_leak
+from identikit.recover._ties import Pairs, groups, leakages, tied_axes, total_leak
 
 EPS = 2.0**-52
 #: If all sines of rotation angles are below this, the sweeps have converged.
@@ -58,6 +58,19 @@ class Axes:
         np.fill_diagonal(tied, False)
         return np.asarray(tied)
 
+    def judged(
+        self, spreads: Array, normal: Array, weights: Array, *, noise: bool = False
+    ) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.bool_], Array]:
+        """Sets of tied axes, whether each axis is identified, and its standard error.
+
+        `spreads` (k, d) are the sampling variances of the variances, and `normal` those of normal
+        data; `noise` says that the variances include an unknown part that all environments share.
+        """
+        tied = tied_axes(self.variances, spreads, noise=noise)
+        leaks = oblique_leakages if noise else leakages
+        errors = leaks(self.variances, normal, weights, tied)
+        return groups(tied), ~tied.any(axis=1) & self.converged, errors
+
 
 class White(NamedTuple):
     """W with W C Wᵀ = I, its right inverse, and the condition number of C's correlations."""
@@ -75,19 +88,10 @@ def find_axes(
     eps: float = EPS,
     max_sweeps: int = SWEEPS,
 ) -> Axes:
-    """Diagonalise covariances whose mean is positive semi-definite.
+    """Diagonalise covariances (k, d, d) whose mean is positive semi-definite; weights sum to 1.
 
-    Parameters
-    ----------
-    C : array (k, d, d)
-        Symmetric matrices.
-    weights : array (k,)
-        The weight of each covariance; they sum to 1.
-    start : White, optional
-        A whitening of the mean, or an approximate unmixing.
-    eps : float
-        Machine epsilon of the type in which the numbers were stored.
-    max_sweeps : int
+    `start` is a whitening of the mean, or an approximate unmixing; `eps` is the machine epsilon of
+    the type in which the numbers were stored.
     """
     first = start or whitened(np.tensordot(weights, C, 1), eps)
     inner = first.map @ C @ first.map.T
@@ -213,14 +217,7 @@ def oblique_axes(C: Array, weights: Array) -> Axes:
 
     Starting from the best rotation, all pairs are updated at once by W ← (I + U) W, where U
     minimises the off-diagonal entries to first order (Ziehe, Laskov, Nolte and Müller 2004). The
-    `variances` are those of C_e itself, and so include those of N.
-
-    Parameters
-    ----------
-    C : array (k, d, d)
-        Symmetric matrices with a positive definite mean.
-    weights : array (k,)
-        The weight of each covariance; they sum to 1.
+    mean must be positive definite. `variances` are those of C_e itself, and so include those of N.
     """
     white = whitened(np.tensordot(weights, C, 1))
     whole = white.map @ C @ white.map.T
@@ -266,16 +263,7 @@ def oblique_leakages(totals: Array, spreads: Array, weights: Array, tied: Pairs)
 
     To first order the leakage of axis j into axis i is Σ_e w_e (z_ij D_ei − z_ii D_ej) n_e divided
     by z_ii z_jj − z_ij², with D the centred variances and n_e the error of the covariance of the
-    two axes.
-
-    Parameters
-    ----------
-    totals, spreads : array (k, d)
-        Variances including those of N, and their sampling variances.
-    weights : array (k,)
-        The weights of the environments; they sum to 1.
-    tied : array (d, d) of bool
-        Which pairs are tied.
+    two axes. `totals` (k, d) include the variances of N; `spreads` are their sampling variances.
     """
     D = totals - weights @ totals
     z = (weights[:, None] * D).T @ D

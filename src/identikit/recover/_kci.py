@@ -24,19 +24,10 @@ def independence(x: Floats, y: Floats, halves: Floats, width: float | None = Non
     The statistic Σ_ij K_ij L_ij of centred Gaussian kernels (HSIC; Gretton et al. 2008) against the
     gamma law with its mean and variance under independence.
 
-    Parameters
-    ----------
-    x, y : array (rows,) or (rows, columns)
-        Columns are standardised, unless a width is given. float32 data are processed in float32.
-    halves : array (rows, B)
-        1 if a row is in the half, otherwise 0.
-    width : float, optional
-        The width of both kernels, in place of the usual one.
-
-    Notes
-    -----
-    Halves are not centred again: they reuse the kernels and means of all rows, and so cost very
-    little. The regressions of `conditional_independence` are not repeated either.
+    `halves` (rows, B) is 1 if a row is in the half, otherwise 0. They are not centred again, but
+    reuse the kernels and means of all rows, and so cost very little; the regressions of
+    `conditional_independence` are not repeated either. Columns are standardised, unless a `width`
+    of both kernels is given. float32 data are processed in float32.
     """
     n = len(x)
     K, L = (_centred(_kernel(_squares(each, width), n, PLAIN, width)) for each in (x, y))
@@ -54,13 +45,6 @@ def conditional_independence(x: Array, y: Array, z: Array, halves: Floats) -> Ar
     removed: R K R with R = ε (K_z + ε I)⁻¹. With M = R K R ∘ R L R the statistic is Σ_ij M_ij, and
     under the null it has the mean Σ_i M_ii and the variance 2 Σ_ij M_ij². So no eigenvalues are
     needed for the gamma approximation, and R is I minus a matrix of low rank.
-
-    Parameters
-    ----------
-    x, y, z : array (rows,)
-        One variable each.
-    halves : array (rows, B)
-        As in `independence`.
     """
     n, given = len(x), _squares(z)
     together = _squares(x)
@@ -147,5 +131,4 @@ def _gamma_tail(statistic: Array, mean: Array, variance: Array) -> Array:
     from scipy.special import gammaincc
 
     # Rounding may make a statistic of 0 slightly negative.
-    tail: Array = gammaincc(mean**2 / variance, np.maximum(statistic, 0) * mean / variance)
-    return tail
+    return np.asarray(gammaincc(mean**2 / variance, np.maximum(statistic, 0) * mean / variance))

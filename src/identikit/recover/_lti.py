@@ -11,11 +11,10 @@ from sklearn.exceptions import NotFittedError
 
 from identikit._linalg import Array, inverse_or_zero
 from identikit.errors import InputError
-from identikit.recover._axes import oblique_leakages
 from identikit.recover._environments import estimated_variability, warn_of_ties
 from identikit.recover._lti_fit import Trajectories, identify, lagged, read_trajectories
 from identikit.recover._state_space import StateSpace, ho_kalman, markov_parameters, transfer
-from identikit.recover._ties import groups, leakages, tails, tied_axes
+from identikit.recover._ties import tails
 
 #: Squares of columns smaller than this underflow, and larger than its inverse overflow.
 SMALLEST = 1e-140
@@ -65,19 +64,8 @@ class LTI(BaseEstimator):  # type: ignore[misc]
         The regression coefficients of y_{t+1} on y_t, y_{t−1}, …
     unmixing_ : array (d_u, d_y)
         The map from residuals to sources.
-    identified_ : array (d_u,) of bool
-        Whether no other control is tied with this one.
-    ties_ : tuple of tuples of int
-        Sets of controls that cannot be distinguished.
-    errors_ : array (d_u,)
-        How much of the others leaks into each control by sampling error, in standard deviations.
-    variability_ : Variability
-        The variability of the estimated precisions, with tied controls counted as one. Full
-        variability is sufficient, but not necessary.
-    variances_ : array (environments, d_u)
-        The variances of the sources.
-    environments_ : array
-        The labels.
+    identified_, ties_, errors_, variability_, variances_, environments_
+        As in `VarianceICA`, of the controls.
 
     Examples
     --------
@@ -120,11 +108,9 @@ class LTI(BaseEstimator):  # type: ignore[misc]
         self.environments_, self.n_features_in_ = data.environments.labels, data.rows.shape[1]
         self.sources_ = self._sources(data)
         spreads = found.spreads * self._tails(data) / 2
-        tied = tied_axes(axes.variances, spreads, noise=bool(self.noise))
-        self.ties_ = groups(tied)
-        self.identified_ = ~tied.any(axis=1) & axes.converged
-        leaks = oblique_leakages if self.noise else leakages
-        self.errors_ = leaks(axes.variances, found.spreads, found.weights, tied)
+        self.ties_, self.identified_, self.errors_ = axes.judged(
+            spreads, found.spreads, found.weights, noise=bool(self.noise)
+        )
         self.variability_ = estimated_variability(axes.variances, spreads, self.ties_)
         count = 2 * len(self.transition_)
         self.markov_ = markov_parameters(found.coefficients, self.input_, count)

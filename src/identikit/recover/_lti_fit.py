@@ -45,9 +45,8 @@ class Trajectories:
     @cached_property
     def ranges(self) -> tuple[Array, Array]:
         """The smallest and the largest value of every column in each environment."""
-        return np.minimum.reduceat(self.rows, self.starts), np.maximum.reduceat(
-            self.rows, self.starts
-        )
+        rows, starts = self.rows, self.starts
+        return np.minimum.reduceat(rows, starts), np.maximum.reduceat(rows, starts)
 
 
 def read_trajectories(
@@ -179,8 +178,7 @@ def _common(upper: Array, counts: Array, d: int) -> Array:
     """
     chosen = np.zeros((upper.shape[1], d))
     chosen[-d:] = np.eye(d)
-    found: Array = counts[:, None, None] * (np.linalg.pinv(upper.transpose(0, 2, 1)) @ chosen)
-    return found
+    return np.asarray(counts[:, None, None] * (np.linalg.pinv(upper.transpose(0, 2, 1)) @ chosen))
 
 
 def _basis(columns: Array, counts: Array) -> Array:
@@ -189,8 +187,7 @@ def _basis(columns: Array, counts: Array) -> Array:
     scale = inverse_or_zero(np.sqrt(np.einsum("ij,ij->j", rows, rows)))
     _, values, right = svd(rows * scale)
     kept = values > rank_tolerance(int(counts.sum()), rows.shape[1], EPS) * values[0]
-    basis: Array = scale[:, None] * (right[kept].T / values[kept])
-    return basis
+    return np.asarray(scale[:, None] * (right[kept].T / values[kept]))
 
 
 def _slopes(regressors: Array, target: Array, weights: Array) -> Array:

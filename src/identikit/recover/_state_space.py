@@ -58,16 +58,8 @@ def ho_kalman(markov: Array, rows: int, columns: int, order: int | None = None) 
     """A, B, C from Markov parameters, by the singular value decomposition of their Hankel matrix.
 
     H_ij = G_{i+j−1} = O R with O = [C; CA; …] and R = [B, AB, …]; shifted by one step it is O A R
-    (Ho and Kalman 1966).
-
-    Parameters
-    ----------
-    markov : array (count, d_y, d_u)
-        G_1, G_2, …; at least rows + columns of them.
-    rows, columns : int
-        The number of blocks of the Hankel matrix.
-    order : int, optional
-        The number of states to keep; by default all that are above rounding error.
+    (Ho and Kalman 1966). It has rows × columns blocks; `order` is the number of states to keep, by
+    default all that are above rounding error.
     """
     d_y, d_u = markov.shape[1:]
 

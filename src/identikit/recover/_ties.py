@@ -31,13 +31,9 @@ def tie_p_values(variances: Array, spreads: Array, *, noise: bool = False) -> Ar
     matrix with as many degrees of freedom, which bounds Q over all rotations; for two environments,
     this is χ² with 2 degrees of freedom.
 
-    Parameters
-    ----------
-    variances, spreads : array (k, d)
-        The variance of each axis in each environment, and its sampling variance.
-    noise : bool
-        Whether the variances include an unknown part that is the same in all environments. Profiles
-        are then centred, and have one degree of freedom less.
+    `variances` (k, d) are those of each axis in each environment, and `spreads` their sampling
+    variances. With `noise` they include an unknown part that all environments share; profiles are
+    then centred, and have one degree of freedom less.
     """
     environments, d = variances.shape
     freedom = environments - 1 - int(noise)
@@ -92,15 +88,6 @@ def leakages(variances: Array, spreads: Array, weights: Array, tied: Pairs) -> A
 
     which accounts for the rotation that decorrelates the two, and for the whitening before it. The
     angle between tied axes is arbitrary, and counts as random.
-
-    Parameters
-    ----------
-    variances, spreads : array (k, d)
-        As in `tie_p_values`.
-    weights : array (k,)
-        The weights of the environments; they sum to 1.
-    tied : array (d, d) of bool
-        Which pairs are tied.
     """
     means = weights @ variances
     v, deviation = variances / means, np.sqrt(spreads) / means

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from identikit._linalg import Array, inverse_or_zero
+from identikit._linalg import inverse_or_zero
 from identikit.alignment.given import column_names, given_rows
 from identikit.axes import AxesTransformer
 from identikit.errors import InputError
@@ -17,7 +17,7 @@ from identikit.recover._environments import (
     read_environments,
     warn_of_ties,
 )
-from identikit.recover._ties import groups, leakages, tails, tied_axes
+from identikit.recover._ties import tails
 
 
 class VarianceICA(AxesTransformer):
@@ -45,16 +45,11 @@ class VarianceICA(AxesTransformer):
         The labels, in order of first appearance.
     means_, variances_ : arrays (environments, d) and (environments, k)
         Mean of the rows, and variance of each axis, in each environment.
-    identified_ : array (k,) of bool
-    ties_ : tuple of tuples of int
-        Sets of axes that cannot be distinguished.
-    errors_ : array (k,)
-        How much of the others leaks into each axis by sampling error, in standard deviations.
+    identified_, ties_, errors_, off_, sweeps_
+        As the attributes of `JointDiagonal`.
     variability_ : Variability
         The variability of the estimated precisions, with tied axes counted as one. Full variability
         is sufficient, but not necessary: two environments with distinct ratios identify all axes.
-    off_, sweeps_ : float, int
-        The relative size of the remaining off-diagonal entries, and the number of sweeps.
 
     Examples
     --------
@@ -93,7 +88,8 @@ class VarianceICA(AxesTransformer):
                 f"environment {label!s} has 1 sample; each needs 2 or more for a variance"
             )
         centred = rows - means[found.codes]
-        C = np.stack([_covariance(centred[found.codes == e]) for e in range(len(counts))])
+        parts = [centred[found.codes == e] for e in range(len(counts))]
+        C = np.stack([part.T @ part / (len(part) - 1) for part in parts])
         if not np.isfinite(C).all():
             raise InputError("the squares of X overflow in float64; divide X by a large number")
         if not C.any():
@@ -104,12 +100,10 @@ class VarianceICA(AxesTransformer):
         squares = s**2 * inverse_or_zero(axes.variances)[found.codes]
         per_row = axes.variances**2 / counts[:, None]
         spreads = tails((squares**2).mean(axis=0)) * per_row
-        tied = tied_axes(axes.variances, spreads)
+        self.ties_, self.identified_, self.errors_ = axes.judged(spreads, 2 * per_row, weights)
         self.components_, self.mixing_ = axes.unmixing, axes.mixing.T
         self.mean_, self.means_, self.variances_ = rows.mean(axis=0), means, axes.variances
-        self.environments_, self.ties_ = found.labels, groups(tied)
-        self.identified_ = ~tied.any(axis=1) & axes.converged
-        self.errors_ = leakages(axes.variances, 2 * per_row, weights, tied)
+        self.environments_ = found.labels
         self.variability_ = estimated_variability(axes.variances, spreads, self.ties_)
         self.off_, self.sweeps_ = axes.off, axes.sweeps
         self.n_features_in_, self._n_features_out = rows.shape[1], len(axes.unmixing)
@@ -123,8 +117,3 @@ class VarianceICA(AxesTransformer):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-def _covariance(centred: Array) -> Array:
-    scatter: Array = centred.T @ centred
-    return scatter / (len(centred) - 1)

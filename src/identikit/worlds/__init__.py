@@ -13,10 +13,9 @@ from identikit.worlds._clusters import SphereClusters
 from identikit.worlds._environment_sources import EnvironmentSources
 from identikit.worlds._exchangeable import STRUCTURES, ExchangeablePairs
 from identikit.worlds._languages import Language, Prompts
-from identikit.worlds._leaky_relu import LeakyReLU
 from identikit.worlds._lti import DCMotor, LinearSystem
 from identikit.worlds._mixing import Chain, Linear, Mixing, Orthogonal
-from identikit.worlds._moebius import Moebius
+from identikit.worlds._nonlinear import LeakyReLU, Moebius
 from identikit.worlds._pairs import AnisotropicPairs
 from identikit.worlds._score import Score, score
 from identikit.worlds._sources import Sources

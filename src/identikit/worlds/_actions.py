@@ -111,12 +111,12 @@ class ActionWorld(World):
         sample : Sample
             A sample of this world.
         """
+        from scipy.special import log_softmax
+
         moved = (sample.positive_latents - sample.latents)[:, : self.controllable]
         # The remaining term ‖s' − s‖² is the same for all actions.
         logits = (moved @ self.vectors.T - (self.vectors**2).sum(axis=1) / 2) / self.noise**2
-        shifted = logits - logits.max(axis=1, keepdims=True)
-        logs: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        return logs
+        return np.asarray(log_softmax(logits, axis=1))
 
     def floor(self, sample: Sample) -> Floor:
         """The cross-entropy of the true p(a|s, s') on a sample, with its standard error.

@@ -152,20 +152,13 @@ class SphereClusters(World):
 
     def _assumptions(self, rows: int, seed: int) -> list[Assumption]:  # noqa: ARG002
         affine = sphere_conditions(self.vectors).affine
-        is_vmf = self.law == "vmf"
+        is_vmf, noise = self.law == "vmf", self.label_noise
         law = "von Mises–Fisher" if is_vmf else f"{self.law}, where theory needs von Mises–Fisher"
+        law = f"the law of z given its class is {law}"
+        wrong = f"{noise:.0%} of the labels are random, and theory assumes none"
+        right = "every label is right" if noise == 0 else wrong
         return [
-            Assumption(
-                "law", is_vmf, float(is_vmf), "vmf", f"the law of z given its class is {law}"
-            ),
+            Assumption("law", is_vmf, float(is_vmf), "vmf", law),
             Assumption("diversity", affine.ok, affine.rank, f"{affine.needed}", affine.sentence),
-            Assumption(
-                "labels",
-                self.label_noise == 0,
-                self.label_noise,
-                "0",
-                "every label is right"
-                if self.label_noise == 0
-                else f"{self.label_noise:.0%} of the labels are random, and theory assumes none",
-            ),
+            Assumption("labels", noise == 0, noise, "0", right),
         ]

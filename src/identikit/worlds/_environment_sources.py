@@ -83,8 +83,7 @@ class EnvironmentSources(World):
     @property
     def parameters(self) -> Array:
         """Natural parameters of each environment: −1/λ of |s|, or −1/(2λ²) of s²."""
-        found: Array = -1 / self._scales if self.law == "laplace" else -0.5 / self._scales**2
-        return found
+        return np.asarray(-1 / self._scales if self.law == "laplace" else -0.5 / self._scales**2)
 
     def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
         each = same_in_each(
@@ -131,5 +130,4 @@ class EnvironmentSources(World):
 
     def _mixed(self, rows: int, seed: int) -> Array:
         rows = max(rows // self.environments, 1) * self.environments
-        sources: Array = replace(self, where="sources").sample(rows, seed).latents
-        return sources
+        return np.asarray(replace(self, where="sources").sample(rows, seed).latents)

@@ -71,8 +71,8 @@ class ExchangeablePairs(World):
                 raise InputError(f"{name} is {getattr(self, name)}; give a spread, 0 or more")
         whole(self.samples, "samples", 2)
         rng = np.random.default_rng(self.seed)
-        self._set(coefficients=rng.integers(1, 10, size=3).astype(float))
-        self._set(fixed=rng.uniform(-1, 1, size=2))
+        coefficients = rng.integers(1, 10, size=3).astype(float)
+        self._set(coefficients=coefficients, fixed=rng.uniform(-1, 1, size=2))
 
     @classmethod
     def published(cls, structure: str = "x->y", seed: int = 0) -> ExchangeablePairs:

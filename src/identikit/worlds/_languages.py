@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from math import comb
 
@@ -34,19 +34,14 @@ class _Kind:
     count: Callable[[int], int]
     strings: Callable[[int], Iterator[str]]
     rules: Callable[[str], tuple[bool, bool]]
-    oracle: Callable[[str], str]
-    # The letter that breaks R1 if it follows the oracle's completion.
-    one_more: Callable[[str], str]
+    # The fewest letters that make a string obey R1, and `more` letters that break it.
+    completion: Callable[[str, int], str]
 
 
-def _balanced(alphabet: str, string: str) -> str:
-    """The letters that are missing for equal numbers of both letters."""
+def _balanced(alphabet: str, string: str, more: int) -> str:
+    """The letters that are missing for equal numbers of both letters, and `more` of the same."""
     gap = string.count(alphabet[0]) - string.count(alphabet[1])
-    return alphabet[gap > 0] * abs(gap)
-
-
-def _rarer(alphabet: str, string: str) -> str:
-    return alphabet[string.count(alphabet[0]) >= string.count(alphabet[1])]
+    return alphabet[gap >= 0] * (abs(gap) + more)
 
 
 def _dyck(pairs: int) -> Iterator[str]:
@@ -64,13 +59,12 @@ def _stays_open(string: str) -> bool:
     return not len(depths) or bool(depths.min() >= 0)
 
 
-def _repeat(string: str) -> str:
+def _repeat(string: str, more: int) -> str:
     """The completion that makes the string end with # and what precedes the first #."""
     word, mark, rest = string.partition("#")
     last = rest.rpartition("#")[2]
-    if mark and word.startswith(last):
-        return word[len(last) :]
-    return f"#{word}"
+    end = word[len(last) :] if mark and word.startswith(last) else f"#{word}"
+    return end + "a" * more
 
 
 KINDS = {
@@ -79,16 +73,14 @@ KINDS = {
         lambda _n: 1,
         lambda n: iter(["a" * n + "b" * n]),
         lambda s: (s.count("a") == s.count("b"), "ba" not in s),
-        lambda s: _balanced("ab", s),
-        lambda s: _rarer("ab", s),
+        partial(_balanced, "ab"),
     ),
     "brackets": _Kind(
         "()",
         lambda n: comb(2 * n, n) // (n + 1),
         _dyck,
         lambda s: (s.count("(") == s.count(")"), _stays_open(s)),
-        lambda s: _balanced("()", s),
-        lambda s: _rarer("()", s),
+        partial(_balanced, "()"),
     ),
     "copy": _Kind(
         "ab#",
@@ -96,7 +88,6 @@ KINDS = {
         lambda n: (f"{w}#{w}" for w in map("".join, product("ab", repeat=n))),
         lambda s: ("#" in s and s.partition("#")[0] == s.rpartition("#")[2], s.count("#") == 1),
         _repeat,
-        lambda _s: "a",
     ),
 }
 
@@ -255,13 +246,11 @@ class Language(World):
         kept = sum(all(self.rules(string).values()) for string in self.strings)
         different = len(np.unique(self.encode(self.strings), axis=0))
         seen = len(np.unique(self.sample(rows, seed).latents))
+        covered = f"occur in a sample of {rows:,} rows (else its floor differs)"
         facts = {
             "rules": (kept, "obey both rules"),
             "injective": (different, "differ as rows of tokens"),
-            "coverage": (
-                seen,
-                f"occur in a sample of {rows:,} rows (else its floor differs)",
-            ),
+            "coverage": (seen, covered),
         }
         return [
             Assumption(name, number == count, number, f"{count}", f"{number} of {count} {what}")
@@ -338,9 +327,7 @@ class Language(World):
         """
         one_of(kind, COMPLETIONS, "the kind of completion")
         self._numbers(prompt)
-        language = KINDS[self.kind]
-        right = language.oracle(prompt)
-        return right if kind == "oracle" else right + language.one_more(prompt)
+        return KINDS[self.kind].completion(prompt, COMPLETIONS.index(kind))
 
     @cached_property
     def table(self) -> Mapping[tuple[int, ...], Array]:

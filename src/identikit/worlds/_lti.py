@@ -32,13 +32,13 @@ MOTOR_STEP = 0.01
 class ControlledSystem(World):
     """Base class of systems x_{t+1} = A x_t + B u_t, y_t = C x_t + ε_t with x_0 = 0.
 
-    Subclasses are frozen data classes with these fields; `variances` and `means` are those of the
-    controls in each environment, (environments, d_u).
+    Subclasses are frozen data classes that set these in `__post_init__`; `variances` and `means`
+    are those of the controls in each environment, (environments, d_u).
     """
 
     environments: int
     steps: int
-    noise: float
+    noise: float = 0.0
     A: Array
     B: Array
     C: Array
@@ -104,24 +104,16 @@ class ControlledSystem(World):
         varied = variability(1 / self.variances)
         needed, ok = len(self.A), varied.rank == varied.needed
         reached, seen = _reach(self.A, self.B), _reach(self.A.T, self.C.T)
+        says, limit = f"A has spectral radius {radius:.3g}", f"≤ {varied.largest_condition:g}"
+        reach = f"the controls reach {reached} of {needed} states"
+        shows = f"the observations show {seen} of {needed} states"
         return [
-            Assumption(
-                "stability", radius < 1, radius, "< 1", f"A has spectral radius {radius:.3g}"
-            ),
-            Assumption(
-                "controllability", reached == needed, reached, f"{needed}",
-                f"the controls reach {reached} of {needed} states",
-            ),
-            Assumption(
-                "observability", seen == needed, seen, f"{needed}",
-                f"the observations show {seen} of {needed} states",
-            ),
+            Assumption("stability", radius < 1, radius, "< 1", says),
+            Assumption("controllability", reached == needed, reached, f"{needed}", reach),
+            Assumption("observability", seen == needed, seen, f"{needed}", shows),
             Assumption("variability", ok, varied.rank, f"{varied.needed}", varied.sentence),
-            Assumption(
-                "condition", ok and varied.ok, varied.condition,
-                f"≤ {varied.largest_condition:g}", varied.sentence,
-            ),
-        ]  # fmt: skip
+            Assumption("condition", ok and varied.ok, varied.condition, limit, varied.sentence),
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,11 +166,6 @@ class LinearSystem(ControlledSystem):
     mean: float | str = field(default=0.0, kw_only=True)
     noise: float = field(default=0.0, kw_only=True)
     radius: float = field(default=0.9, kw_only=True)
-    A: Array = field(init=False, repr=False)
-    B: Array = field(init=False, repr=False)
-    C: Array = field(init=False, repr=False)
-    variances: Array = field(init=False, repr=False)
-    means: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         d, k = whole(self.d, "d"), whole(self.environments, "environments")
@@ -240,12 +227,6 @@ class DCMotor(ControlledSystem):
     steps: int
     seed: int = 0
     mean: float | str = field(default=0.0, kw_only=True)
-    noise: float = field(default=0.0, init=False, repr=False)
-    A: Array = field(init=False, repr=False)
-    B: Array = field(init=False, repr=False)
-    C: Array = field(init=False, repr=False)
-    variances: Array = field(init=False, repr=False)
-    means: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         from scipy.linalg import expm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -106,8 +106,7 @@ class Linear:
         logs = np.log(values) - np.log(values).mean()
 
         def matrix(t: float) -> Array:
-            stretched: Array = left * np.exp(t * logs) @ right
-            return stretched
+            return np.asarray(left * np.exp(t * logs) @ right)
 
         if contrast == 0:
             return cls(matrix(0.0))
@@ -129,13 +128,11 @@ class Linear:
 
     def forward(self, z: ArrayLike) -> Array:
         """Map latents (rows, d) to observations (rows, D)."""
-        x: Array = as_rows(z, self.d, "latents") @ self.matrix.T
-        return x
+        return np.asarray(as_rows(z, self.d, "latents") @ self.matrix.T)
 
     def inverse(self, x: ArrayLike) -> Array:
         """Map observations (rows, D) to latents (rows, d), by least squares."""
-        z: Array = as_rows(x, self.D, "observations") @ np.linalg.pinv(self.matrix).T
-        return z
+        return np.asarray(as_rows(x, self.D, "observations") @ np.linalg.pinv(self.matrix).T)
 
     def jacobian(self, z: ArrayLike) -> Array:
         """M at every row, (rows, D, d)."""
@@ -198,14 +195,14 @@ class Chain:
 
     def inverse(self, x: ArrayLike) -> Array:
         """Map observations (rows, D) to latents (rows, d), if both mixings have an inverse."""
-        for part in (self.first, self.then):
+        z: Any = x
+        for part in (self.then, self.first):
             if not hasattr(part, "inverse"):
                 raise InputError(f"{type(part).__name__}, a part of this chain, has no inverse")
-        z: Array = self.first.inverse(self.then.inverse(x))  # type: ignore[attr-defined]
-        return z
+            z = part.inverse(z)
+        return np.asarray(z)
 
     def jacobian(self, z: ArrayLike) -> Array:
         """∂x/∂z at each row, (rows, D, d)."""
         between = self.first.forward(z)
-        product: Array = self.then.jacobian(between) @ self.first.jacobian(z)
-        return product
+        return np.asarray(self.then.jacobian(between) @ self.first.jacobian(z))

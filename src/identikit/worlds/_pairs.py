@@ -90,8 +90,7 @@ class AnisotropicPairs(World):
     def effective(self) -> Array:
         """The concentrations of the optimal critic: λ minus those of hard negatives."""
         less = 0.0 if self.negatives is None else np.array(self.negatives)
-        effective: Array = np.array(self.concentrations) - less
-        return effective
+        return np.asarray(np.array(self.concentrations) - less)
 
     @property
     def identified(self) -> tuple[Promise, ...]:
@@ -118,25 +117,17 @@ class AnisotropicPairs(World):
 
     def _assumptions(self, rows: int, seed: int) -> list[Assumption]:  # noqa: ARG002
         least = float(self.effective.min())
+        smallest = f"the smallest concentration, minus that of the negatives, is {least:g}"
         exact = self.sampler == "exact"
+        partners = (
+            "partners are drawn exactly"
+            if exact
+            else "partners are drawn from a projected normal distribution, which only "
+            "approximates the density in the theorem"
+        )
         return [
-            Assumption(
-                "concentrations",
-                least > 0,
-                least,
-                "> 0",
-                f"the smallest concentration, minus that of the negatives, is {least:g}",
-            ),
-            Assumption(
-                "sampler",
-                exact,
-                float(exact),
-                "exact",
-                "partners are drawn exactly"
-                if exact
-                else "partners are drawn from a projected normal distribution, which only "
-                "approximates the density in the theorem",
-            ),
+            Assumption("concentrations", least > 0, least, "> 0", smallest),
+            Assumption("sampler", exact, float(exact), "exact", partners),
         ]
 
 

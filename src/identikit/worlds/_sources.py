@@ -11,7 +11,7 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.recover import ima_contrast
 from identikit.worlds._mixing import Chain, Linear, Mixing
-from identikit.worlds._moebius import Moebius
+from identikit.worlds._nonlinear import Moebius
 from identikit.worlds._world import Assumption, Promise, Sample, World, one_of
 
 LAWS = ("uniform", "beta", "gaussian")
@@ -70,16 +70,15 @@ class Sources(World):
         if not isinstance(first, Moebius):
             return
         assert first.pole is not None
-        inside = self.law == "gaussian" or bool((np.abs(first.pole) <= 0.5).all())
-        if inside:
-            where = (
-                "anywhere, and so at the pole of the Möbius map"
-                if self.law == "gaussian"
-                else "at the pole of the Möbius map, which is inside the cube ±½"
-            )
-            raise InputError(
-                f"{self.law} sources may lie {where}; take a bounded law and a pole outside of it"
-            )
+        if self.law == "gaussian":
+            where = "anywhere, and so at the pole of the Möbius map"
+        elif (np.abs(first.pole) <= 0.5).all():
+            where = "at the pole of the Möbius map, which is inside the cube ±½"
+        else:
+            return
+        raise InputError(
+            f"{self.law} sources may lie {where}; take a bounded law and a pole outside of it"
+        )
 
     @property
     def d(self) -> int:
@@ -137,16 +136,14 @@ class Sources(World):
     def _assumptions(self, rows: int, seed: int) -> list[Assumption]:
         free = self.law != "gaussian"
         contrast = self.contrast(rows, seed)
-        says = "" if free else ", and identified up to a rotation at best"
+        law = f"the sources are {self.law}"
+        law += "" if free else ", and identified up to a rotation at best"
+        says, limit = (
+            f"the mean local contrast of the mixing is {contrast:.3g}",
+            f"≤ {NO_CONTRAST:g}",
+        )
+        limit = f"≤ {NO_CONTRAST:g}"
         return [
-            Assumption(
-                "law", free, float(free), "not gaussian", f"the sources are {self.law}{says}"
-            ),
-            Assumption(
-                "independent mechanisms",
-                contrast <= NO_CONTRAST,
-                contrast,
-                f"≤ {NO_CONTRAST:g}",
-                f"the mean local contrast of the mixing is {contrast:.3g}",
-            ),
+            Assumption("law", free, float(free), "not gaussian", law),
+            Assumption("independent mechanisms", contrast <= NO_CONTRAST, contrast, limit, says),
         ]

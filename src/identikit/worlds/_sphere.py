@@ -28,12 +28,11 @@ def uniform(rows: int, d: int, rng: np.random.Generator) -> Array:
 
 def project(points: Array) -> Array:
     """Project points radially onto the unit sphere."""
-    onto: Array = points / np.linalg.norm(points, axis=1, keepdims=True)
-    return onto
+    return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
 
 
 def draw(precision: Array, pull: Array, rng: np.random.Generator) -> Array:
-    """One exact draw per row from p(x) ∝ exp(−½ Σ λ_k x_k² + ηᵀx) on the unit sphere.
+    """One exact draw per row of η (rows, d) from p(x) ∝ exp(−½ Σ λ_k x_k² + ηᵀx) on the sphere.
 
     This is the Fisher–Bingham distribution with a diagonal matrix; with λ = 0 it is von
     Mises–Fisher. On the sphere, λ + c gives the same density as λ for any c. So y ~ N(η/(λ + c),
@@ -47,18 +46,6 @@ def draw(precision: Array, pull: Array, rng: np.random.Generator) -> Array:
     whose logarithm is concave in b. Its maximum over b is where E r = 1, and this maximum grows
     with a (derivative ½ Var r). So R is largest at the largest λ + c, and the draw is exact.
     (Compare Kent, Ganeiban and Mardia 2018, who use another proposal.)
-
-    Parameters
-    ----------
-    precision : array (d,)
-        λ, 0 or larger.
-    pull : array (rows, d)
-        η of every row.
-    rng : Generator
-
-    Returns
-    -------
-    array (rows, d)
     """
     rows, d = pull.shape
     added = _added(precision, np.einsum("ij,ij->j", pull, pull) / rows)
@@ -172,8 +159,7 @@ def _by_sum(s: Array, d: int) -> Array:
     exponent = d * u - t**2 / 2 + s[:, None] * t
     top = exponent.max(axis=1, keepdims=True)
     total = np.log(np.exp(exponent - top).sum(axis=1) * (steps[1] - steps[0]))
-    found: Array = top[:, 0] + total - s**2 / 2
-    return found
+    return np.asarray(top[:, 0] + total - s**2 / 2)
 
 
 def near(z: Array, concentrations: Array, rng: np.random.Generator) -> Array:
@@ -204,14 +190,5 @@ SAMPLERS: dict[str, Callable[[Array, Array, np.random.Generator], Array]] = {
 
 
 def von_mises_fisher(directions: Array, kappa: float, rng: np.random.Generator) -> Array:
-    """One exact draw per row from p(z) ∝ exp(κ ⟨v, z⟩) on the sphere.
-
-    Parameters
-    ----------
-    directions : array (rows, d)
-        The directions v, of unit length.
-    kappa : float
-        The concentration, 0 or larger.
-    rng : Generator
-    """
+    """One exact draw per row v from p(z) ∝ exp(κ ⟨v, z⟩) on the sphere."""
     return draw(np.zeros(directions.shape[1]), kappa * directions, rng)

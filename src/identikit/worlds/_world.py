@@ -170,8 +170,7 @@ class World:
 
     def _mixed(self, rows: int, seed: int) -> Array:
         """What goes into the mixing."""
-        latents: Array = self.sample(rows, seed).latents
-        return latents
+        return np.asarray(self.sample(rows, seed).latents)
 
     def _seen(self, z: Array) -> Array:
         """The observations of latents; without a mixing, the latents themselves."""
@@ -214,26 +213,23 @@ def check_mixing(mixing: Mixing, z: Array) -> list[Assumption]:
     typical = float(np.median(ratios[between > 0])) if between.any() else 0.0
     share = float(ratios[worst] / typical) if typical > 0 else 0.0
     injective = share > SAME
-    says = (
-        "no two rows of the sample have the same observation"
-        if injective
-        else f"the mixing is not injective on the sample: rows {worst} and {int(partner[worst])} "
-        "have different latents and the same observation"
-    )
+    says = "no two rows of the sample have the same observation"
+    if not injective:
+        says = (
+            f"the mixing is not injective on the sample: rows {worst} and {int(partner[worst])} "
+            "have different latents and the same observation"
+        )
     values = np.linalg.svd(mixing.jacobian(z), compute_uv=False)
     with np.errstate(divide="ignore", invalid="ignore"):
         conditions = np.nan_to_num(values[:, 0] / values[:, -1], nan=np.inf, posinf=np.inf)
     condition = float(conditions.max())
     kept = condition <= LARGEST_CONDITION
-    means = (
-        "every latent moves the observations"
-        if kept
-        else f"at row {int(conditions.argmax())} the mixing almost loses a direction"
-    )
-    says_condition = f"{means} (condition number {condition:.3g})"
+    lost = f"at row {int(conditions.argmax())} the mixing almost loses a direction"
+    means = "every latent moves the observations" if kept else lost
+    means += f" (condition number {condition:.3g})"
     return [
         Assumption("injective", injective, share, f"> {SAME:g}", says),
-        Assumption("condition", kept, condition, f"≤ {LARGEST_CONDITION:g}", says_condition),
+        Assumption("condition", kept, condition, f"≤ {LARGEST_CONDITION:g}", means),
     ]
 
 
