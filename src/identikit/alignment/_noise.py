@@ -135,8 +135,8 @@ def _shrunk_errors(m: Moments, i: int, j: int, fold: int, rung: Rung) -> tuple[E
     fitted_on, scored_on = (train, train.reversed()), (test, test.reversed())
     sides: tuple[Errors, Errors] = [], []
     for there_and_back in _predictions(*fitted_on, rung):
-        for side, *each in zip(sides, fitted_on, scored_on, there_and_back):
-            side.append(_errors(*each))
+        for side, own, new, fit in zip(sides, fitted_on, scored_on, there_and_back):
+            side.append(_errors(own, new, fit))
     m.without(fold).release()
     return sides
 

@@ -103,7 +103,7 @@ class PairStats:
     @property
     def rotates(self) -> bool:
         """Whether `polar` is a rotation: of views of one width, with enough rows to find it."""
-        return self.sxy.shape[0] == self.sxy.shape[1] < self.n
+        return bool(self.sxy.shape[0] == self.sxy.shape[1] < self.n)
 
     def scaled(self, weights: Array) -> float:
         """`fitted` for a multiple of a rotation, whose WᵀW = c² I makes it c² tr S_xx."""

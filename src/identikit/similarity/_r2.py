@@ -38,7 +38,8 @@ def _of_twins(twins: TwinStack) -> Array:
         np.square(along).sum(axis=(1, 2)) / float(np.trace(moments.block(view, view)))
         for view, along in ((j, twins.explained), (i, backward))
     ]
-    return np.minimum(np.minimum(*shares), 1.0)
+    worse: Array = np.minimum(shares[0], shares[1]).clip(max=1.0)
+    return worse
 
 
 @measure(invariant_to="similarity", reference="Kornblith et al. 2019", of_twins=_of_twins)
