@@ -132,6 +132,8 @@ def _least(own: HeldOut, found: Array) -> HeldOut:
 def _shrunk_errors(m: Moments, i: int, j: int, fold: int, rung: Rung) -> tuple[Errors, Errors]:
     """Squared errors on a fold of every prediction, in both directions."""
     train, test = pair_stats(m, i, j, without=fold), pair_stats(m, i, j, only=fold)
+    if rung.keeps_shape and train.rotates:
+        train, test = _turned(train, test)
     fitted_on, scored_on = (train, train.reversed()), (test, test.reversed())
     sides: tuple[Errors, Errors] = [], []
     for there_and_back in _predictions(*fitted_on, rung):
@@ -139,6 +141,23 @@ def _shrunk_errors(m: Moments, i: int, j: int, fold: int, rung: Rung) -> tuple[E
             side.append(_errors(own, new, fit))
     m.without(fold).release()
     return sides
+
+
+def _turned(train: PairStats, test: PairStats) -> tuple[PairStats, PairStats]:
+    """The same rows with x turned to y, so that the best rotation of the training rows is I.
+
+    This changes no error, and products with rotations need not be computed.
+    """
+    turn = train.polar
+    both = [
+        PairStats(s.n, s.x_mean @ turn, s.y_mean, turn.T @ s.sxx @ turn, turn.T @ s.sxy, s.syy)
+        for s in (train, test)
+    ]
+    values, axes = train.spectrum
+    known = {"polar": np.eye(len(turn)), "spectrum": (values, turn.T @ axes)}
+    both[0].__dict__.update(known)
+    both[0].reversed().__dict__["spectrum"] = train.reversed().spectrum
+    return both[0], both[1]
 
 
 def _errors(fitted_on: PairStats, scored_on: PairStats, fit: Prediction) -> tuple[float, float]:
