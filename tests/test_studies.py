@@ -55,7 +55,7 @@ from identikit.studies import (
     print_study,
     run,
 )
-from identikit.studies._settings import settings_of
+from identikit.studies._study import settings_of
 from identikit.studies._words import headline, holm
 from study_units import (
     check_toy,

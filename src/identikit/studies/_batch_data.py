@@ -1,7 +1,4 @@
-"""The data sets of nelson-batches: wells and cells in batches, and simulated wells.
-
-A data set has rows of features, the batch of each row, and its treatment or cell type.
-"""
+"""The data sets of nelson-batches: wells and cells in batches, and simulated wells."""
 
 from __future__ import annotations
 
@@ -48,19 +45,11 @@ GENES = ("EIF3H", "CYP11B1", "PLK1", "HCK", "MTOR", "SRC")
 
 @dataclass(frozen=True, eq=False)
 class Wells:
-    """Rows of features in batches.
+    """Rows of features x (n, d), with the batch and the label of each.
 
-    Attributes
-    ----------
-    name : str
-        The name of the data set.
-    x : array (n, d)
-    batch, label : arrays (n,) of str
-        The batch of each row and its treatment, which is `CONTROL` for an untreated row. If
-        treatments are not known, all rows have the same label.
-    units : bool
-        Whether features have different units, and so are scaled one by one; principal components
-        are not.
+    The label is the treatment or cell type, `CONTROL` for an untreated row, and the same for all
+    rows if nothing is known. `units` says whether features have different units, and so are scaled
+    one by one; principal components are not.
     """
 
     name: str
@@ -97,11 +86,9 @@ def planted(
 ) -> tuple[Wells, Array]:
     """Simulated wells with 40 features, mixed from 16 independent axes with little noise; the axes.
 
-    Axes are Laplace noise of unit variance. Each batch shifts the first three axes by random
-    amounts of standard deviation `batch_effect`. Each of six treatments adds `effect` to one of the
-    next six axes; seven axes are unaffected. The assumptions of ICA hold, and few wells with many
-    axes suit a sparse learner. Each batch has `controls` controls, and `treated` wells of each
-    treatment.
+    Axes are Laplace noise of unit variance. Each batch shifts the first three at random, and each
+    of six treatments one of the next six; seven are unaffected. The assumptions of ICA hold, and
+    few wells with many axes suit a sparse learner.
     """
     rng = np.random.default_rng(seed)
     one = np.repeat([CONTROL, *"abcdef"], [controls, *6 * [treated]])

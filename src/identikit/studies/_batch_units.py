@@ -52,10 +52,7 @@ class Task(NamedTuple):
 
 
 def tasks(wells: Wells, others: bool = False) -> list[Task]:
-    """All treatments together, and each one, against controls; without controls, two cell types.
-
-    With `others`, each treatment against the other treatments instead.
-    """
+    """All treatments together, and each, against controls or others; or two cell types."""
     every = np.ones(len(wells.x), dtype=bool)
     names = [str(name) for name in np.unique(wells.label) if name != CONTROL]
     if others:
@@ -90,9 +87,8 @@ def score(
     """Score all inputs and learners on one held-out part: one row per task, input and seed.
 
     The arrays (rows, penalties) are auroc, sparsity (Hoyer's, of the weights), weights (the number
-    of nonzero ones) and converged. If the number of components is not the first of the settings,
-    only PCA and its rotations are scored. With `others`, treatments are distinguished from other
-    treatments instead of controls.
+    of nonzero ones) and converged. Only for the first number of components are there inputs other
+    than PCA and its rotations.
     """
     wells, s = read(name, data), settings
     part = held_out(wells.batch, s.folds)[fold]
@@ -146,8 +142,7 @@ def _concentration(
 def carried(name: str, data: Data, settings: Settings) -> Record:
     """How much of each axis batch and label explain, over all batches: one row per axis.
 
-    The batch effect is measured among controls, or within labels if there are no controls. The
-    label effect is measured within batches.
+    The batch effect is that among controls, or within labels if there are none.
     """
     wells, every = read(name, data), {"permutations": settings.permutations}
     all_rows = np.ones(len(wells.x), dtype=bool)
@@ -175,10 +170,9 @@ def carried(name: str, data: Data, settings: Settings) -> Record:
 def chosen(records: list[Record], penalties: list[float]) -> pd.DataFrame:
     """The scores at a penalty that was chosen on other held-out parts and other labels.
 
-    For each input and learner, this is the C with the best mean AUROC on the other parts (and on
-    other treatments, if treatments are tested one by one). Of equally good ones it is the smallest;
-    if there is no other part, it is the middle one. The learners of the other parts were trained
-    on wells of this part, though not for the same task. This holds for all inputs alike.
+    It is the C with the best mean AUROC there; of equally good ones the smallest, and without
+    another part the middle one. The learners of the other parts were trained on wells of this part,
+    though not for the same task. This holds for all inputs alike.
     """
     table = pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
     if table.empty:
@@ -206,11 +200,9 @@ def chosen(records: list[Record], penalties: list[float]) -> pd.DataFrame:
 def by_unit(
     scores: pd.DataFrame, name: str, task: str, learner: str, components: int | None = None
 ) -> pd.DataFrame:
-    """Means over seeds, one row per unit.
+    """Means over seeds by (measure, input), one row per unit: a held-out part or a treatment.
 
-    A unit is a held-out part or, if treatments are tested one by one, a treatment, because
-    compounds of one treatment share a learner and so do not vary independently. Columns are
-    (measure, input). Without `components`, the first number of components is used.
+    Compounds of one treatment share a learner and so do not vary independently.
     """
     mask = (scores["set"] == name) & (scores["task"] == task) & (scores["learner"] == learner)
     there = scores[mask]

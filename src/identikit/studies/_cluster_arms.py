@@ -104,10 +104,9 @@ def compared(
 ) -> dict[str, Any]:
     """Compare a trained model with the truth.
 
-    `r2` is R² of z from f, `observed` that from x, `missing` that along the directions that the
-    differences of the v_c do not span, and `weights` that of v from w. `spread` and `off` describe
-    the singular values of the map from f to z, in units of the theorem's value: 1/κ, or 1 for
-    unit f.
+    `r2` is R² of z from f, `observed` that from x, `missing` that along directions that the
+    differences of the v_c do not span, `weights` that of v from w. `spread` and `off` are of the
+    singular values of the map from f to z, in units of the theorem's: 1/κ, or 1 for unit f.
     """
     z, f, w, v = sample.latents, model.f.astype(float), model.g.astype(float), world.vectors
     floor = np.nan

@@ -113,9 +113,8 @@ def compared(
 ) -> dict[str, Any]:
     """Compare two networks with the truth and with each other; means over the two.
 
-    `excess` is the cross-entropy minus that of the true posterior on the same rows, and `beats` is
-    by how many standard errors it is lower. φ(s') is taken after the gate: all of it
-    (`controllable`, `exogenous`, `agreement`), or only the part on which logits depend
+    `excess` is the cross-entropy above that of the true posterior, and `beats` by how many standard
+    errors it is lower. φ(s') is taken after the gate: all of it, or the part on which logits depend
     (`read_...`). `shrunk` is the standard deviation of φ relative to that before training.
     """
     found = [seen(icm, sample) for icm in pair]
@@ -183,8 +182,7 @@ def read_out(found: Seen, icm: ICM, rank: int) -> tuple[Array, float]:
 def agreement(a: Array, b: Array) -> float:
     """Held-out R² of an affine map, weighted by variance, in the worse of the two directions.
 
-    It is 1 − Σ‖y − ŷ‖² / Σ‖y − ȳ‖² over all coordinates together, because a mean over coordinates
-    is meaningless if some are almost constant.
+    A mean over coordinates would be meaningless if some are almost constant.
     """
     half, worst = len(a) // 2, 1.0
     for x, y in ((a, b), (b, a)):

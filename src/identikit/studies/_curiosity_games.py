@@ -80,7 +80,7 @@ def watched(
     """Pictures of Pong under random actions, the actions, and the steps with a whole history.
 
     Action t leads from picture t to t + 1. A step counts if all pictures from t − 3 to t + 1 are of
-    one game; the step from a game's end to the next game's start has no action.
+    one game; from a game's end to the next game's start there is no action.
     """
     from identikit.learn import environment
 

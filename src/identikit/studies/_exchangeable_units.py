@@ -104,10 +104,7 @@ def duality(seed: int, s: Settings) -> Record:
 
 
 def scored(sample: Sample) -> dict[str, float]:
-    """Scores of ICA by variances and of a classifier of environments on the observations.
-
-    Sources and codes are standardised in every environment, as the environment may scale either.
-    """
+    """Scores of ICA by variances and of a classifier of environments, on standardised rows."""
     from sklearn.linear_model import LogisticRegression
 
     x, labels = sample.observations, sample.environments

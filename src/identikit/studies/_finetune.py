@@ -38,9 +38,8 @@ def rescale(net: nn.Sequential, alpha: float) -> None:
 def tune(seed: int, settings: Settings) -> Record:
     """Pre-train a network, then fine-tune copies that compute the same function (a unit of work).
 
-    A copy has its weights rescaled by α or, as a control, the activation relu(αx)/α, which changes
-    neither values nor gradients. The target changes from sin 2x₀ + x₁ to cos 2x₂ + x₁. Every step
-    uses all rows.
+    A copy has its weights rescaled by α or, as a control, the activation relu(αx)/α. The target
+    changes from sin 2x₀ + x₁ to cos 2x₂ + x₁. Every step uses all rows.
     """
     import torch
     from torch import optim

@@ -106,8 +106,8 @@ def learned(
 def measured(net: SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, float]:
     """Held-out loss, MCC, the decoder's contrast, its error at the means, and posterior variances.
 
-    Variances are of the codes: that of the encoder and the self-consistent one, means over rows and
-    codes. A code is active if its posterior variance is less than half its prior's.
+    Variances are of the codes, means over rows and codes. A code is active if its posterior
+    variance is less than half its prior's.
     """
     import torch
 

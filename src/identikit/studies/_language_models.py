@@ -32,11 +32,7 @@ SLACK = 0.02
 
 
 def build(architecture: str, s: Settings) -> SoftmaxNet:
-    """A language model f(x)ᵀg(y) over the 5 tokens.
-
-    The settings `widths`, `layers`, `heads` and `inner` have one entry per architecture. `inner` is
-    the width of the MLP or, for the LSTM, of a token's vector.
-    """
+    """A language model f(x)ᵀg(y); `inner` is the width of the MLP or (LSTM) of a token's vector."""
     from identikit import learn
 
     at = s.architectures.index(architecture)

@@ -54,10 +54,8 @@ Groups = NDArray[Any] | None
 def compare(model: str, stage: str, a: Any, b: Any, views: Sequence[Any], groups: Groups) -> Record:
     """Compare two runs a and b at one layer: one row for raw and one for whitened coordinates.
 
-    `views` are arrays of rows or their paths, and `groups` are labels of dependent rows. A row has
-    the mean distance, divided by the diameter, after the best map of each kind and with shuffled
-    rows, and the efficiency with its interval over rows and its controls. Values are means over
-    both directions; intervals have the outer ends of both.
+    `views` are arrays of rows or their paths, and `groups` are labels of dependent rows. Values are
+    means over both directions; intervals have the outer ends of both.
     """
     near = near_identifiability(*views, names=["a", "b"], groups=groups)
     rows = []

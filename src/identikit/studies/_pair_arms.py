@@ -73,10 +73,7 @@ def build(arm: Arm, d: int, s: Settings) -> SoftmaxNet:
 
 
 def measure(name: str, seed: int, settings: Settings) -> Record:
-    """Train one network, and compare it with the truth on new data: a unit of work.
-
-    A row (see `compared`), and the learned concentrations from the smallest on.
-    """
+    """Train one network, and compare it with the truth on new data (see `compared`): a unit."""
     from identikit.learn import aninfonce, fresh, train
 
     s, arm = settings, ARMS[name]
@@ -96,11 +93,10 @@ def compared(
 ) -> tuple[dict[str, Any], Array]:
     """Compare a network with the true latents: its scores, its loss and its concentrations.
 
-    `content` (the half of the latents with the larger concentrations) and `style` are held-out R²
-    from f; `seen_...` are the same from x. `rotation` and `inside` are the MCC of random rotations,
-    of all latents and inside blocks. `truth` is the loss of the true latents on the same pairs,
-    with the best concentrations of the arm's kind. `high` and `low` are the mean ratios of learned
-    to true concentrations, for content and style. `degree` is how often f∘g covers the sphere.
+    `content` (the latents with the larger concentrations) and `style` are held-out R² from f,
+    `seen_...` from x. `rotation` and `inside` are the MCC of random rotations, of all latents and
+    inside blocks. `truth` is the loss of the true latents with the best concentrations of the arm's
+    kind. `high` and `low` are mean ratios of learned to true ones, for content and style.
     """
     import torch
 

@@ -22,8 +22,7 @@ from identikit.studies import _store as store
 from identikit.studies._data import Data
 from identikit.studies._find import code_digest, find
 from identikit.studies._report import shown, write_report
-from identikit.studies._settings import settings_of
-from identikit.studies._study import KINDS, NOT, Finding, Settings, Study, Tables
+from identikit.studies._study import KINDS, NOT, Finding, Settings, Study, Tables, settings_of
 from identikit.studies._words import headline
 from identikit.studies._work import WORKING, Work
 
@@ -95,15 +94,9 @@ shows(Result.__name__)(shown)
 
 def finding_of(claim: Mapping[str, Any]) -> Finding:
     """The finding in a row of claims.json."""
+    found = {key: claim[key] for key in ("value", "verdict", "comment", "seeds", "p")}
     interval = claim["interval"]
-    return Finding(
-        claim["value"],
-        None if interval is None else (interval[0], interval[1]),
-        claim["verdict"],
-        claim["comment"],
-        claim["seeds"],
-        claim["p"],
-    )
+    return Finding(interval=None if interval is None else (interval[0], interval[1]), **found)
 
 
 def run(
@@ -175,25 +168,14 @@ def run(
     shutil.rmtree(target / WORKING, ignore_errors=True)
     work.progress("writing", 1, 1)
     store.write_tables(target, tables)
+    said = ("key", "says", "published", "source", "kind")
     claims = [
-        {
-            "key": claim.key,
-            "says": claim.says,
-            "published": claim.published,
-            "source": claim.source,
-            "kind": claim.kind,
-            **asdict(claim.check(tables)),
-        }
+        {name: getattr(claim, name) for name in said} | asdict(claim.check(tables))
         for claim in study.claims
     ]
-    document = header | {
-        "units": {
-            "count": len(work.seconds),
-            "seconds": round(sum(work.seconds.values()), 1),
-            "of_other_code": len(work.stale),
-        },
-        "claims": claims,
-    }
+    seconds = round(sum(work.seconds.values()), 1)
+    units = {"count": len(work.seconds), "seconds": seconds, "of_other_code": len(work.stale)}
+    document = header | {"units": units, "claims": claims}
     result = Result(target, store.finite(document), tables, work.resumed)
     write_report(result, study.figure(tables, chosen))
     # Written last: a folder that has this file is complete.
@@ -202,13 +184,7 @@ def run(
 
 
 def load(folder: str | os.PathLike[str]) -> Result:
-    """Load the results of a study that has been run.
-
-    Parameters
-    ----------
-    folder : path
-        The study's folder.
-    """
+    """Load the results of a study that has been run from its folder."""
     target = Path(folder)
     header = store.read_json(target, store.HEADER)
     if not (target / store.RESULT).is_file():
@@ -218,12 +194,8 @@ def load(folder: str | os.PathLike[str]) -> Result:
     result = Result(target, store.read_json(target, store.RESULT), store.read_tables(target))
     try:
         # Older folders lack the kinds, the numbers of seeds and the p-values.
-        claims = [
-            claim | {key: value for key, value in OLD.items() if key not in claim}
-            for claim in result.document["claims"]
-        ]
-        result.document["claims"] = claims
-        for claim in claims:
+        result.document["claims"] = [claim | OLD | claim for claim in result.document["claims"]]
+        for claim in result.document["claims"]:
             finding_of(claim)
             if claim["kind"] not in KINDS:
                 raise ValueError(f"the kind is {claim['kind']!r}; expected one of {KINDS}")

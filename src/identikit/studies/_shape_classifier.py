@@ -32,8 +32,8 @@ def build(pixels: int, width: int) -> SoftmaxNet:
 def decode(seed: int, settings: Settings) -> Record:
     """Train on shapes, and decode the other factors from pixels and features (a unit of work).
 
-    There is one row per source and factor, with Pearson's r of a linear probe without an intercept
-    (as published) and with one, on images that neither the network nor the probe has seen.
+    A row has Pearson's r of a linear probe without an intercept (as published) and with one, on
+    images that neither the network nor the probe has seen.
     """
     from functools import partial
 
@@ -70,10 +70,7 @@ def decode(seed: int, settings: Settings) -> Record:
 
 
 def correlations(features: Array, factors: Array, known: int, shift: bool) -> list[float]:
-    """Pearson's r of each factor with its least-squares prediction, on the rows after `known`.
-
-    The fit uses the first `known` rows; with `shift`, it has an intercept.
-    """
+    """Pearson's r of factors with a fit to the first `known` rows, on the rows after them."""
     x = features.astype(np.float64)
     if shift:
         x = np.column_stack([x, np.ones(len(x))])

@@ -84,9 +84,9 @@ def build(loss: str, s: Settings) -> SoftmaxNet:
 def probe(loss: str, seed: int, data: Data, settings: Settings) -> Record:
     """Train one network, and decode classes and augmentations from it (a unit of work).
 
-    There is one row before and one after training: the accuracy of a linear probe for the class on
-    f of whole images, and R² of a probe for the parameters on f of an image and f of its view, each
-    and their mean (`augmentations`). All are on images that neither network nor probe has seen.
+    There is a row before and one after training: the accuracy of a linear probe for the class on f
+    of whole images, and R² of one for the parameters on f of an image and of its view, on images
+    that neither network nor probe has seen.
     """
     import torch
 

@@ -22,17 +22,7 @@ MOVES, RADII, EDGE = 0.4, (0.12, 0.3), 0.0625
 
 
 def sprites(z: Array, side: int, colour: str) -> Array:
-    """Pictures (rows, 2 · side²) of two channels, with values from 0 to 1.
-
-    Parameters
-    ----------
-    z : array (rows, 4)
-        Factors from −½ to ½: across, up, size, colour.
-    side : int
-        Pixels per side.
-    colour : str
-        One of `COLOURS`.
-    """
+    """Pictures (rows, 2 · side²) of two channels from 0 to 1, by factors from −½ to ½."""
     across, up, size, light = z.T[:, :, None, None]
     pixels = (np.arange(side) + 0.5) / side - 0.5
     distance = np.hypot(pixels - MOVES * across, pixels[:, None] - MOVES * up)

@@ -39,10 +39,9 @@ ASKED = ("identikit", "study", "preset", "settings", "data")
 
 @dataclass(frozen=True)
 class Record:
-    """The result of a unit of work: rows of a tidy table, and arrays by name.
+    """The result of a unit of work: rows of a tidy table, and arrays of numbers by name.
 
-    Rows contain JSON scalars: NumPy's scalars are converted, NaN and infinity become None. Arrays
-    contain numbers.
+    Rows contain JSON scalars: NumPy's scalars are converted, NaN and infinity become None.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -85,12 +84,9 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
 
 def _read(path: Path, kind: type) -> Any:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}); {REMEDY}") from error
-    if not isinstance(found, kind):
-        raise InputError(f"{path} is damaged: expected a JSON {kind.__name__}; {REMEDY}")
-    return found
+        return _store.read_json(path, kind)
+    except _store.DamagedError as error:
+        raise InputError(f"{error}; {REMEDY}") from error
 
 
 def write_json(path: Path, document: Any) -> None:

@@ -90,9 +90,9 @@ def fit_teacher(settings: Settings, **kwargs: Any) -> Record:
 def teach(lr: float, folder: str, weights: dict[str, Array], settings: Settings) -> Record:
     """Train the students of one learning rate (a unit of work).
 
-    The arrays are f (snapshots, seeds, rows, M) and g (snapshots, seeds, classes, M). There is one
-    row per snapshot and seed, with the KL divergence from the teacher, and the mean CCA of f with
-    the plain input, with another seed's untrained f, and with the teacher's f.
+    The arrays are f (snapshots, seeds, rows, M) and g (snapshots, seeds, classes, M). A row has the
+    KL divergence from the teacher, and the mean CCA of f with the plain input, with another seed's
+    untrained f, and with the teacher's f.
     """
     import torch
 

@@ -1,7 +1,7 @@
 """A small image autoencoder, plain or variational: its losses and its training.
 
-`f` of a plain network gives the latents z; `f` of a variational one gives mean μ and log-variance l
-side by side. `g` gives the logits of the pixels. Losses are in nats per image of 64×64 pixels.
+`f` gives the latents or, side by side, mean μ and log-variance l; `g` gives the logits of the
+pixels. Losses are in nats per image of 64×64 pixels.
 """
 
 from __future__ import annotations
@@ -60,10 +60,7 @@ def beta_vae(net: SoftmaxNet, x: Tensor, beta: float) -> Tensor:
 
 
 def beta_tcvae(net: SoftmaxNet, x: Tensor, beta: float, rows: int) -> Tensor:
-    """−log p(x|z) + I(x; z) + β TC(z) + Σ_j KL(q(z_j) ‖ N(0, 1)), of Chen et al. 2018.
-
-    The three are estimated in the batch, with the densities of `log_densities`.
-    """
+    """−log p(x|z) + I(x; z) + β TC(z) + Σ_j KL(q(z_j) ‖ N(0, 1)), of Chen et al. 2018."""
     from identikit.learn import log_normal, posterior
 
     mean, log_variance = posterior(net, x)
@@ -116,10 +113,7 @@ def draw(settings: Settings) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArra
 
 
 def teach(model: str, decay: float, seed: int, folder: str, settings: Settings) -> Record:
-    """Train a network: one row with its reconstruction error on validation images, 0 at best.
-
-    The arrays `fit` and `test` are the latents (means) of training and of test images.
-    """
+    """Train a network: its error on validation images, 0 at best, and the latents of images."""
     import torch
     from scipy.special import entr
 

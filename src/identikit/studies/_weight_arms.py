@@ -92,9 +92,9 @@ def fitted(
 ) -> Record:
     """Train all seeds of an arm (a unit of work): one row per seed and snapshot.
 
-    `name` is that of a `problem`. Weights are kicked until step `{name}_steps`. `{name}_after` are
-    the later steps at which networks are measured; the last of them is the end. The arrays are the
-    kicked weights and the logits at the first and the last snapshot, with seeds as the first axis.
+    Weights are kicked until step `{name}_steps`; `{name}_after` are the later steps at which
+    networks are measured. The arrays are the kicked weights and the logits at the first and the
+    last snapshot, with seeds as the first axis.
     """
     from identikit.learn import shuffled, train, weight_entropy
     from identikit.studies._weight_problems import problem
@@ -151,10 +151,7 @@ def alive(features: Array) -> Array:
 
 
 def compared(features: Sequence[Array], logits: Sequence[Array]) -> list[dict[str, Any]]:
-    """How alike seeds are: R² of features and of centred logits, CKA and MCC of features.
-
-    There is one value per seed, from `per_seed`; their mean is that over all pairs.
-    """
+    """R² of features and of centred logits, CKA and MCC of features: one value per seed."""
     seeds = range(len(features))
     f, z = (
         accumulate([prepare(view) for view in views])

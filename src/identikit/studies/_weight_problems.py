@@ -1,8 +1,4 @@
-"""The learning problems of the study of kicks to the weights: data, networks, losses, scores.
-
-This module needs PyTorch; the study imports it inside its functions. Kicks act on the first part of
-every f, `f[0]`.
-"""
+"""The learning problems of reizinger-weights. Kicks act on `f[0]`. Needs PyTorch."""
 
 from __future__ import annotations
 

@@ -41,11 +41,7 @@ def data(classes: int, rows: int, seed: int) -> tuple[NDArray[np.float32], NDArr
 
 
 def teach(classes: int, width: int, folder: str, settings: Settings) -> Record:
-    """Train the networks of one width (a unit of work).
-
-    The record has one row per seed, with accuracy and loss on the test points, and the arrays f (2,
-    seeds, test, M) and g (2, seeds, classes, M), before and after training.
-    """
+    """Train the networks of one width; f (2, seeds, test, M) and g, before and after training."""
     import torch
 
     from identikit.learn import shuffled, supervised, train

@@ -49,11 +49,7 @@ class Corpus(NamedTuple):
 
 
 def windows(sentences: list[list[str]], vocabulary: int, side: int, rows: int) -> Corpus:
-    """All windows within sentences; one sentence in twenty is held out.
-
-    The `vocabulary` most frequent words are kept. A context has `side` words on each side of the
-    target. At most `rows` windows of the held-out sentences are sampled for testing.
-    """
+    """All windows within sentences, for the most frequent words; at most `rows` are for testing."""
     frequent = Counter(chain.from_iterable(sentences)).most_common(vocabulary)
     number = {word: place for place, (word, _) in enumerate(frequent)}
     found: dict[bool, list[Ints]] = {False: [], True: []}
@@ -87,8 +83,8 @@ def read(data: Data, s: Settings) -> Corpus:
 def build(start: Array, width: int, context: int, diagonal: bool) -> SoftmaxNet:
     """The model, initialised as in the notebook: tiny context vectors, small g and bias.
 
-    `start` is added to the bias. With `diagonal` there are weights c_i, as in the notebook;
-    otherwise matrices C_i, as in Appendix D.7.
+    With `diagonal` there are weights c_i, as in the notebook; otherwise matrices C_i (Appendix
+    D.7).
     """
     import torch
 
@@ -187,8 +183,7 @@ def compare(objective: str, width: int, models: list[dict[str, Array]], groups: 
 def fit(first: Array, second: Array) -> dict[str, float]:
     """R² of the best map between two embeddings of the same words, on held-out words.
 
-    `r2` is that of the second from the first, `r2_back` that of the first from the second, and
-    `r2_notebook` that of the notebook's mistake: fit X₁W ≈ X₂ on z-scores, and use X₂W for X₁.
+    `r2_notebook` is that of the notebook's mistake: fit X₁W ≈ X₂ on z-scores, and use X₂W for X₁.
     """
     moments = accumulate([first, second], folds=FOLDS, groups=np.arange(len(first)), sample=0)
     forward, backward = ladder(moments, 0, 1, ("affine",))["affine"]

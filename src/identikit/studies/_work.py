@@ -136,25 +136,13 @@ class Work:
         return self._all(calls, processes)
 
     def folder_of(self, key: str) -> Path:
-        """A folder for a unit's temporary files, such as checkpoints.
-
-        It is removed once the unit is done.
-
-        Parameters
-        ----------
-        key : str
-            The unit's key.
-        """
+        """A folder for a unit's temporary files, such as checkpoints, removed once it is done."""
         path = self.folder.absolute() / WORKING / _checked(key)
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def _call(
-        self,
-        key: str,
-        function: Callable[..., Record],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        self, key: str, function: Callable[..., Record], args: tuple[Any, ...], kwargs: Any
     ) -> _Call:
         if _checked(key) in self.seconds:
             raise InputError(f"two units have the key {key!r}; each needs its own")

@@ -1,22 +1,15 @@
 """Nelson et al. on microscopy: do ICA's axes carry over to batches that were never seen?
 
-A linear classifier learns to distinguish control wells from treated ones on some batches and is
-scored on others by the area under the ROC curve (AUROC). Its inputs are raw features, principal
-components of unit variance (PCA), and these components rotated by ICA or at random. The paper finds
-ICA best on six genes of RxRx3-core and does not name its classifier. On whitened data, only a
-classifier that prefers axes can profit from a rotation. So a sparse one (L1) is used, with an L2
-classifier as a control that cannot gain. Controls are easily distinguished from most treatments of
-BBBC021; distinguishing one treatment from the others, which is harder, is also tested.
+The paper does not name its classifier. On whitened data, only one that prefers axes can profit from
+a rotation. So a sparse one (L1) is used, with an L2 classifier as a control that cannot gain.
+Controls are easily distinguished from most treatments of BBBC021, so one treatment is also tested
+against the others.
 
-Here the wells are those of BBBC021, and its ten weeks are the batches. Each compound occurs in one
-week only, so a held-out week contains compounds that were never seen. Nothing is fitted to the
-labels of a held-out week, and neither PCA nor ICA is fitted to its rows. The study also measures
-centring and scaling by batch; typical variation normalisation (TVN) by controls, for which every
-other control of a held-out week is set aside and not scored; how much of the variance of each axis
-is due to batch (among controls) and to treatment (within batches); and the effect of leaving out
-the axes with the strongest batch effect. Of the single-cell data sets, the cell lines have two
-types, and only one batch contains both; the blood cells have no types. So only their axes are
-examined, before and after Harmony.
+The ten weeks of BBBC021 are the batches. Each compound occurs in one week only, so a held-out week
+has compounds that were never seen. Nothing is fitted to its labels, and neither PCA nor ICA to its
+rows; for TVN every other control of it is set aside and not scored. Of the single-cell data sets,
+the cell lines have two types, and only one batch contains both; the blood cells have no types. So
+only their axes are examined, before and after Harmony.
 
 The paper's row "biological signal in top 25 % of features" is not measured: the known values cannot
 be what the name says (the best quarter would hold at least a quarter, but raw has 0.163). The
@@ -28,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,12 +49,8 @@ from identikit.studies._batch_units import (
 )
 from identikit.studies._figures import DASHED, dots
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables
+from identikit.studies._study import Axes, Claim, Figure, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # The claims are about the first of these data sets that was measured.
 MAIN, SECOND = ("bbbc021_raw", "rxrx3_core", "planted"), ("bbbc021_normalised",)

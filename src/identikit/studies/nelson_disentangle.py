@@ -2,26 +2,17 @@
 
 If images are a nearly isometric function of independent, non-Gaussian factors, an autoencoder that
 reconstructs them well finds the factors up to a rigid map, and ICA finds their axes (Theorem 3).
-The paper trains with reconstruction and weight decay only, and compares AE + ICA with AE, β-VAE and
-β-TCVAE on four data sets of rendered scenes (Table 2), by InfoM, InfoE and InfoC.
-
-Here the same is done on re-rendered dSprites, with controls: principal axes or a random rotation
-instead of ICA; codes of pure noise, which have an InfoM of about 0.5; and the latents of five
-published VAEs, if the data folder has them. Weight decay is chosen by reconstruction alone. The
-images (32×32 grey pixels), the networks (fully connected) and the training are smaller than in the
-paper.
-
-Factors are treated as classes, and shape has three of them. Orientation is a circle, whose last
-class equals the first; where a metric needs numbers, its cosine and sine are used. A square or an
-ellipse looks the same at several orientations, so no code of an image can determine this factor
-completely.
+Weight decay is chosen by reconstruction alone. Factors are treated as classes. Orientation is a
+circle, whose last class equals the first; where a metric needs numbers, its cosine and sine are
+used. A square or an ellipse looks the same at several orientations, so no code determines this
+factor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,13 +35,18 @@ from identikit.studies._latent_codes import (
     score,
 )
 from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables, mean_interval
+from identikit.studies._study import (
+    Axes,
+    Claim,
+    Figure,
+    Finding,
+    Settings,
+    Study,
+    Tables,
+    mean_interval,
+)
 from identikit.studies._vaes import AE, BETA, TC, draw, teach
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 NAMES = {
     AE: "AE", PCA: "AE + PCA", TURNED: "AE + random rotation", ICA_: "AE + ICA", BETA: "β-VAE",

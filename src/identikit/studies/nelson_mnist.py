@@ -1,18 +1,11 @@
 """The warm-up of Nelson et al.: the nearer a decoder is to an isometry, the more alike seeds are.
 
-The autoencoders have orthogonal layers, three in the encoder and three in the decoder, and a
-LeakyReLU with leak α. Every singular value of the decoder's Jacobian lies between α³ and 1, so the
-decoder is (1+L)-bi-Lipschitz with 1+L = α⁻³. At α = 1 it is a linear isometry; the smaller α is,
-the further from an isometry it may be. By Theorem 1, encoders that lead to the same output agree up
-to a rigid map and an error ε ≤ c √(2L+L²) Δ, where Δ is the diameter of the latents and c is an
-unknown constant. So the theorem says how errors scale, which can be tested by their order; it gives
-no bound to compare a number with.
-
-For each α, seeds are compared by the distance that remains after the best rigid map, divided by the
-diameter, on images that neither the networks nor the map have seen. L is computed in two ways: from
-α, and from the singular values measured on these images, with the scale removed.
-
-The study uses MNIST if the data folder has an mnist.npz, and scikit-learn's digits otherwise.
+Autoencoders have three orthogonal layers on each side and a LeakyReLU with leak α, so the decoder
+is (1+L)-bi-Lipschitz with 1+L = α⁻³. By Theorem 1, encoders that lead to the same output agree up
+to a rigid map and an error ε ≤ c √(2L+L²) Δ, where Δ is the diameter of the latents and c is
+unknown. So the theorem says how errors scale, which can be tested by their order; it gives no bound
+to compare a number with. L is computed from α, and from the singular values measured on test
+images, with the scale removed.
 """
 
 from __future__ import annotations
@@ -21,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,12 +28,18 @@ from identikit.studies._columns import where
 from identikit.studies._figures import DASHED, curve
 from identikit.studies._mnist_units import BOUND, LAYERS, MEASURED, MNIST, compare, learn, summary
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Finding, Interval, Settings, Study, Tables, per_seed
+from identikit.studies._study import (
+    Axes,
+    Claim,
+    Figure,
+    Finding,
+    Interval,
+    Settings,
+    Study,
+    Tables,
+    per_seed,
+)
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: The rank correlation from which a law counts as predicting the order of errors.
 PREDICTS = 0.5
@@ -149,8 +148,8 @@ def in_range(tables: Tables) -> Finding:
 def rank_correlation(pairs: pd.DataFrame, column: str) -> tuple[float, Interval | None]:
     """Spearman's correlation of a column with the mean error over all pairs, with its interval.
 
-    The jackknife is over seeds: each is left out at every α, with all its pairs. It needs at least
-    four seeds, because without one of three seeds only one pair per α would remain.
+    The jackknife over seeds, each left out with all its pairs, needs at least four: without one of
+    three only one pair per α would remain.
     """
 
     def of(some: pd.DataFrame) -> float:

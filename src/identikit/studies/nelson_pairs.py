@@ -1,21 +1,13 @@
 """Table 1 of Nelson et al.: how alike two runs are inside the network, up to each kind of map.
 
-Two networks that differ only in their seed are compared at an inner layer, one that a nonlinear
-decoder or head follows: the latents of an autoencoder, the input of the last block of an image
-classifier, and the input of a middle block of a small GPT-2. By the theory they agree up to a rigid
-map and an error. ICA of each side alone, without knowledge of the pairing, should then remove part
-of the error that a permutation of raw axes leaves. Its efficiency is
-(e_perm − e_ICA)/(e_perm − e_rigid): 0 is no better than the permutation, 1 is as good as the best
-rigid map.
+The inner layer is one that a nonlinear decoder or head follows. ICA of each side alone should
+remove part of the error that a permutation of raw axes leaves. Its efficiency is (e_perm −
+e_ICA)/(e_perm − e_rigid): 0 is no better than the permutation, 1 as good as the best rigid map.
 
-Errors are mean distances after the best map, divided by the diameter, on rows that were not used to
-fit the map. The paper does not say whether all its columns are after whitening. Its rigid errors
-are up to three times the linear ones, and whitening would have made them nearly equal. So the
-claims use raw coordinates, and whitened coordinates have a table of their own.
-
-Images are CIFAR-10 and text is Wikipedia if the data folder has them, and small stand-ins
-otherwise. With --set a=FOLDER --set b=FOLDER, two folders of `identikit extract` are compared
-instead, at every layer that both have.
+The paper does not say whether all its columns are after whitening. Its rigid errors are up to three
+times the linear ones, and whitening would have made them nearly equal. So the claims use raw
+coordinates, and whitened ones have a table of their own. With --set a=FOLDER --set b=FOLDER, two
+folders of `identikit extract` are compared instead, at every layer that both have.
 """
 
 from __future__ import annotations
@@ -25,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,12 +47,8 @@ from identikit.studies._near_pairs import (
     summary,
 )
 from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
+from identikit.studies._study import Axes, Claim, Figure, Finding, Settings, Study, Tables, per_seed
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 def source(data: Data, need: Need) -> Data:

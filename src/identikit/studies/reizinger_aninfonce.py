@@ -1,18 +1,12 @@
 """Rusak et al.: contrastive learning when latents vary by different amounts within a pair.
 
-Latents z are uniform on a sphere, their partners follow p(z⁺|z) ∝ exp(−½ Σ λ_k (z⁺_k − z_k)²), and
-both are observed through a nonlinear mixing. A latent with a large λ is content, which a pair
-shares; one with a small λ is style. InfoNCE has one temperature for all latents. AnInfoNCE learns a
-concentration for each, and at its optimum f(x) = Oz with OΛOᵀ = Λ̂: a signed permutation if all λ
-differ, a rotation inside each block of equal ones. Every seed has its own mixing and pairs.
-
-The loss is compared with that of the true latents. AnInfoNCE reaches it. InfoNCE goes far below it,
-so the latents that it loses are lost at its optimum, and not for lack of training. With a learned
-temperature it folds the sphere (a map of degree 0): one style latent is lost, and its place is used
-for the others. The reference implementation draws partners approximately; here they are exact, and
-a control measures the difference.
-
-On CIFAR-10, classes and the parameters of augmentations are decoded from a small SimCLR.
+Latents z are uniform on a sphere, and their partners follow p(z⁺|z) ∝ exp(−½ Σ λ_k (z⁺_k − z_k)²).
+One with a large λ is content, which a pair shares; one with a small λ is style. At the optimum of
+AnInfoNCE f(x) = Oz with OΛOᵀ = Λ̂: a signed permutation if all λ differ, a rotation inside each
+block of equal ones. InfoNCE goes far below the loss of the true latents, so what it loses is lost
+at its optimum; with a learned temperature it folds the sphere (a map of degree 0). The reference
+implementation draws partners approximately; here they are exact, and a control measures the
+difference.
 """
 
 from __future__ import annotations
@@ -20,7 +14,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -32,11 +25,8 @@ from identikit.studies._figures import dots
 from identikit.studies._pair_arms import ARMS, fit_at_truth, measure, world
 from identikit.studies._simclr import LOSSES, PARAMETERS, probe
 from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
+from identikit.studies._study import Claim, Figure, Settings, Study, Tables
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 IMAGES = replace(CIFAR10, optional=True)
 #: A loss this close to that of the true latents is at its floor; a fold costs more than that.

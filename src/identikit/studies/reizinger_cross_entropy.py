@@ -1,25 +1,18 @@
 """Reizinger et al.: a classifier trained by cross-entropy inverts the process that made the data.
 
-Latents z lie on a sphere in clusters around class vectors v_c, p(z|c) ∝ exp(κ v_cᵀz), and are
-observed through a nonlinear mixing x = g(z). A network f with a linear head learns the class of x,
-or which of N instances it is a view of (DIET). At the optimum f∘g is linear if the differences of
-the v_c span R^d, and a rotation, possibly scaled, if f or the weights are constrained to unit norm
-(cases C1 to C4). Every seed has its own class vectors, mixing and data, which are new at every
-step.
-
-The loss is compared with its floor, to distinguish "not optimised" from "not identified". With as
-many classes as dimensions the floor is reached and one direction stays unknown; at κ = 50 or in 20
-dimensions the training does not reach the floor. The paper's condition for unit weights (C3) is too
-weak: below d(d+3)/2 classes there are other optima, and one of them is constructed here exactly.
-
-On re-rendered dSprites, factors that a classifier of shapes was never told are decoded from it.
+Latents z lie on a sphere in clusters p(z|c) ∝ exp(κ v_cᵀz) and are observed through x = g(z). At
+the optimum f∘g is linear if the differences of the class vectors v_c span R^d, and a rotation,
+possibly scaled, if f or the weights have unit norm (cases C1 to C4). The floor of the loss
+distinguishes "not optimised" from "not identified". The paper's condition for unit weights (C3) is
+too weak: below d(d+3)/2 classes there are other optima, and one of them is constructed here
+exactly.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,11 +24,8 @@ from identikit.studies._columns import Check, Column, column, trend, where
 from identikit.studies._figures import curve, dots
 from identikit.studies._shape_classifier import decode
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
+from identikit.studies._study import Claim, Figure, Settings, Study, Tables
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: A loss this close to its floor, in nats, counts as being at the floor.
 SLACK = 0.05

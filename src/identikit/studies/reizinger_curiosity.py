@@ -1,15 +1,9 @@
 """Reizinger and Szemenyei: attention in an actor-critic, and features from what actions do.
 
-The study has three parts. First, agents on CartPole: a softmax gate before each head (AttA2C)
-divides the d features by about d, and the LSTM compensates by saturating. So a gate shows in the
-features' standard deviation, and a gate multiplied by d does not. Second, features in a world whose
-factors are known: the inverse model of an intrinsic curiosity module (ICM) is a softmax over
-actions that is linear in [φ(s); φ(s')], so it finds the factors that actions control up to an
-affine map, and nothing of the others. Third, pictures of Pong: the same model learns from pixels.
-
-In the released code the gates of the ICM and the rational loss are never switched on, and the
-intrinsic reward is never added; here they are. Game scores are not judged, because the authors'
-tables have one run per cell.
+A softmax gate before each head (AttA2C) divides the d features by about d, and the LSTM compensates
+by saturating. So a gate shows in the features' standard deviation, and a gate multiplied by d does
+not. The inverse model of an ICM is a softmax over actions that is linear in [φ(s); φ(s')], so it
+finds the factors that actions control up to an affine map, and nothing of the others.
 """
 
 from __future__ import annotations
@@ -17,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from importlib.util import find_spec
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from identikit.report.drawing import sheet
 from identikit.studies._columns import Check, Column, column, where
@@ -25,11 +19,8 @@ from identikit.studies._curiosity_features import ARMS, CONTROLLABLE, FEATURES, 
 from identikit.studies._curiosity_games import AGENTS, agent, pixels
 from identikit.studies._figures import dots
 from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
+from identikit.studies._study import Claim, Figure, Settings, Study, Tables
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # The score of an agent that has learned; a random one has about 22.
 LEARNED = 150.0

@@ -1,22 +1,16 @@
 """Reizinger et al.: environments in which cause or mechanism vary reveal the causal direction.
 
-Two samples of one environment share its parameters: θ of the cause and ψ of the mechanism. If x
-causes y, X₁ ⟂ Y₂ | X₂ holds and Y₁ ⟂ X₂ | Y₂ does not, and it is enough that one of θ and ψ varies.
-The paper's experiments draw θ and ψ from U(−1, 1), but all of them also add a quadratic term in
-half of the environments. That switch is itself a mechanism that varies. So the published panels are
-run here with it and without it. Two further settings let exactly one thing vary, and strongly (θ
-on ±5, or the switch), and in a control nothing varies.
-
-"No edge" is a third of all structures and always easy to detect. So accuracy is also given on true
-edges, where chance is a half. Answers follow the paper's decision rule. `causal_direction` also
-says when the data are silent, meaning that they do not reveal a direction, and how many halves of
-the environments agree; both are counted separately.
+Two samples of one environment share θ of the cause and ψ of the mechanism. If x causes y, X₁ ⟂ Y₂ |
+X₂ holds and Y₁ ⟂ X₂ | Y₂ does not, and it is enough that one of θ and ψ varies. The quadratic term
+that all of the paper's experiments switch on in half of the environments is itself a mechanism that
+varies, so the published panels are run with and without it. "No edge" is a third of all structures
+and easy to detect, so accuracy is also given on true edges, where chance is a half.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -26,11 +20,8 @@ from identikit.studies._columns import Column, column, trend, where
 from identikit.studies._exchangeable_units import CELLS, decisions, duality, largest_drift
 from identikit.studies._figures import curve
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
+from identikit.studies._study import Claim, Figure, Settings, Study, Tables
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CDF, LINGAM = "causal de Finetti", "DirectLiNGAM"
 #: Proportion of correct structures by environments: from committed results (both) or a figure.

@@ -1,26 +1,17 @@
 """Reizinger et al.: VAEs with a nearly deterministic decoder do independent mechanism analysis.
 
-The data are x = f(z) with independent sources z. As the decoder's precision γ² grows, the gap
-between likelihood and ELBO tends to C_IMA, the mean contrast of the decoder's Jacobian. So a VAE
-prefers decoders whose Jacobian has orthogonal columns, and finds the sources if f has this
-property. Here f is a Möbius map (C_IMA = 0), alone or followed by a linear map of chosen C_IMA, or
-it draws small pictures of a disc.
-
-All x have mean 0 and, over their entries, variance 1, so γ² here corresponds to γ² Var(x) in the
-paper: its data have a standard deviation near .05, and its γ² = 1e4 is about 30 here. Restarts are
-chosen by their ELBO on held-out rows, which needs no knowledge of the sources.
-
-At a large γ², less is found for lack of optimisation: if γ² is raised during training, the sources
-are found there too. After a linear map of large C_IMA the codes are poor, partly because γ² is too
-small for the directions that the map makes narrow. With a large enough γ² the VAE still has
-orthogonal columns and a better ELBO than the truth, but its codes are not the sources.
+As the decoder's precision γ² grows, the gap between likelihood and ELBO tends to C_IMA, the mean
+contrast of the decoder's Jacobian. So a VAE prefers decoders whose Jacobian has orthogonal columns,
+and finds the sources of x = f(z) if f has this property. The paper's data have a standard deviation
+near .05, so its γ² = 1e4 is about 30 here. At a large γ², less is found for lack of optimisation:
+if γ² is raised during training, the sources are found there too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,11 +33,8 @@ from identikit.studies._ima_fits import (
 )
 from identikit.studies._sprites import COLOURS
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
+from identikit.studies._study import Claim, Figure, Settings, Study, Tables
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Part = dict[str, Any]
 # Mean MCC of a random rotation in three dimensions, and the distance that still counts as equal.

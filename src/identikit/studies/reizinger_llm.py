@@ -1,18 +1,12 @@
 """Reizinger et al. on language models: the same loss, but different answers off the support.
 
-Models learn the language aⁿbⁿ, n = 1 to N, in three regimes: by maximum likelihood alone, or also
-with completions of the 251 prompts of 8 letters with which no string begins. An oracle gives
-completions that satisfy rule R1 (#a = #b); an adversary gives completions that break it by one
-letter. All regimes reach the entropy ln N of the language. After those prompts the models do what
-they were trained to do or, after maximum likelihood alone, something arbitrary. The paper's two
-other cases are also covered: a rare prompt answered differently at a KL divergence of ε, in closed
-form, and one function with two sets of weights that fine-tune differently.
-
-Where the released code has errors, this study differs from it: the loss of a completion includes
-the first new token (the control `released` leaves it out), PAD is not a target, floors are exact,
-unfinished completions count, and the weights are rescaled, because relu(αx)/α changes neither
-values nor gradients (a control shows this). The released Transformer has, in effect, no positional
-information, and neither has ours.
+Models learn aⁿbⁿ, n = 1 to N, alone or with completions of the 251 prompts of 8 letters with which
+no string begins: an oracle's, which satisfy rule R1 (#a = #b), or an adversary's, which break it by
+one letter. Where the released code has errors, this study differs from it: the loss of a completion
+includes the first new token (the control `released` leaves it out), PAD is not a target, floors are
+exact, unfinished completions count, and the weights are rescaled, because relu(αx)/α changes
+neither values nor gradients (a control shows this). The released Transformer has, in effect, no
+positional information, and neither has ours.
 """
 
 from __future__ import annotations
@@ -20,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -32,12 +25,8 @@ from identikit.studies._checks import above, below, higher, holds, ordered, with
 from identikit.studies._figures import dots
 from identikit.studies._finetune import tune
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables
+from identikit.studies._study import Axes, Claim, Figure, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 NAMES = {
     lm.TRANSFORMER: "Transformer without positions",

@@ -1,19 +1,11 @@
 """Rajendran et al.: linear systems driven by Gaussian controls, identified by environments.
 
-The system is x_{t+1} = A x_t + B u_t, y_t = C x_t, and the controls u are not observed. If the
-variances of the controls differ enough between environments, u is identified up to order and scale,
-and with it the Markov parameters and the transfer function. Here everything is estimated by least
-squares and joint diagonalisation (`recover.LTI`), without knowledge of variances or means; no
-network is trained.
-
-MCC is computed within environments. If it were pooled over environments with different means, it
-would be high as soon as the environment can be guessed. It is compared with the MCC from a single
-environment, from which nothing is identified.
-
-The released code maximises a likelihood without its log-determinant. If means differ, its optimum
-is the regression of the environments' means on the observations. If they are 0, its optimum is
-W = 0, and the MCC is that of the direction in which W vanishes last. Both are computed here in
-closed form, and both are close to the values printed in Tables 1 and 2.
+The system is x_{t+1} = A x_t + B u_t, y_t = C x_t. If the variances of the unobserved controls u
+differ enough between environments, u is identified up to order and scale. An MCC pooled over
+environments with different means would be high as soon as the environment can be guessed. If means
+differ, the optimum of the released objective is the regression of the environments' means on the
+observations. If they are 0, it is W = 0, and the MCC is that of the direction in which W vanishes
+last. Both are close to the values printed in Tables 1 and 2.
 """
 
 from __future__ import annotations
@@ -21,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,11 +25,8 @@ from identikit.studies._figures import curve, heat_map
 from identikit.studies._lti_fits import cells, conditions, motors, noisy, numbers, systems
 from identikit.studies._lti_published import DIMENSIONS, NOISE, TABLE_1, table_1, table_2
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables
+from identikit.studies._study import Claim, Figure, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Test = Callable[..., Finding]
 Row = dict[str, Any]

@@ -1,17 +1,11 @@
 """Reizinger and Gyires-Tóth: weights that are redrawn, or change places, after every step.
 
-The paper presents both as regularisers. This study treats them as perturbations of the weights,
-called kicks, and measures their effect at growing doses: on accuracy, on the entropy of the
-weights, and on how alike seeds become. There are no kicks during the last part of the training,
-which separates what is destroyed from what has not yet recovered.
-
-With 10 classes and 16 features the class vectors have rank 9: centred logits are identified, the
-features are not. If the training recovers from the kicks, identified quantities should be the same
-as without them.
-
-The authors' code shuffles by exchanging views of single weights, which overwrites weights with
-copies of others; here this is the separate arm "released". On kernels of 5 × 5 a coverage below .12
-shuffles nothing, so all committed results of shuffling on CIFAR-10 are in fact without kicks.
+The paper presents both as regularisers. No kicks in the last part of the training separate what is
+destroyed from what has not yet recovered. With 10 classes and 16 features the class vectors have
+rank 9: centred logits are identified, the features are not. The authors' code shuffles by
+exchanging views of single weights, which overwrites weights with copies of others; here this is the
+arm "released". On kernels of 5 × 5 a coverage below .12 shuffles nothing, so all committed results
+of shuffling on CIFAR-10 are in fact without kicks.
 """
 
 from __future__ import annotations
@@ -19,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -30,7 +24,7 @@ from identikit.studies._columns import Check, Column, column, trend, where
 from identikit.studies._data import CIFAR10
 from identikit.studies._figures import curve, dots
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
+from identikit.studies._study import Claim, Figure, Settings, Study, Tables
 from identikit.studies._weight_arms import (
     ARMS,
     COPIES,
@@ -54,9 +48,6 @@ from identikit.studies._weight_arms import (
     fitted,
 )
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 KEY = "{0},{1.operation},p={1.p},coverage={1.coverage}"
 # Bars for a gain in accuracy, for equal entropy (bits per matrix), and for equal agreement.
