@@ -64,26 +64,18 @@ class Wells:
         return np.asarray(self.label == CONTROL)
 
 
+@lru_cache(maxsize=8)
 def read(name: str, data: Data) -> Wells:
     """A data set by its name, one of `SETS`, read once per process; "planted" needs no data."""
     if name not in SETS:
         raise InputError(f"there is no data set {name!r}; choose from {', '.join(SETS)}")
-    return _read(name, data)
-
-
-@lru_cache(maxsize=8)
-def _read(name: str, data: Data) -> Wells:
     return SETS[name](name, data)
 
 
 def planted(
-    seed: int = 0,
-    batches: int = 6,
-    controls: int = 80,
-    treated: int = 3,
-    batch_effect: float = 2.0,
-    effect: float = 2.0,
-) -> tuple[Wells, Array]:
+    seed: int = 0, batches: int = 6, controls: int = 80, treated: int = 3,
+    batch_effect: float = 2.0, effect: float = 2.0,
+) -> tuple[Wells, Array]:  # fmt: skip
     """Simulated wells with 40 features, mixed from 16 independent axes with little noise; the axes.
 
     Axes are Laplace noise of unit variance. Each batch shifts the first three at random, and each
@@ -103,17 +95,11 @@ def planted(
     return Wells("planted", x, names[batch], label, units=False), axes
 
 
-def _planted(_name: str, _data: Data) -> Wells:
-    return planted()[0]
-
-
 def _bbbc021(name: str, data: Data) -> Wells:
     need, names = RAW, ["plate", "compound", "moa", "concentration"]
     if name == "bbbc021_normalised":
-        need, names = (
-            NORMALISED,
-            [f"Metadata_{key}" for key in ("Plate", "Compound", "moa", "Concentration")],
-        )
+        need, names = NORMALISED, ["Plate", "Compound", "moa", "Concentration"]
+        names = [f"Metadata_{each}" for each in names]
     table = _table(_path(data, need), need)
     plate, compound, moa, _ = _columns(table, names, need)
     # A plate is named after its week: "Week10_40111".
@@ -126,8 +112,7 @@ def _bbbc021(name: str, data: Data) -> Wells:
                 f"{need.file}: {str(each)!r} is in {', '.join(weeks)}; a compound must be in one "
                 "week only, so that a held-out week has compounds that no other week has"
             )
-    features = _features(table.drop(columns=names), need)
-    return Wells(name, features, week, label, units=True)
+    return Wells(name, _features(table.drop(columns=names), need), week, label, units=True)
 
 
 def _rxrx3_core(name: str, data: Data) -> Wells:
@@ -168,7 +153,7 @@ def _pbmc(name: str, data: Data) -> Wells:
 
 
 SETS: dict[str, Callable[[str, Data], Wells]] = {
-    "planted": _planted,
+    "planted": lambda _name, _data: planted()[0],
     "bbbc021_raw": _bbbc021,
     "bbbc021_normalised": _bbbc021,
     "cell_lines": _cell_lines,
@@ -208,9 +193,7 @@ def _columns(table: Any, names: list[str], need: Need) -> list[Strings]:
 
 
 def _features(table: Any, need: Need) -> Array:
-    """All columns of numbers."""
-    x: Array = table.select_dtypes("number").to_numpy(np.float64)
-    return _finite(x, need)
+    return _finite(table.select_dtypes("number").to_numpy(np.float64), need)
 
 
 def _archive(path: Path, need: Need, pcs: str, *names: str) -> tuple[Any, ...]:

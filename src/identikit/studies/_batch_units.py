@@ -13,9 +13,9 @@ from identikit.studies._batch_data import CONTROL, Strings, Wells, read
 from identikit.studies._batches import (
     Input,
     Mask,
+    at_random,
     auroc,
     explained,
-    haar,
     hoyer,
     hoyer_chance,
     independent,
@@ -25,6 +25,7 @@ from identikit.studies._batches import (
     turned,
     whitened,
 )
+from identikit.studies._columns import where
 from identikit.studies._data import Data
 from identikit.studies._store import Record
 from identikit.studies._study import Settings, mean_interval
@@ -53,17 +54,15 @@ class Task(NamedTuple):
 
 def tasks(wells: Wells, others: bool = False) -> list[Task]:
     """All treatments together, and each, against controls or others; or two cell types."""
-    every = np.ones(len(wells.x), dtype=bool)
-    names = [str(name) for name in np.unique(wells.label) if name != CONTROL]
+    every, control = np.ones(len(wells.x), dtype=bool), wells.control
+    own = {str(name): wells.label == name for name in np.unique(wells.label) if name != CONTROL}
     if others:
-        return [Task(OTHERS, name, ~wells.control, wells.label == name) for name in names]
-    if wells.control.any():
-        each = [
-            Task(EACH, name, wells.control | (wells.label == name), wells.label == name)
-            for name in names
-        ]
-        return [Task(TREATED, TREATED, every, ~wells.control), *each]
-    return [Task(TYPES, names[1], every, wells.label == names[1])] if len(names) == 2 else []
+        return [Task(OTHERS, name, ~control, rows) for name, rows in own.items()]
+    if control.any():
+        each = [Task(EACH, name, control | rows, rows) for name, rows in own.items()]
+        return [Task(TREATED, TREATED, every, ~control), *each]
+    name, rows = list(own.items())[-1]
+    return [Task(TYPES, name, every, rows)] if len(own) == 2 else []
 
 
 def held_out(batch: Strings, folds: int) -> list[list[str]]:
@@ -149,10 +148,10 @@ def carried(name: str, data: Data, settings: Settings) -> Record:
     base = standardised(wells.x, all_rows, wells.units)
     white = whitened(base, all_rows, settings.components[0])
     turned_by_ica, ica = independent(white, all_rows, 0)
-    random = white @ haar(white.shape[1], 0)
     some = wells.control if wells.control.any() else all_rows
     tables = []
-    for basis, axes in (("pca", white), ("ica", turned_by_ica), ("random", random)):
+    bases = {"pca": white, "ica": turned_by_ica, "random": at_random(white, 0)}
+    for basis, axes in bases.items():
         table = pd.DataFrame({"set": name, "basis": basis, "axis": np.arange(axes.shape[1]) + 1})
         found = {"batch": explained(axes[some], wells.batch[some], wells.label[some], **every)}
         if len(np.unique(wells.label)) > 1:
@@ -204,8 +203,7 @@ def by_unit(
 
     Compounds of one treatment share a learner and so do not vary independently.
     """
-    mask = (scores["set"] == name) & (scores["task"] == task) & (scores["learner"] == learner)
-    there = scores[mask]
+    there = where(scores, set=name, task=task, learner=learner)
     if there.empty:
         return there
     there = there[there["components"] == (components or there["components"].iloc[0])]
@@ -242,8 +240,7 @@ def means(scores: pd.DataFrame) -> pd.DataFrame:
 
 def cosine(a: pd.Series[float], b: pd.Series[float]) -> float:
     """Cosine of two profiles over axes: 1 if they are proportional, 0 if they share no axis."""
-    x, y = a.to_numpy(float), b.to_numpy(float)
-    return float(x @ y / (np.linalg.norm(x) * np.linalg.norm(y)))
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
 def profile(axes: pd.DataFrame) -> pd.DataFrame:
@@ -258,7 +255,7 @@ def profile(axes: pd.DataFrame) -> pd.DataFrame:
                 row[f"{key}_above_chance"] = int((shares > group[f"{key}_chance_95"]).sum())
                 row[f"{key}_sparsity"] = hoyer(np.sqrt(shares.to_numpy()))
         if "label_mean" in row and "batch_mean" in row:
-            row["overlap"] = cosine(group["batch"], group["label"])
+            row["overlap"] = cosine(*(group[key].astype(float) for key in ("batch", "label")))
         row["chance_sparsity"] = hoyer_chance(len(group))
         row["identified"] = int(group["identified"].sum()) if basis == "ica" else None
         rows.append(row)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import Array, eigh, inverse_or_zero, svd
+from identikit._linalg import Array, eigh, inverse_or_zero, random_rotation, svd
 from identikit.axes import ICA
 from identikit.errors import InputError
 from identikit.studies._batch_data import Strings, Wells
@@ -31,13 +30,6 @@ class Input(NamedTuple):
     seed: int
     rows: Array
     converged: bool
-
-
-def haar(size: int, seed: int) -> Array:
-    """A rotation drawn uniformly (Haar) from the orthogonal group."""
-    q, r = np.linalg.qr(np.random.default_rng(seed).normal(size=(size, size)))
-    rotation: Array = q * np.sign(np.diag(r))
-    return rotation
 
 
 def standardised(x: Array, of: Mask, units: bool) -> Array:
@@ -102,12 +94,18 @@ def independent(white: Array, train: Mask, seed: int) -> tuple[Array, ICA]:
     return ica.transform(white), ica
 
 
+def at_random(white: Array, seed: int) -> Array:
+    """Whitened rows rotated at random."""
+    turned: Array = white @ random_rotation(white.shape[1], np.random.default_rng(seed))
+    return turned
+
+
 def turned(white: Array, train: Mask, seeds: int, before: str = "") -> list[Input]:
     """Whitened rows: unchanged, rotated at random, and rotated by ICA."""
     found = [Input(f"{before}pca", 0, white, True)]
     for seed in range(seeds):
         if not before:
-            found.append(Input("random", seed, white @ haar(white.shape[1], seed), True))
+            found.append(Input("random", seed, at_random(white, seed), True))
         rows, ica = independent(white, train, seed)
         found.append(Input(f"{before}ica", seed, rows, bool(ica.converged_)))
     return found
@@ -160,9 +158,8 @@ def explained(
     basis = left[:, values > ROUNDING * len(rows) ** 0.5]
     total = inverse_or_zero((rows**2).sum(axis=0))
 
-    def shares(of: Array) -> Array:
-        result: Array = ((basis.T @ of) ** 2).sum(axis=0) * total
-        return result
+    def shares(of: Array) -> Any:
+        return ((basis.T @ of) ** 2).sum(axis=0) * total
 
     rng, order = np.random.default_rng(seed), np.argsort(strata, kind="stable")
     drawn = np.empty((permutations, rows.shape[1]))
@@ -175,10 +172,9 @@ def explained(
 
 
 def _centred(rows: Array, strata: NDArray[Any]) -> Array:
-    counts = np.bincount(strata)[:, None]
-    sums = np.zeros((len(counts), rows.shape[1]))
+    sums = np.zeros((strata.max() + 1, rows.shape[1]))
     np.add.at(sums, strata, rows)
-    result: Array = rows - (sums / counts)[strata]
+    result: Array = rows - (sums / np.bincount(strata)[:, None])[strata]
     return result
 
 
@@ -209,8 +205,7 @@ def hoyer_chance(size: int) -> float:
     return float((root - size * ratio / np.pi**0.5) / (root - 1))
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(NamedTuple):
     """A fitted learner: its weights and intercept, and whether it converged."""
 
     weights: Array

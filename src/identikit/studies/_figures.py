@@ -37,15 +37,9 @@ STRONGEST = 0.5
 
 
 def curve(
-    ax: Axes,
-    table: pd.DataFrame,
-    x: str,
-    y: str,
-    by: str | None = None,
-    labels: Mapping[Any, str] | None = None,
-    chance: float | None = None,
-    log_x: bool = False,
-) -> None:
+    ax: Axes, table: pd.DataFrame, x: str, y: str, by: str | None = None,
+    labels: Mapping[Any, str] | None = None, chance: float | None = None, log_x: bool = False,
+) -> None:  # fmt: skip
     """Draw the mean of y over seeds against x, with its 95 % interval: one line per value of `by`.
 
     Parameters
@@ -77,14 +71,9 @@ def curve(
 
 
 def dots(
-    ax: Axes,
-    table: pd.DataFrame,
-    x: str,
-    y: str,
-    by: str | None = None,
-    labels: Mapping[Any, str] | None = None,
-    chance: float | None = None,
-) -> None:
+    ax: Axes, table: pd.DataFrame, x: str, y: str, by: str | None = None,
+    labels: Mapping[Any, str] | None = None, chance: float | None = None,
+) -> None:  # fmt: skip
     """Draw one dot per seed and, beside the dots, their mean with its 95 % interval, by category.
 
     x is the column of categories and y that of numbers. The values of `by` are drawn side by side
@@ -112,13 +101,9 @@ def dots(
 
 
 def heat_map(
-    ax: Axes,
-    table: pd.DataFrame,
-    x: str,
-    y: str,
-    value: str,
+    ax: Axes, table: pd.DataFrame, x: str, y: str, value: str,
     labels: Mapping[Any, str] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Draw the mean of a value over seeds for every x and y; larger means have stronger colours.
 
     The table has one row per seed and cell, with the columns `seed`, x, y and value. Numbers in x
@@ -183,13 +168,9 @@ def scatter_after_map(ax: Axes, truth: ArrayLike, image: ArrayLike) -> None:
 
 
 def _nothing(
-    ax: Axes,
-    table: pd.DataFrame,
-    axes: tuple[str, str],
-    value: str,
-    labels: Mapping[Any, str],
+    ax: Axes, table: pd.DataFrame, axes: tuple[str, str], value: str, labels: Mapping[Any, str],
     chance: float | None = None,
-) -> bool:
+) -> bool:  # fmt: skip
     """Label the axes and draw the level of chance; True if there is nothing else to draw."""
     ax.set_xlabel(labels.get(axes[0], axes[0]))
     ax.set_ylabel(labels.get(axes[1], axes[1]))

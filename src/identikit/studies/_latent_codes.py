@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from identikit._linalg import Array
+from identikit._linalg import Array, random_rotation
 from identikit.axes import ICA
 from identikit.factors import disentangle, infomec, prepare
 from identikit.studies._data import read_arrays
@@ -51,10 +51,7 @@ def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, di
     mean = fit.mean(axis=0, dtype=float)
     _, spread, axes = np.linalg.svd(fit - mean, full_matrices=False)
     white = (test - mean) @ (axes.T * np.sqrt(len(fit) - 1) / spread)
-    if method == TURNED:
-        turn, upper = np.linalg.qr(rng.normal(size=2 * white.shape[1:]))
-        white = white @ (turn * np.sign(np.diagonal(upper)))
-    return white, {}
+    return white @ random_rotation(white.shape[1], rng) if method == TURNED else white, {}
 
 
 def score(
@@ -85,11 +82,10 @@ def score(
     for form, name, of in every:
         for part in of.parts:
             assert part.chance is not None
-            low, high = part.interval or (None, None)
+            ends, chance = part.interval or (None, None), part.chance
             row = {"method": method, "seed": seed, "form": form, "metric": name, "part": part.name}
-            row |= {"value": part.value, "low": low, "high": high, "chance": part.chance.mean}
-            chance_low, chance_high = part.chance.interval
-            rows.append(row | {"chance_low": chance_low, "chance_high": chance_high})
+            row |= {"value": part.value, "low": ends[0], "high": ends[1], "chance": chance.mean}
+            rows.append(row | dict(zip(("chance_low", "chance_high"), chance.interval)))
     for part_name, value in about.items():
         row = {"method": method, "seed": seed, "form": "fit", "metric": "ica"}
         rows.append(row | {"part": part_name, "value": float(value)})
@@ -102,5 +98,5 @@ def published(path: Path | None) -> dict[str, tuple[Array, NDArray[Any]]]:
         return {}
     means = [f"{name}_mu" for name in PUBLISHED]
     arrays = read_arrays(path, ["factors", *means], f"factors and {', '.join(means)}")
-    classes = arrays["factors"]
-    return {name: (arrays[f"{name}_mu"].astype(float), classes) for name in PUBLISHED}
+    classes, *found = arrays.values()
+    return {name: (codes.astype(float), classes) for name, codes in zip(PUBLISHED, found)}

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from identikit._linalg import Array
-
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
@@ -26,15 +24,9 @@ _YIQ = np.array(
 )
 
 
-def _colour_axes() -> Array:
-    """Projections on luma and on chroma, and the quarter turn of the chroma plane: (3, 3, 3)."""
-    turn = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
-    parts = np.stack([np.diag([1.0, 0.0, 0.0]), np.diag([0.0, 1.0, 1.0]), turn])
-    axes: Array = np.linalg.inv(_YIQ) @ parts @ _YIQ
-    return axes
-
-
-_LUMA, _CHROMA, _TURN = _colour_axes()
+# Projections on luma and on chroma, and the quarter turn of the chroma plane.
+_PARTS = [np.diag([1.0, 0, 0]), np.diag([0.0, 1, 1]), [[0.0, 0, 0], [0, 0, -1], [0, 1, 0]]]
+_LUMA, _CHROMA, _TURN = np.linalg.inv(_YIQ) @ np.array(_PARTS) @ _YIQ
 
 
 def crop(images: Tensor, size: int, top: Tensor, left: Tensor) -> Tensor:
@@ -58,11 +50,7 @@ def recolour(
 
     x = patches.flatten(2)
     luma, chroma, turn = (torch.from_numpy(part).to(x) for part in (_LUMA, _CHROMA, _TURN))
-    angle, s, c = (
-        2 * torch.pi * hue[:, None, None],
-        saturation[:, None, None],
-        contrast[:, None, None],
-    )
+    angle, s, c = (of[:, None, None] for of in (2 * torch.pi * hue, saturation, contrast))
     colour = luma + s * (angle.cos() * chroma + angle.sin() * turn)
     shift = (1 - c) * (colour @ x.mean(-1, keepdim=True)) + brightness[:, None, None]
     return torch.baddbmm(shift, c * colour, x).clamp(0, 1).view(patches.shape)

@@ -9,19 +9,9 @@ from identikit._text import plain
 from identikit.report import BAD, DOUBTFUL, GOOD, Shown, Table, page, sized
 from identikit.report.numbers import ABSENT
 from identikit.report.style import STYLE
+from identikit.studies import _words as words
 from identikit.studies._study import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED
-from identikit.studies._words import (
-    REST,
-    Row,
-    counts,
-    duration,
-    grouped,
-    headline,
-    measured,
-    told,
-    verdict,
-    would_tell,
-)
+from identikit.studies._words import Row, grouped, headline, measured, verdict, would_tell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,12 +45,13 @@ def shown(result: Result, figure: Figure | None = None) -> Shown:
     claims = [claim for _, group in grouped(document) for claim in group]
     titles = ["claim", "published", "measured", "95 %", "verdict"]
     rows = [
-        [claim["says"], str(claim["published"]), *measured(claim), told(claim)] for claim in claims
+        [claim["says"], str(claim["published"]), *measured(claim), words.told(claim)]
+        for claim in claims
     ]
     if len(grouped(document)) > 1:
         titles, rows = ["kind", *titles], [[c["kind"], *row] for c, row in zip(claims, rows)]
     verdicts = {claim["verdict"] for claim in claims}
-    worst = next((each for each in REST if each in verdicts), REPRODUCED)
+    worst = next((each for each in words.REST if each in verdicts), REPRODUCED)
     return Shown(
         "study",
         document["title"],
@@ -73,11 +64,11 @@ def shown(result: Result, figure: Figure | None = None) -> Shown:
         template="study.html.j2",
         values=lambda: {
             "study": document,
-            "counts": counts(document),
+            "counts": words.counts(document),
             "groups": [(title, [_row(c) for c in some]) for title, some in grouped(document)],
             "drawn": sized(figure or result.figure(), FIGURE_LABEL, "identikit"),
             "tables": [_table(name, table) for name, table in result.tables.items()],
-            "duration": duration(document["units"]["seconds"]),
+            "duration": words.duration(document["units"]["seconds"]),
         },
         version=result.version,
     )
@@ -85,25 +76,16 @@ def shown(result: Result, figure: Figure | None = None) -> Shown:
 
 def _row(claim: Row) -> dict[str, Any]:
     """A claim as the page shows it."""
-    return {
-        **claim,
-        "tone": TONES[claim["verdict"]],
-        "measured": measured(claim),
-        "verdict": verdict(claim),
-        "would_tell": would_tell(claim),
-    }
+    shown = {"tone": TONES[claim["verdict"]], "measured": measured(claim)}
+    return {**claim, **shown, "verdict": verdict(claim), "would_tell": would_tell(claim)}
 
 
 def _table(name: str, table: Any) -> dict[str, Any]:
     """The first rows of a table as text, and which columns hold numbers."""
     numeric = [kind.kind in "iuf" for kind in table.dtypes]
     rows = [[_cell(value) for value in row] for row in table.head(MAX_ROWS).itertuples(index=False)]
-    return {
-        "name": name,
-        "columns": list(zip(map(str, table.columns), numeric)),
-        "rows": rows,
-        "length": len(table),
-    }
+    columns = list(zip(map(str, table.columns), numeric))
+    return {"name": name, "columns": columns, "rows": rows, "length": len(table)}
 
 
 def _cell(value: Any) -> str:

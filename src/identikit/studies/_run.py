@@ -143,20 +143,14 @@ def run(
     source = Data(data)
     target = Path(f"{study.name}-{preset}" if folder is None else folder)
     header: dict[str, Any] = {
-        "identikit": __version__,
-        "study": study.name,
-        "preset": preset,
-        "settings": store.finite(chosen),
-        "data": source.check(study.needs),
-    }
+        "identikit": __version__, "study": study.name, "preset": preset,
+        "settings": store.finite(chosen), "data": source.check(study.needs),
+    }  # fmt: skip
     header |= {
-        "digest": digest_of(store.asked(header)),
-        "title": study.title,
-        "paper": study.paper,
-        "about": study.about,
-        "from": named,
+        "digest": digest_of(header), "title": study.title, "paper": study.paper,
+        "about": study.about, "from": named,
         "command": _command(study, named, preset, chosen, data, target),
-    }
+    }  # fmt: skip
     store.open_folder(target, header)
     with (
         naming_extras("This study"),
@@ -205,12 +199,7 @@ def load(folder: str | os.PathLike[str]) -> Result:
 
 
 def _command(
-    study: Study,
-    named: str,
-    preset: str,
-    chosen: Settings,
-    data: str | os.PathLike[str] | None,
-    folder: Path,
+    study: Study, named: str, preset: str, chosen: Settings, data: object, folder: Path
 ) -> str:
     """The command line that repeats this run."""
     words = ["identikit", "study", "run", named, "--preset", preset]

@@ -48,14 +48,9 @@ def lines(
 
 
 def curves(
-    title: str,
-    table: pd.DataFrame,
-    x: str,
-    words: str,
-    log_x: bool = False,
-    log_y: bool = False,
+    title: str, table: pd.DataFrame, x: str, words: str, log_x: bool = False, log_y: bool = False,
     tolerance: bool = False,
-) -> Panel:
+) -> Panel:  # fmt: skip
     """A panel with the table of `lines`; `words` labels its x axis.
 
     With `tolerance`, the tolerance of `identikit models` is drawn, too.

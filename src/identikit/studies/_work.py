@@ -68,15 +68,9 @@ class Work:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        settings: Settings,
-        data: Data,
-        digest: str,
-        progress: Progress | None = None,
-        engine: str | Engine | None = "pool",
-        code: str = "",
-    ) -> None:
+        self, folder: Path, settings: Settings, data: Data, digest: str,
+        progress: Progress | None = None, engine: str | Engine | None = "pool", code: str = "",
+    ) -> None:  # fmt: skip
         self.folder, self.settings, self.data = folder, settings, data
         self.progress: Progress = progress or (lambda _what, _done, _of: None)
         self.seconds: dict[str, float] = {}
@@ -100,15 +94,9 @@ class Work:
         return self._all([self._call(key, function, args, kwargs)], processes=False)[0]
 
     def each(
-        self,
-        key: str,
-        function: Callable[..., Record],
-        items: Iterable[Any],
-        *,
-        processes: bool = False,
-        checkpoints: bool = False,
-        **kwargs: Any,
-    ) -> list[Record]:
+        self, key: str, function: Callable[..., Record], items: Iterable[Any], *,
+        processes: bool = False, checkpoints: bool = False, **kwargs: Any,
+    ) -> list[Record]:  # fmt: skip
         """The Records of `function(*item, **kwargs)` for every item, in order.
 
         Parameters

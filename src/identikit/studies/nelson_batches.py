@@ -31,7 +31,7 @@ from identikit.report.drawing import BELOW, absent, sheet
 from identikit.report.drawing import dots as draw_dots
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
-from identikit.studies._batch_data import NEEDS, read
+from identikit.studies._batch_data import read
 from identikit.studies._batch_units import (
     AXES,
     EACH,
@@ -284,8 +284,5 @@ STUDY = Study(
         "measured, because its values do not fit its name."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    needs=NEEDS,
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

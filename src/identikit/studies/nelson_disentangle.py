@@ -282,8 +282,5 @@ STUDY = Study(
         "Images, networks and training are smaller than in the paper. Intervals are over seeds."
     ),
     presets=PRESETS,
-    needs=(LATENTS,),
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure, needs=(LATENTS,),
+)  # fmt: skip

@@ -306,8 +306,5 @@ STUDY = Study(
         "diameter, on images and rows that were not used for any fit; intervals are over seeds."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    needs=(MNIST,),
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure, needs=(MNIST,),
+)  # fmt: skip

@@ -343,8 +343,6 @@ STUDY = Study(
         "only. Intervals are over seeds."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    run=run, claims=CLAIMS, figure=figure,
     needs=tuple(replace(need, optional=True) for need in (CIFAR10, CORPORA["enwik8"])),
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+)  # fmt: skip

@@ -306,8 +306,5 @@ STUDY = Study(
         "embeddings can be. All pairs of seeds are compared on the test images."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-    needs=(CIFAR10,),
-)
+    run=run, claims=CLAIMS, figure=figure, needs=(CIFAR10,),
+)  # fmt: skip

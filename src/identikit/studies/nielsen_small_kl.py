@@ -179,7 +179,5 @@ STUDY = Study(
         "several draws."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": LAPTOP | {"seeds": 40}},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

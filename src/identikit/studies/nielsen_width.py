@@ -248,7 +248,5 @@ STUDY = Study(
         "re-run found the embeddings of wider networks less alike. Intervals are over seeds."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

@@ -261,8 +261,5 @@ STUDY = Study(
         "latent in some or most seeds."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-    needs=(IMAGES,),
-)
+    run=run, claims=CLAIMS, figure=figure, needs=(IMAGES,),
+)  # fmt: skip

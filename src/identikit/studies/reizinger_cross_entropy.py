@@ -265,7 +265,5 @@ STUDY = Study(
         "bars were set after pilots on the seeds 1000 to 1009."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

@@ -246,7 +246,5 @@ STUDY = Study(
         "±5 and the test of silence were set after pilots on seeds from 1000 upwards."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

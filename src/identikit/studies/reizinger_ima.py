@@ -18,20 +18,10 @@ import pandas as pd
 
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
+from identikit.studies import _ima_fits as fits
 from identikit.studies._columns import Check, Column, column, trend, where
 from identikit.studies._figures import curve, dots
-from identikit.studies._ima_fits import (
-    HIGH,
-    LARGEST,
-    SMALL,
-    USUAL,
-    broken,
-    gaps,
-    gaussian,
-    moebius,
-    pictures,
-)
-from identikit.studies._sprites import COLOURS
+from identikit.studies._ima_fits import COLOURS, HIGH, LARGEST, SMALL, USUAL
 from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Figure, Settings, Study, Tables
 from identikit.studies._work import Work
@@ -48,18 +38,18 @@ def run(work: Work) -> Tables:
     s = work.settings
     records = [
         work.each(f"{unit.__name__},seed={{}}", unit, range(s.seeds), processes=True, s=s)
-        for unit in (moebius, broken, gaussian, pictures, gaps)
+        for unit in (fits.moebius, fits.broken, fits.gaussian, fits.pictures, fits.gaps)
     ]
     *parts, gap = map(rows_of, records)
     # The true mixing is known only for these.
     sources, on = pd.concat(parts[:2]), ["seed", "true_contrast", "gamma2"]
     sources = sources.merge(gap[[*on, "floor"]], "left", on)
-    fits = pd.concat([sources, *parts[2:]], ignore_index=True)
-    fits["excess"] = fits["loss"] - fits["floor"]
-    fits["ratio"] = fits["variance"] / fits["predicted"]
-    fits["log_mse"] = np.log10(fits["mse"])
-    fits["missing"] = np.log10(1 - fits["mcc"])
-    return {"fits": fits, "gap": gap.assign(left=gap["gap"] - gap["local"])}
+    found = pd.concat([sources, *parts[2:]], ignore_index=True)
+    found["excess"] = found["loss"] - found["floor"]
+    found["ratio"] = found["variance"] / found["predicted"]
+    found["log_mse"] = np.log10(found["mse"])
+    found["missing"] = np.log10(1 - found["mcc"])
+    return {"fits": found, "gap": gap.assign(left=gap["gap"] - gap["local"])}
 
 
 # What the claims are checked on: a column of a part, one value per seed.
@@ -93,9 +83,9 @@ def sweep(low: float, high: float) -> Callable[[Tables], pd.DataFrame]:
 
 def maps(t: Tables) -> pd.DataFrame:
     """The best restarts with a linear map, and without one (C_IMA = 0), at one γ²."""
-    fits = where(t["fits"], chosen=True)
-    whole = (fits["part"] == "fixed") & (fits["gamma2"] == HIGH)
-    return fits[whole | (fits["part"] == "broken")]
+    best = where(t["fits"], chosen=True)
+    whole = (best["part"] == "fixed") & (best["gamma2"] == HIGH)
+    return best[whole | (best["part"] == "broken")]
 
 
 def of_broad(name: str) -> Column:
@@ -124,9 +114,9 @@ def last_gap(t: Tables) -> pd.Series[float]:
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """MCC against γ² and against C_IMA of a linear map, the gap against γ², and pictures."""
-    fits = tables["fits"][tables["fits"]["chosen"]]
-    swept, colours = (fits[fits["part"].isin(p)] for p in (("fixed", "raised"), COLOURS))
-    mapped = pd.concat([maps(tables).assign(part="broken"), fits[fits["part"] == "broken, raised"]])
+    best = where(tables["fits"], chosen=True)
+    swept, colours = (where(best, part=parts) for parts in (("fixed", "raised"), COLOURS))
+    mapped = pd.concat([maps(tables).assign(part="broken"), where(best, part="broken, raised")])
     gap = tables["gap"].assign(
         map=tables["gap"]["true_contrast"].map("C_IMA {:g}".format),
         log10=np.log10(tables["gap"]["gamma2"]),
@@ -284,7 +274,5 @@ STUDY = Study(
         "count."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

@@ -23,7 +23,6 @@ from identikit.report.drawing import sheet
 from identikit.studies import _language_models as lm
 from identikit.studies._checks import above, below, higher, holds, ordered, within
 from identikit.studies._figures import dots
-from identikit.studies._finetune import tune
 from identikit.studies._store import rows_of
 from identikit.studies._study import Axes, Claim, Figure, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
@@ -50,7 +49,7 @@ def run(work: Work) -> Tables:
     ]
     pairs = units("pairs,{0}", lm.compare, arrays)
     seeds = range(s.first_seed, s.first_seed + s.seeds)
-    tuning = units("finetune,seed={}", tune, seeds)
+    tuning = units("finetune,seed={}", lm.tune, seeds)
     tables = {"models": rows_of(taught.values()), "pairs": rows_of(pairs)}
     return tables | {"tuning": rows_of(tuning), "rare": rare()}
 

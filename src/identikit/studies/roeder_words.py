@@ -269,8 +269,5 @@ STUDY = Study(
         "three objectives and several dimensions. The figure shows the first two trainings."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-    needs=(Need("text", "a folder of real text", TEXT),),
-)
+    run=run, claims=CLAIMS, figure=figure, needs=(Need("text", "a folder of real text", TEXT),),
+)  # fmt: skip
