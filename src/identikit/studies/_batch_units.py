@@ -240,7 +240,8 @@ def means(scores: pd.DataFrame) -> pd.DataFrame:
 
 def cosine(a: pd.Series[float], b: pd.Series[float]) -> float:
     """Cosine of two profiles over axes: 1 if they are proportional, 0 if they share no axis."""
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+    x, y = a.to_numpy(float), b.to_numpy(float)
+    return float(x @ y / (np.linalg.norm(x) * np.linalg.norm(y)))
 
 
 def profile(axes: pd.DataFrame) -> pd.DataFrame:
@@ -255,7 +256,7 @@ def profile(axes: pd.DataFrame) -> pd.DataFrame:
                 row[f"{key}_above_chance"] = int((shares > group[f"{key}_chance_95"]).sum())
                 row[f"{key}_sparsity"] = hoyer(np.sqrt(shares.to_numpy()))
         if "label_mean" in row and "batch_mean" in row:
-            row["overlap"] = cosine(*(group[key].astype(float) for key in ("batch", "label")))
+            row["overlap"] = cosine(group["batch"], group["label"])
         row["chance_sparsity"] = hoyer_chance(len(group))
         row["identified"] = int(group["identified"].sum()) if basis == "ica" else None
         rows.append(row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,8 @@ from identikit.family import (
 )
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
+from identikit.studies._torch import learn
 from identikit.worlds import LeakyReLU, Sample, SphereClusters, score
-
-if TYPE_CHECKING:
-    from identikit.learn import SoftmaxNet
 
 #: Where the bound on classes is tried: 9 in 3 dimensions, with clusters that overlap.
 SMALL: dict[str, Any] = {"d": 3, "kappa": 3.0, "case": "C3"}
@@ -54,14 +52,12 @@ class Arm:
                 instances=settings.instances * self.classes if self.diet else None,
             )  # fmt: skip
 
-    def build(self, settings: Settings) -> SoftmaxNet:
+    def build(self, settings: Settings) -> learn.SoftmaxNet:
         """The network; without batch norm, a short training does not reach a low loss."""
-        from identikit.learn import MLP, case_net
-
         hidden = [width * (self.d if settings.per_d else 1) for width in settings.hidden]
-        encoder = MLP([self.d, *hidden, self.d], "leaky_relu", batch_norm=True)
+        encoder = learn.MLP([self.d, *hidden, self.d], "leaky_relu", batch_norm=True)
         labels = self.classes * (settings.instances if self.diet else 1)
-        return case_net(self.case, encoder, labels, self.d)
+        return learn.case_net(self.case, encoder, labels, self.d)
 
 
 def arms(s: Settings) -> list[Arm]:
@@ -77,17 +73,17 @@ def arms(s: Settings) -> list[Arm]:
 
 def measure(arm: Arm, settings: Settings, first: int = 0) -> Record:
     """Train one network per seed and compare it with the truth on new data (a unit of work)."""
-    from identikit.learn import diet, fresh, supervised, train
-
     worlds = {seed: arm.world(seed, settings) for seed in range(first, first + settings.seeds)}
 
     def draw(world: SphereClusters, rows: int, rng: np.random.Generator) -> tuple[Any, Any]:
         sample = world.sample(rows, rng).torch()
         return sample.observations, sample.instances if arm.diet else sample.labels
 
-    batches = {seed: fresh(partial(draw, own), settings.batch) for seed, own in worlds.items()}
-    run = train(
-        partial(arm.build, settings), diet if arm.diet else supervised,
+    batches = {
+        seed: learn.fresh(partial(draw, own), settings.batch) for seed, own in worlds.items()
+    }
+    run = learn.train(
+        partial(arm.build, settings), learn.diet if arm.diet else learn.supervised,
         lambda step, seed: batches[seed](step, seed), settings.steps, seeds=list(worlds),
         lr=settings.lr, schedule=settings.schedule,
     )  # fmt: skip

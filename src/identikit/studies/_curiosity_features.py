@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -12,12 +12,8 @@ from identikit.factors import r2
 from identikit.family import variability
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
+from identikit.studies._torch import Tensor, learn, torch
 from identikit.worlds import ActionWorld, LeakyReLU, Sample
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from identikit.learn import ICM, SoftmaxNet
 
 CONTROLLABLE, EXOGENOUS, ACTIONS, FEATURES = 3, 3, 9, 8
 
@@ -51,30 +47,26 @@ def world_of(seed: int) -> ActionWorld:
     return ActionWorld(CONTROLLABLE, EXOGENOUS, ACTIONS, mixing, seed)
 
 
-def build(arm: Arm, s: Settings) -> SoftmaxNet:
+def build(arm: Arm, s: Settings) -> learn.SoftmaxNet:
     """The network: an ICM with an MLP for its φ."""
-    from identikit.learn import ICM, MLP, SoftmaxNet
-
     d = CONTROLLABLE + EXOGENOUS
-    encoder = MLP([d, *s.hidden, FEATURES], "leaky_relu", slope=0.2)
-    return SoftmaxNet(
-        ICM(
+    encoder = learn.MLP([d, *s.hidden, FEATURES], "leaky_relu", slope=0.2)
+    return learn.SoftmaxNet(
+        learn.ICM(
             encoder, FEATURES, ACTIONS, arm.attention, rescaled=arm.rescaled, rational=arm.rational,
             hidden=64, beta=arm.beta,
         )
     )  # fmt: skip
 
 
-def objective(net: SoftmaxNet, now: Tensor, after: Tensor, action: Tensor) -> Tensor:
+def objective(net: learn.SoftmaxNet, now: Tensor, after: Tensor, action: Tensor) -> Tensor:
     """The ICM's loss."""
-    icm = cast("ICM", net.f)
+    icm = cast("learn.ICM", net.f)
     return icm.loss(icm(now, after, action), action)
 
 
 def features(name: str, s: Settings, first: int = 0) -> Record:
     """Two networks in the world of each seed, all as one stack: a unit of work."""
-    from identikit.learn import fresh, train
-
     arm = ARMS[name]
     seeds, steps = (s.long_seeds, s.long_steps) if arm.longer else (s.seeds, s.steps)
     worlds = [world_of(first + seed) for seed in range(seeds)]
@@ -83,10 +75,10 @@ def features(name: str, s: Settings, first: int = 0) -> Record:
         sample = world.sample(rows, rng).torch()
         return sample.observations, sample.positives, sample.labels
 
-    draws = [fresh(partial(draw, world), s.batch) for world in worlds]
+    draws = [learn.fresh(partial(draw, world), s.batch) for world in worlds]
     # Networks 2 k and 2 k + 1 learn in world k.
     numbers = range(2 * first, 2 * (first + seeds))
-    run = train(
+    run = learn.train(
         partial(build, arm, s),
         objective,
         lambda step, number: draws[number // 2 - first](step, number),
@@ -101,7 +93,7 @@ def features(name: str, s: Settings, first: int = 0) -> Record:
     for seed, world in enumerate(worlds, first):
         sample = world.sample(s.test, np.random.default_rng([seed, 1]))
         pair, start = (
-            [cast("ICM", run.net(number, step).f) for number in (2 * seed, 2 * seed + 1)]
+            [cast("learn.ICM", run.net(number, step).f) for number in (2 * seed, 2 * seed + 1)]
             for step in (None, 0)
         )
         rows.append({"arm": name, "seed": seed} | compared(world, sample, pair, start))
@@ -109,7 +101,7 @@ def features(name: str, s: Settings, first: int = 0) -> Record:
 
 
 def compared(
-    world: ActionWorld, sample: Sample, pair: list[ICM], start: list[ICM]
+    world: ActionWorld, sample: Sample, pair: list[learn.ICM], start: list[learn.ICM]
 ) -> dict[str, Any]:
     """Compare two networks with the truth and with each other; means over the two.
 
@@ -155,10 +147,8 @@ class Seen(NamedTuple):
     forward: float
 
 
-def seen(icm: ICM, sample: Sample) -> Seen:
+def seen(icm: learn.ICM, sample: Sample) -> Seen:
     """Features and losses on a sample."""
-    import torch
-
     tensors = sample.torch()
     with torch.no_grad():
         found = icm(tensors.observations, tensors.positives, tensors.labels)
@@ -170,7 +160,7 @@ def seen(icm: ICM, sample: Sample) -> Seen:
     return Seen(phi, after, losses, forward)
 
 
-def read_out(found: Seen, icm: ICM, rank: int) -> tuple[Array, float]:
+def read_out(found: Seen, icm: learn.ICM, rank: int) -> tuple[Array, float]:
     """The `rank` directions in which φ(s') moves log-odds most, and their share of the variance."""
     vectors = icm.action_vectors().detach().double().numpy()[:, FEATURES:]
     odds = (found.after - found.after.mean(axis=0)) @ (vectors - vectors.mean(axis=0)).T

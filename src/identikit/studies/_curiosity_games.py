@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 from identikit.errors import require
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from identikit.learn import ICM, ActorCritic
+from identikit.studies._torch import Tensor, learn, nn, torch
 
 #: The gates of an agent's heads; "curious" has none, and an ICM with gates instead.
 AGENTS: dict[str, str | None] = {
@@ -29,31 +25,21 @@ PONG, ACTIONS, STACK = "PongNoFrameskip-v4", 6, 4
 CONTRAST = 15.0
 
 
-def actor_critic(arm: str, width: int) -> ActorCritic:
+def actor_critic(arm: str, width: int) -> learn.ActorCritic:
     """A small recurrent agent for CartPole."""
-    from torch import nn
-
-    from identikit.learn import ActorCritic
-
     encoder = nn.Sequential(nn.Linear(4, width), nn.LeakyReLU())
-    return ActorCritic(encoder, width, actions=2, attention=AGENTS[arm])
+    return learn.ActorCritic(encoder, width, actions=2, attention=AGENTS[arm])
 
 
-def curiosity(width: int) -> ICM:
+def curiosity(width: int) -> learn.ICM:
     """An ICM with a gate on each part of its inputs, for CartPole."""
-    from torch import nn
-
-    from identikit.learn import ICM
-
     encoder = nn.Sequential(nn.Linear(4, width), nn.LeakyReLU(), nn.Linear(width, 16))
-    return ICM(encoder, 16, actions=2, attention="double", hidden=64, eta=0.1)
+    return learn.ICM(encoder, 16, actions=2, attention="double", hidden=64, eta=0.1)
 
 
 def agent(arm: str, seed: int, s: Settings) -> Record:
     """Train an agent on CartPole: features of its last updates and scores of its last quarter."""
-    from identikit.learn import a2c
-
-    run = a2c(
+    run = learn.a2c(
         "CartPole-v1",
         partial(actor_critic, arm, s.width),
         s.updates,
@@ -82,14 +68,12 @@ def watched(
     Action t leads from picture t to t + 1. A step counts if all pictures from t − 3 to t + 1 are of
     one game; from a game's end to the next game's start there is no action.
     """
-    from identikit.learn import environment
-
     ale = require("ale_py", "rl", "Pong")
     ale.ALEInterface.setLoggerMode(ale.LoggerMode.Error)  # or it greets on standard error
     actions = np.random.default_rng(seed).integers(ACTIONS, size=steps)
     pictures = np.empty((steps + 1, 84, 84), dtype=np.uint8)
     game = np.zeros(steps + 1, dtype=int)
-    pong = environment(PONG, frameskip=4, obs_type="grayscale")
+    pong = learn.environment(PONG, frameskip=4, obs_type="grayscale")
     pictures[0], over = picture(pong.reset(seed=seed)[0]), False
     for t, action in enumerate(actions.tolist()):
         game[t + 1] = game[t] + over
@@ -106,11 +90,6 @@ def watched(
 
 def pixels(seed: int, s: Settings) -> Record:
     """Train the inverse model on pictures of Pong, and test it on later ones (a unit of work)."""
-    import torch
-    from torch.nn import functional
-
-    from identikit.learn import ICM, PixelEncoder
-
     pictures, actions, places = watched(s.frames, seed)
     cut = int(0.75 * len(places))
     # No picture is used for both training and testing.
@@ -120,7 +99,7 @@ def pixels(seed: int, s: Settings) -> Record:
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        icm = ICM(PixelEncoder(STACK), 288, ACTIONS, beta=0.0)
+        icm = learn.ICM(learn.PixelEncoder(STACK), 288, ACTIONS, beta=0.0)
     adam = torch.optim.Adam(icm.parameters(), s.pixel_lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(adam, s.pixel_steps)
 
@@ -142,7 +121,7 @@ def pixels(seed: int, s: Settings) -> Record:
     shares = np.bincount(truth.numpy(), minlength=ACTIONS) / len(truth)
     row = {
         "seed": seed,
-        "loss": functional.cross_entropy(logits, truth).item(),
+        "loss": nn.functional.cross_entropy(logits, truth).item(),
         "accuracy": (logits.argmax(1) == truth).float().mean().item(),
         "uniform": float(np.log(ACTIONS)),
         "most": float(shares.max()),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.studies._text import grammar, read_sentences, words_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from identikit.studies._torch import Tensor, torch
 
 VARIABLE = "IDENTIKIT_DATA"
 IMAGES, TEXT = "digits", "grammar"
@@ -179,8 +177,6 @@ def read_arrays(path: Path, names: Sequence[str], contains: str) -> dict[str, An
 
 def pixels(images: NDArray[np.uint8], side: int) -> Tensor:
     """Images as (n, 3, side, side) from −1 to 1; averaged over squares if side is below 32."""
-    import torch
-
     x = torch.from_numpy(images).permute(0, 3, 1, 2) / 127.5 - 1
     return torch.nn.functional.avg_pool2d(x, 32 // side)
 

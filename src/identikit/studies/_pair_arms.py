@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,12 +13,8 @@ from identikit._linalg import Array
 from identikit.family import concentration_blocks
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
+from identikit.studies._torch import Tensor, learn, nn, torch
 from identikit.worlds import AnisotropicPairs, LeakyReLU, score
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from identikit.learn import SoftmaxNet
 
 #: Held-out batches that a loss is the mean of, and batches that a fit at the truth is made on.
 LOSS_BATCHES, FIT_BATCHES = 40, 80
@@ -62,25 +58,21 @@ def pairs(source: AnisotropicPairs, rows: int, rng: np.random.Generator) -> tupl
     return tuple(part for part in seen if part is not None)
 
 
-def build(arm: Arm, d: int, s: Settings) -> SoftmaxNet:
+def build(arm: Arm, d: int, s: Settings) -> learn.SoftmaxNet:
     """An MLP to the sphere, and concentrations that all start from 1, the τ = 1 of InfoNCE."""
-    from identikit.learn import MLP, Concentrations, Normalised, SoftmaxNet, linear_start
-
-    encoder = MLP([d, *s.hidden, d], "leaky_relu")
+    encoder = learn.MLP([d, *s.hidden, d], "leaky_relu")
     if s.linear_start:
-        linear_start(encoder)
-    return SoftmaxNet(Normalised(encoder), Concentrations(d, arm.learnable))
+        learn.linear_start(encoder)
+    return learn.SoftmaxNet(learn.Normalised(encoder), learn.Concentrations(d, arm.learnable))
 
 
 def measure(name: str, seed: int, settings: Settings) -> Record:
     """Train one network, and compare it with the truth on new data (see `compared`): a unit."""
-    from identikit.learn import aninfonce, fresh, train
-
     s, arm = settings, ARMS[name]
     own = world(arm.world, seed, s)
-    run = train(
-        partial(build, arm, own.d, s), aninfonce,
-        fresh(partial(pairs, own), s.hard_batch if arm.world == "hard" else s.batch), s.steps,
+    run = learn.train(
+        partial(build, arm, own.d, s), learn.aninfonce,
+        learn.fresh(partial(pairs, own), s.hard_batch if arm.world == "hard" else s.batch), s.steps,
         seeds=(seed,), lr=s.lr, rates={"g.": s.rate}, schedule=s.schedule, warmup=s.warmup,
     )  # fmt: skip
     net = run.net(seed)
@@ -89,7 +81,7 @@ def measure(name: str, seed: int, settings: Settings) -> Record:
 
 
 def compared(
-    arm: Arm, own: AnisotropicPairs, net: SoftmaxNet, seed: int, s: Settings
+    arm: Arm, own: AnisotropicPairs, net: learn.SoftmaxNet, seed: int, s: Settings
 ) -> tuple[dict[str, Any], Array]:
     """Compare a network with the true latents: its scores, its loss and its concentrations.
 
@@ -98,17 +90,13 @@ def compared(
     inside blocks. `truth` is the loss of the true latents with the best concentrations of the arm's
     kind. `high` and `low` are mean ratios of learned to true ones, for content and style.
     """
-    import torch
-
-    from identikit.learn import Concentrations
-
     held_out = own.sample(s.test, np.random.default_rng([seed, 1]))
     with torch.no_grad():
         f = net.f(held_out.torch().observations).numpy().astype(float)
     d, z, half = own.d, held_out.latents, own.d // 2
     blocks = {"content": range(half), "style": range(half, d)}
     found, seen = (score(codes, z, blocks=blocks) for codes in (f, held_out.observations))
-    assert isinstance(net.g, Concentrations)
+    assert isinstance(net.g, learn.Concentrations)
     learned = np.sort(net.g.values.numpy()).astype(float)
     true = np.sort(own.effective)
     ratios = learned / true
@@ -134,27 +122,19 @@ def compared(
     return row, learned
 
 
-def _loss(own: AnisotropicPairs, net: SoftmaxNet, seed: int, s: Settings) -> float:
+def _loss(own: AnisotropicPairs, net: learn.SoftmaxNet, seed: int, s: Settings) -> float:
     """The mean loss over batches of new pairs; the same pairs for every network of a seed."""
-    import torch
-
-    from identikit.learn import aninfonce
-
     size = s.hard_batch if own.negatives is not None else s.batch
     batch = pairs(own, LOSS_BATCHES * size, np.random.default_rng([seed, 2]))
     with torch.no_grad():
         parts = zip(*(torch.split(part, size) for part in batch))
-        return float(np.mean([aninfonce(net, *part).item() for part in parts]))
+        return float(np.mean([learn.aninfonce(net, *part).item() for part in parts]))
 
 
-def truth(d: int, concentrations: ArrayLike) -> SoftmaxNet:
+def truth(d: int, concentrations: ArrayLike) -> learn.SoftmaxNet:
     """A network whose input is the latents themselves, with given concentrations."""
-    from torch import nn
-
-    from identikit.learn import Concentrations, Normalised, SoftmaxNet
-
     start = np.broadcast_to(concentrations, d).tolist()
-    return SoftmaxNet(Normalised(nn.Identity()), Concentrations(d, None, start))
+    return learn.SoftmaxNet(learn.Normalised(nn.Identity()), learn.Concentrations(d, None, start))
 
 
 def true_loss(arm: Arm, own: AnisotropicPairs, seed: int, s: Settings) -> float:
@@ -176,19 +156,15 @@ def true_loss(arm: Arm, own: AnisotropicPairs, seed: int, s: Settings) -> float:
     return float(best.fun)
 
 
-def degree(net: SoftmaxNet, own: AnisotropicPairs, z: Array, x: Array) -> float:
+def degree(net: learn.SoftmaxNet, own: AnisotropicPairs, z: Array, x: Array) -> float:
     """The degree of f∘g as a map of the sphere: the mean determinant of its derivative.
 
     It is ±1 for a map that can be deformed continuously into an orthogonal one, and 0 for one that
     folds the sphere.
     """
-    import torch
-
-    from identikit.learn import SoftmaxNet, decoder_jacobian
-
     assert own.mixing is not None
     points = torch.from_numpy(x).float()
-    outer = decoder_jacobian(SoftmaxNet(net.f), points).numpy().astype(float)
+    outer = learn.decoder_jacobian(learn.SoftmaxNet(net.f), points).numpy().astype(float)
     with torch.no_grad():
         f = net.f(points).numpy().astype(float)
     along = np.eye(own.d) - z[:, :, None] * z[:, None, :]
@@ -220,19 +196,14 @@ def fit_at_truth(seed: int, settings: Settings) -> Record:
 
 def _fitted(batch: tuple[Tensor, ...], s: Settings) -> Array:
     """The concentrations that are best for these latents, by L-BFGS from the true ones."""
-    import torch
-    from torch import nn
-
-    from identikit.learn import Concentrations, Normalised, SoftmaxNet, aninfonce
-
-    values = Concentrations(2 * s.block, start=np.repeat(s.repeated, s.block).tolist())
-    net = SoftmaxNet(Normalised(nn.Identity()), values).double()
+    values = learn.Concentrations(2 * s.block, start=np.repeat(s.repeated, s.block).tolist())
+    net = learn.SoftmaxNet(learn.Normalised(nn.Identity()), values).double()
     parts = list(zip(*(torch.split(part.double(), s.batch) for part in batch)))
     solver = torch.optim.LBFGS(values.parameters(), max_iter=40, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
         solver.zero_grad()
-        loss = torch.stack([aninfonce(net, *part) for part in parts]).mean()
+        loss = torch.stack([learn.aninfonce(net, *part) for part in parts]).mean()
         torch.autograd.backward(loss)
         return loss
 
@@ -243,13 +214,9 @@ def _fitted(batch: tuple[Tensor, ...], s: Settings) -> Array:
 
 def _turned(batch: tuple[Tensor, ...], turn: Array, s: Settings) -> float:
     """The change of the loss of a batch under a rotation of the true latents."""
-    import torch
-
-    from identikit.learn import aninfonce
-
     net = truth(2 * s.block, np.repeat(s.repeated, s.block)).double()
     first = [part[: s.batch].double() for part in batch]
     with torch.no_grad():
-        losses = [aninfonce(net, *(part @ torch.from_numpy(o.T) for part in first))
+        losses = [learn.aninfonce(net, *(part @ torch.from_numpy(o.T) for part in first))
                   for o in (np.eye(2 * s.block), turn)]  # fmt: skip
     return float(abs(losses[1] - losses[0]))

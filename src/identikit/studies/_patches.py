@@ -6,13 +6,9 @@ together are one 3 × 3 matrix and one shift per patch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+from identikit.studies._torch import Tensor, torch
 
 # How far colours change: those of the Inception networks, which Hénaff et al. 2019 follow. The
 # paper gives none. Brightness is added; saturation and contrast are factors; hue is in turns.
@@ -31,8 +27,6 @@ _LUMA, _CHROMA, _TURN = np.linalg.inv(_YIQ) @ np.array(_PARTS) @ _YIQ
 
 def crop(images: Tensor, size: int, top: Tensor, left: Tensor) -> Tensor:
     """One square of each image, from row `top` and column `left`: (n, 3, size, size)."""
-    import torch
-
     windows = images.unfold(2, size, 1).unfold(3, size, 1)
     return windows[torch.arange(len(images)), :, top, left]
 
@@ -46,8 +40,6 @@ def recolour(
     where L projects on luma, I' on chroma, and J rotates chroma by a quarter turn. Brightness,
     saturation, hue and contrast are b, s, h/2π and c; (0, 1, 0, 1) leaves a patch unchanged.
     """
-    import torch
-
     x = patches.flatten(2)
     luma, chroma, turn = (torch.from_numpy(part).to(x) for part in (_LUMA, _CHROMA, _TURN))
     angle, s, c = (of[:, None, None] for of in (2 * torch.pi * hue, saturation, contrast))
@@ -58,8 +50,6 @@ def recolour(
 
 def jitter(patches: Tensor, generator: torch.Generator) -> Tensor:
     """Patches with random brightness, saturation, hue and contrast, independent for each."""
-    import torch
-
     u = 2 * torch.rand(4, len(patches), generator=generator) - 1
     return recolour(
         patches, BRIGHTNESS * u[0], 1 + SATURATION * u[1], HUE * u[2], 1 + CONTRAST * u[3]
@@ -70,8 +60,6 @@ def random_pair(
     batch: tuple[Tensor, ...], generator: torch.Generator, size: int
 ) -> tuple[Tensor, Tensor]:
     """A random, jittered patch of the top half and one of the bottom half of each uint8 image."""
-    import torch
-
     (images,) = batch
     n, _, height, width = images.shape
     top = torch.randint(height // 2 - size + 1, (2, n), generator=generator)

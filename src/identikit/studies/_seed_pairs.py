@@ -10,8 +10,8 @@ import pandas as pd
 from identikit.report.drawing import BELOW, absent, beside, dots, thinned
 from identikit.report.style import PALETTE
 from identikit.studies._columns import where
-from identikit.studies._figures import DASHED, LOOKS, MAX_TICKS, curve
-from identikit.studies._study import Axes, per_seed
+from identikit.studies._figures import DASHED, LOOKS, MAX_TICKS, Axes, curve
+from identikit.studies._study import per_seed
 
 #: What `identikit models` tolerates of κ, the logit gap and the error of a map.
 TOLERANCE = 0.1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,23 +10,17 @@ from identikit._linalg import Array
 from identikit.studies._dsprites import SHAPES, SIZES, classes_of, images, truth
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
-
-if TYPE_CHECKING:
-    from identikit.learn import SoftmaxNet
+from identikit.studies._torch import learn, nn, torch
 
 #: What the classifier is never told.
 UNTOLD = ("scale", "posX", "posY")
 
 
-def build(pixels: int, width: int) -> SoftmaxNet:
+def build(pixels: int, width: int) -> learn.SoftmaxNet:
     """Three layers with batch norm and ReLU, and a linear classifier of the shape."""
-    from torch import nn
-
-    from identikit.learn import MLP, Lookup, SoftmaxNet
-
-    layers = MLP([pixels, width, width, width], batch_norm=True)
+    layers = learn.MLP([pixels, width, width, width], batch_norm=True)
     f = nn.Sequential(layers, nn.BatchNorm1d(width), nn.ReLU())
-    return SoftmaxNet(f, Lookup(len(SHAPES), width), bias=len(SHAPES))
+    return learn.SoftmaxNet(f, learn.Lookup(len(SHAPES), width), bias=len(SHAPES))
 
 
 def decode(seed: int, settings: Settings) -> Record:
@@ -37,19 +31,15 @@ def decode(seed: int, settings: Settings) -> Record:
     """
     from functools import partial
 
-    import torch
-
-    from identikit.learn import shuffled, supervised, train
-
     known = settings.images
     drawn = np.random.default_rng([seed, 2]).choice(
         int(np.prod(SIZES)), known + known // 4, replace=False
     )
     classes = classes_of(drawn)
     x, shape = torch.from_numpy(images(classes)), torch.from_numpy(classes[:, 0])
-    run = train(
-        partial(build, x.shape[1], settings.features), supervised,
-        shuffled((x[:known], shape[:known]), settings.image_batch), settings.image_steps,
+    run = learn.train(
+        partial(build, x.shape[1], settings.features), learn.supervised,
+        learn.shuffled((x[:known], shape[:known]), settings.image_batch), settings.image_steps,
         seeds=(seed,), lr=settings.image_lr, schedule="cosine", snapshots=(0,),
     )  # fmt: skip
     sources: dict[str, Any] = {"pixels": x.numpy()}

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +15,8 @@ from identikit.errors import InputError
 from identikit.studies._data import Need
 
 if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from identikit.studies._work import Work
 
@@ -33,9 +32,6 @@ MOST_SEEDS = 10_000
 
 Interval = tuple[float, float]
 Tables = dict[str, "pd.DataFrame"]
-# Names for annotations, so that a study need not import matplotlib, which is slow.
-Axes: TypeAlias = "matplotlib.axes.Axes"
-Figure: TypeAlias = "matplotlib.figure.Figure"
 
 
 class Settings(Mapping[str, Any]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,7 @@ from numpy.typing import NDArray
 from identikit.studies._dsprites import SIZES, classes_of, images
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from identikit.learn import SoftmaxNet
+from identikit.studies._torch import Tensor, learn, nn, torch
 
 # Images are 32×32 means over squares of four pixels; each mean counts as four, so that a β means
 # the same as for whole images.
@@ -28,45 +24,37 @@ SIDE, FOUR = 32, 4
 AE, BETA, TC = "ae", "beta-vae", "beta-tcvae"
 
 
-def build(latents: int, hidden: Sequence[int], variational: bool) -> SoftmaxNet:
+def build(latents: int, hidden: Sequence[int], variational: bool) -> learn.SoftmaxNet:
     """An encoder of fully connected layers, and a decoder with the same layers in reverse."""
-    from identikit.learn import MLP, SoftmaxNet
-
-    encoder = MLP([SIDE**2, *hidden, latents * (2 if variational else 1)])
-    return SoftmaxNet(encoder, MLP([latents, *reversed(hidden), SIDE**2]))
+    encoder = learn.MLP([SIDE**2, *hidden, latents * (2 if variational else 1)])
+    return learn.SoftmaxNet(encoder, learn.MLP([latents, *reversed(hidden), SIDE**2]))
 
 
-def reconstruction(net: SoftmaxNet, z: Tensor, x: Tensor) -> Tensor:
+def reconstruction(net: learn.SoftmaxNet, z: Tensor, x: Tensor) -> Tensor:
     """−log p(x|z), summed over pixels and averaged over images."""
-    from torch.nn.functional import binary_cross_entropy_with_logits
-
-    total = binary_cross_entropy_with_logits(net.g(z), x, reduction="sum")
+    total = nn.functional.binary_cross_entropy_with_logits(net.g(z), x, reduction="sum")
     return FOUR * total / len(x)
 
 
-def autoencoder(net: SoftmaxNet, x: Tensor) -> Tensor:
+def autoencoder(net: learn.SoftmaxNet, x: Tensor) -> Tensor:
     """Reconstruction only: −log p(x|f(x))."""
     return reconstruction(net, net.f(x), x)
 
 
-def beta_vae(net: SoftmaxNet, x: Tensor, beta: float) -> Tensor:
+def beta_vae(net: learn.SoftmaxNet, x: Tensor, beta: float) -> Tensor:
     """−log p(x|z) + β KL(q(z|x) ‖ N(0, I)), of Higgins et al. 2017."""
-    from identikit.learn import gaussian_kl, posterior
-
-    mean, log_variance = posterior(net, x)
-    divergence = gaussian_kl(mean, log_variance).mean()
+    mean, log_variance = learn.posterior(net, x)
+    divergence = learn.gaussian_kl(mean, log_variance).mean()
     loss: Tensor = reconstruction(net, sample(mean, log_variance), x) + beta * divergence
     return loss
 
 
-def beta_tcvae(net: SoftmaxNet, x: Tensor, beta: float, rows: int) -> Tensor:
+def beta_tcvae(net: learn.SoftmaxNet, x: Tensor, beta: float, rows: int) -> Tensor:
     """−log p(x|z) + I(x; z) + β TC(z) + Σ_j KL(q(z_j) ‖ N(0, 1)), of Chen et al. 2018."""
-    from identikit.learn import log_normal, posterior
-
-    mean, log_variance = posterior(net, x)
+    mean, log_variance = learn.posterior(net, x)
     z = sample(mean, log_variance)
-    own = log_normal(z, mean, log_variance).sum(1)
-    prior = log_normal(z, 0 * z, 0 * z).sum(1)
+    own = learn.log_normal(z, mean, log_variance).sum(1)
+    prior = learn.log_normal(z, 0 * z, 0 * z).sum(1)
     joint, product = log_densities(z, mean, log_variance, rows)
     penalty = (own - joint) + beta * (joint - product) + (product - prior)
     return reconstruction(net, z, x) + penalty.mean()
@@ -74,8 +62,6 @@ def beta_tcvae(net: SoftmaxNet, x: Tensor, beta: float, rows: int) -> Tensor:
 
 def sample(mean: Tensor, log_variance: Tensor) -> Tensor:
     """z = μ + σ ε."""
-    import torch
-
     return mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
 
 
@@ -87,12 +73,8 @@ def log_densities(
     An image's own component has the weight 1/N, N = `rows`; of the n − 1 others, one has
     (N − n + 1)/(N (n − 1)) and each of the rest 1/(n − 1), so that together they have 1 − 1/N.
     """
-    import torch
-
-    from identikit.learn import log_normal
-
     n = len(z)
-    each = log_normal(z[:, None], mean[None], log_variance[None])
+    each = learn.log_normal(z[:, None], mean[None], log_variance[None])
     weights = torch.full((n, n), 1 / (n - 1))
     weights.fill_diagonal_(1 / rows)
     places = torch.arange(n)
@@ -114,10 +96,7 @@ def draw(settings: Settings) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArra
 
 def teach(model: str, decay: float, seed: int, folder: str, settings: Settings) -> Record:
     """Train a network: its error on validation images, 0 at best, and the latents of images."""
-    import torch
     from scipy.special import entr
-
-    from identikit.learn import shuffled, train
 
     parts = [torch.from_numpy(images(classes)) for classes in draw(settings)]
     objectives: dict[str, Callable[..., Any]] = {
@@ -125,9 +104,9 @@ def teach(model: str, decay: float, seed: int, folder: str, settings: Settings) 
         BETA: partial(beta_vae, beta=settings.beta),
         TC: partial(beta_tcvae, beta=settings.beta_tc, rows=settings.train),
     }
-    run = train(
+    run = learn.train(
         partial(build, settings.latents, settings.hidden, model != AE), objectives[model],
-        shuffled(parts[:1], settings.batch), settings.steps, seeds=[seed], lr=settings.lr,
+        learn.shuffled(parts[:1], settings.batch), settings.steps, seeds=[seed], lr=settings.lr,
         weight_decay=decay, folder=folder,
     )  # fmt: skip
     fit, known, test = (run.embed(part)[f"seed {seed}"][:, : settings.latents] for part in parts)

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import lru_cache, partial
 from itertools import chain, combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,7 @@ from identikit.similarity import cca
 from identikit.studies._data import Data
 from identikit.studies._store import Record
 from identikit.studies._study import Settings
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from identikit.learn import Batches, SoftmaxNet
+from identikit.studies._torch import Tensor, learn, torch
 
 Ints = NDArray[np.int64]
 
@@ -80,19 +76,15 @@ def read(data: Data, s: Settings) -> Corpus:
     return _read(data, s.corpus, s.max_words, s.vocabulary, s.side, s.rows)
 
 
-def build(start: Array, width: int, context: int, diagonal: bool) -> SoftmaxNet:
+def build(start: Array, width: int, context: int, diagonal: bool) -> learn.SoftmaxNet:
     """The model, initialised as in the notebook: tiny context vectors, small g and bias.
 
     With `diagonal` there are weights c_i, as in the notebook; otherwise matrices C_i (Appendix
     D.7).
     """
-    import torch
-
-    from identikit.learn import LogBilinear, Lookup, SoftmaxNet
-
     words = len(start)
-    f = LogBilinear(words + 1, width, context, diagonal)
-    net = SoftmaxNet(f, Lookup(words, width), bias=words)
+    f = learn.LogBilinear(words + 1, width, context, diagonal)
+    net = learn.SoftmaxNet(f, learn.Lookup(words, width), bias=words)
     for name, parameter in net.named_parameters():
         reach = 0.001 if name.startswith("f.") else 0.05
         torch.nn.init.uniform_(parameter, -reach, reach)
@@ -101,12 +93,8 @@ def build(start: Array, width: int, context: int, diagonal: bool) -> SoftmaxNet:
     return net
 
 
-def task(name: str, text: Corpus, s: Settings) -> tuple[Any, Batches]:
+def task(name: str, text: Corpus, s: Settings) -> tuple[Any, learn.Batches]:
     """One of the `OBJECTIVES`, and its batches; noise words follow the unigram distribution."""
-    import torch
-
-    from identikit.learn import nce, negative_sampling, nplm, shuffled
-
     context = torch.from_numpy(np.delete(text.train, s.side, axis=1))
     word = torch.from_numpy(text.train[:, s.side].copy())
 
@@ -116,11 +104,11 @@ def task(name: str, text: Corpus, s: Settings) -> tuple[Any, Batches]:
         return (*batch, word[places])
 
     if name == "softmax":
-        return nplm, shuffled((context, word), s.batch)
-    noisy = shuffled((context, word), s.batch, with_noise)
+        return learn.nplm, learn.shuffled((context, word), s.batch)
+    noisy = learn.shuffled((context, word), s.batch, with_noise)
     if name == "nce":
-        return partial(nce, log_noise=torch.from_numpy(log_unigram(text)).float()), noisy
-    return negative_sampling, noisy
+        return partial(learn.nce, log_noise=torch.from_numpy(log_unigram(text)).float()), noisy
+    return learn.negative_sampling, noisy
 
 
 def log_unigram(text: Corpus) -> Array:
@@ -130,22 +118,20 @@ def log_unigram(text: Corpus) -> Array:
     return logs
 
 
-def learn(
+def teach(
     objective: str, width: int, seed: int, folder: Path, settings: Settings, data: Data
 ) -> Record:
     """Train a model and evaluate it on held-out windows, before and after (a unit of work)."""
-    import torch
-
-    from identikit.learn import train
-
     s, text = settings, read(data, settings)
     loss, batches = task(objective, text, s)
     unigram = log_unigram(text)
     # Scores of NCE are log-probabilities; from a bias of zero it would learn the words' frequencies
     # and little else.
     start = unigram if objective == "nce" else np.zeros_like(unigram)
-    made = partial(build, start, width, 2 * s.side, s.diagonal)
-    run = train(made, loss, batches, s.steps, seeds=[seed], lr=s.lr, snapshots=[0], folder=folder)
+    run = learn.train(
+        partial(build, start, width, 2 * s.side, s.diagonal), loss, batches, s.steps, seeds=[seed],
+        lr=s.lr, snapshots=[0], folder=folder,
+    )  # fmt: skip
     context = torch.from_numpy(np.delete(text.test, s.side, axis=1))
     before, after = (run.model(seed, context, step=step) for step in (0, s.steps))
     assert after.bias is not None

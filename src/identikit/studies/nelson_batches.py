@@ -47,9 +47,9 @@ from identikit.studies._batch_units import (
     score,
     tasks,
 )
-from identikit.studies._figures import DASHED, dots
+from identikit.studies._figures import DASHED, Axes, Figure, dots
 from identikit.studies._store import rows_of
-from identikit.studies._study import Axes, Claim, Figure, Finding, Settings, Study, Tables
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
 
 # The claims are about the first of these data sets that was measured.

@@ -22,7 +22,7 @@ from identikit.report.drawing import BELOW, sheet
 from identikit.studies import _checks as check
 from identikit.studies._columns import where
 from identikit.studies._data import Need
-from identikit.studies._figures import dots
+from identikit.studies._figures import Axes, Figure, dots
 from identikit.studies._latent_codes import (
     GATED,
     ICA_,
@@ -35,16 +35,7 @@ from identikit.studies._latent_codes import (
     score,
 )
 from identikit.studies._store import Record, rows_of
-from identikit.studies._study import (
-    Axes,
-    Claim,
-    Figure,
-    Finding,
-    Settings,
-    Study,
-    Tables,
-    mean_interval,
-)
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables, mean_interval
 from identikit.studies._vaes import AE, BETA, TC, draw, teach
 from identikit.studies._work import Work
 

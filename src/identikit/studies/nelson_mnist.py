@@ -25,20 +25,10 @@ from identikit.report.drawing import BELOW, sheet
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies._columns import where
-from identikit.studies._figures import DASHED, curve
-from identikit.studies._mnist_units import BOUND, LAYERS, MEASURED, MNIST, compare, learn, summary
+from identikit.studies._figures import DASHED, Axes, Figure, curve
+from identikit.studies._mnist_units import BOUND, LAYERS, MEASURED, MNIST, compare, summary, teach
 from identikit.studies._store import rows_of
-from identikit.studies._study import (
-    Axes,
-    Claim,
-    Figure,
-    Finding,
-    Interval,
-    Settings,
-    Study,
-    Tables,
-    per_seed,
-)
+from identikit.studies._study import Claim, Finding, Interval, Settings, Study, Tables, per_seed
 from identikit.studies._work import Work
 
 #: The rank correlation from which a law counts as predicting the order of errors.
@@ -69,7 +59,7 @@ def run(work: Work) -> Tables:
     name = "digits" if path is None else "mnist"
     key = f"models,{name},alpha={{0}}"
     learned = work.each(
-        key, learn, s.alphas, processes=True, checkpoints=True, path=path, settings=s
+        key, teach, s.alphas, processes=True, checkpoints=True, path=path, settings=s
     )
     records = list(zip(s.alphas, learned))
     compared = work.each(f"pairs,{name},alpha={{0}}", compare, records, processes=True)

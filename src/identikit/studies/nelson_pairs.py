@@ -28,7 +28,7 @@ from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies._columns import where
 from identikit.studies._data import CIFAR10, CORPORA, Data, Need
-from identikit.studies._figures import DASHED, curve
+from identikit.studies._figures import DASHED, Axes, Figure, curve
 from identikit.studies._near_pairs import (
     AUTOENCODER,
     CONTROL,
@@ -47,7 +47,7 @@ from identikit.studies._near_pairs import (
     summary,
 )
 from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Axes, Claim, Figure, Finding, Settings, Study, Tables, per_seed
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
 from identikit.studies._work import Work
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,14 +25,12 @@ from identikit.similarity import cca
 from identikit.studies import _checks as check
 from identikit.studies._columns import where
 from identikit.studies._data import CIFAR10, Data, pixels
-from identikit.studies._figures import LOOKS
+from identikit.studies._figures import LOOKS, Axes, Figure
 from identikit.studies._seed_pairs import bounds, dotted
 from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Axes, Claim, Figure, Finding, Settings, Study, Tables
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables
+from identikit.studies._torch import learn, torch
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from identikit.learn import SoftmaxNet
 
 #: M, with the test accuracy of another replication; the paper gives none.
 DIMENSIONS = {2: 0.737, 3: 0.840, 5: 0.867}
@@ -53,7 +51,7 @@ def run(work: Work) -> Tables:
     if s.side < 1 or 32 % s.side:
         raise InputError(f"side is {s.side}; images have 32 pixels a side, so give a divisor of 32")
     records = work.each(
-        "M={0},seed={1}", learn, product(DIMENSIONS, range(s.seeds)), processes=True,
+        "M={0},seed={1}", teach, product(DIMENSIONS, range(s.seeds)), processes=True,
         checkpoints=True, data=work.data, settings=s,
     )  # fmt: skip
     groups = {M: records[at * s.seeds :][: s.seeds] for at, M in enumerate(DIMENSIONS)}
@@ -69,30 +67,23 @@ def run(work: Work) -> Tables:
     }
 
 
-def build(M: int, classes: int, settings: Settings) -> SoftmaxNet:
+def build(M: int, classes: int, settings: Settings) -> learn.SoftmaxNet:
     """A ResNet f whose last layer has a bias, and an MLP g without one on K − 1 one-hot entries."""
-    import torch
-
-    from identikit.learn import MLP, OneHot, ResNet, SoftmaxNet
-
-    f = ResNet(settings.channels, M, settings.blocks, "batch")
-    g = MLP([classes - 1, HIDDEN, HIDDEN, HIDDEN, M], "leaky_relu", last_bias=False)
+    f = learn.ResNet(settings.channels, M, settings.blocks, "batch")
+    g = learn.MLP([classes - 1, HIDDEN, HIDDEN, HIDDEN, M], "leaky_relu", last_bias=False)
     # The layout in which convolutions are fastest; torch's own type hints leave it out.
     f = f.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return SoftmaxNet(f, OneHot(classes, g, truncated=True))
+    return learn.SoftmaxNet(f, learn.OneHot(classes, g, truncated=True))
 
 
-def learn(M: int, seed: int, folder: str, data: Data, settings: Settings) -> Record:
+def teach(M: int, seed: int, folder: str, data: Data, settings: Settings) -> Record:
     """Train one network (a unit of work): its fit and, on the test images, f, f untrained and g."""
-    import torch
-
-    from identikit.learn import shuffled, supervised, train
-
     s, images = settings, data.images()
     x, y = pixels(images.x_train, s.side), torch.from_numpy(images.y_train)
-    result = train(
-        partial(build, M, len(images.names), s), supervised, shuffled((x, y), s.batch), s.steps,
-        seeds=(seed,), data_seed=ORDER, lr=s.lr, snapshots=(0,), folder=folder,
+    result = learn.train(
+        partial(build, M, len(images.names), s), learn.supervised,
+        learn.shuffled((x, y), s.batch), s.steps, seeds=(seed,), data_seed=ORDER, lr=s.lr,
+        snapshots=(0,), folder=folder,
     )  # fmt: skip
     test = pixels(images.x_test, s.side)
     model = result.model(seed, test)

@@ -22,9 +22,10 @@ from identikit.report.style import PALETTE
 from identikit.similarity import cca
 from identikit.studies import _checks as check
 from identikit.studies._columns import where
+from identikit.studies._figures import Axes, Figure
 from identikit.studies._seed_pairs import curves
 from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Axes, Claim, Figure, Finding, Settings, Study, Tables
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
 
 K, RADIUS = 7, 2.0

@@ -19,18 +19,10 @@ from identikit.inference import cca_chance
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies._columns import Check, where
+from identikit.studies._figures import Figure
 from identikit.studies._seed_pairs import Panel, bounds, curves, lines
 from identikit.studies._store import rows_of
-from identikit.studies._study import (
-    Claim,
-    Figure,
-    Finding,
-    Interval,
-    Settings,
-    Study,
-    Tables,
-    per_seed,
-)
+from identikit.studies._study import Claim, Finding, Interval, Settings, Study, Tables, per_seed
 from identikit.studies._width_models import M, compare, teach
 from identikit.studies._work import Work
 

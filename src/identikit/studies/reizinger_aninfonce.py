@@ -21,11 +21,11 @@ import pandas as pd
 from identikit.report.drawing import sheet
 from identikit.studies._columns import Check, Column, column, where
 from identikit.studies._data import CIFAR10
-from identikit.studies._figures import dots
+from identikit.studies._figures import Figure, dots
 from identikit.studies._pair_arms import ARMS, fit_at_truth, measure, world
 from identikit.studies._simclr import LOSSES, PARAMETERS, probe
 from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Claim, Figure, Settings, Study, Tables
+from identikit.studies._study import Claim, Settings, Study, Tables
 from identikit.studies._work import Work
 
 IMAGES = replace(CIFAR10, optional=True)

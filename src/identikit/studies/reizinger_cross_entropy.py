@@ -21,10 +21,10 @@ from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies._cluster_arms import SMALL, Arm, another, arms, measure
 from identikit.studies._columns import Check, Column, column, trend, where
-from identikit.studies._figures import curve, dots
+from identikit.studies._figures import Figure, curve, dots
 from identikit.studies._shape_classifier import decode
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Figure, Settings, Study, Tables
+from identikit.studies._study import Claim, Settings, Study, Tables
 from identikit.studies._work import Work
 
 #: A loss this close to its floor, in nats, counts as being at the floor.

@@ -17,9 +17,9 @@ from identikit.report.drawing import sheet
 from identikit.studies._columns import Check, Column, column, where
 from identikit.studies._curiosity_features import ARMS, CONTROLLABLE, FEATURES, features
 from identikit.studies._curiosity_games import AGENTS, agent, pixels
-from identikit.studies._figures import dots
+from identikit.studies._figures import Figure, dots
 from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Claim, Figure, Settings, Study, Tables
+from identikit.studies._study import Claim, Settings, Study, Tables
 from identikit.studies._work import Work
 
 # The score of an agent that has learned; a random one has about 22.

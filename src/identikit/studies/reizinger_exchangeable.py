@@ -18,9 +18,9 @@ from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies._columns import Column, column, trend, where
 from identikit.studies._exchangeable_units import CELLS, decisions, duality, largest_drift
-from identikit.studies._figures import curve
+from identikit.studies._figures import Figure, curve
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Figure, Settings, Study, Tables
+from identikit.studies._study import Claim, Settings, Study, Tables
 from identikit.studies._work import Work
 
 CDF, LINGAM = "causal de Finetti", "DirectLiNGAM"

@@ -20,10 +20,10 @@ from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies import _ima_fits as fits
 from identikit.studies._columns import Check, Column, column, trend, where
-from identikit.studies._figures import curve, dots
+from identikit.studies._figures import Figure, curve, dots
 from identikit.studies._ima_fits import COLOURS, HIGH, LARGEST, SMALL, USUAL
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Figure, Settings, Study, Tables
+from identikit.studies._study import Claim, Settings, Study, Tables
 from identikit.studies._work import Work
 
 Part = dict[str, Any]

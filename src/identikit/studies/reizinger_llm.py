@@ -22,9 +22,9 @@ from identikit.family import BernoulliMixture
 from identikit.report.drawing import sheet
 from identikit.studies import _language_models as lm
 from identikit.studies._checks import above, below, higher, holds, ordered, within
-from identikit.studies._figures import dots
+from identikit.studies._figures import Axes, Figure, dots
 from identikit.studies._store import rows_of
-from identikit.studies._study import Axes, Claim, Figure, Finding, Settings, Study, Tables
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
 
 NAMES = {

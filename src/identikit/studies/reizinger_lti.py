@@ -22,10 +22,10 @@ from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies import _lti_fits as fits
 from identikit.studies._columns import Check, Column, where
-from identikit.studies._figures import curve, heat_map
+from identikit.studies._figures import Figure, curve, heat_map
 from identikit.studies._lti_fits import DIMENSIONS, NOISE, TABLE_1
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Figure, Finding, Settings, Study, Tables
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables
 from identikit.studies._work import Work
 
 Test = Callable[..., Finding]

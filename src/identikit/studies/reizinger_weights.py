@@ -22,9 +22,9 @@ from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies._columns import Check, Column, column, trend, where
 from identikit.studies._data import CIFAR10
-from identikit.studies._figures import curve, dots
+from identikit.studies._figures import Figure, curve, dots
 from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Figure, Settings, Study, Tables
+from identikit.studies._study import Claim, Settings, Study, Tables
 from identikit.studies._weight_arms import (
     ARMS,
     COPIES,

@@ -25,7 +25,7 @@ from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies import _seed_pairs as draw
 from identikit.studies._columns import Check
-from identikit.studies._figures import scatter_after_map
+from identikit.studies._figures import Axes, Figure, scatter_after_map
 from identikit.studies._seed_pairs import TOLERANCE, lines
 from identikit.studies._store import rows_of
 from identikit.studies._students import M, compare, fit_teacher, snapshots, teach
@@ -33,9 +33,7 @@ from identikit.studies._study import (
     INCONCLUSIVE,
     NOT,
     REPRODUCED,
-    Axes,
     Claim,
-    Figure,
     Finding,
     Settings,
     Study,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from itertools import chain, combinations, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,12 +30,12 @@ from identikit.similarity import cca
 from identikit.studies import _checks as check
 from identikit.studies._columns import where
 from identikit.studies._data import CIFAR10, Data
+from identikit.studies._figures import Figure
 from identikit.studies._patches import centre_pair, random_pair
 from identikit.studies._seed_pairs import Panel, curves, lines
 from identikit.studies._store import Record, rows_of
 from identikit.studies._study import (
     Claim,
-    Figure,
     Finding,
     Settings,
     Study,
@@ -43,12 +43,8 @@ from identikit.studies._study import (
     mean_interval,
     per_seed,
 )
+from identikit.studies._torch import Tensor, learn, torch
 from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from identikit.learn import SoftmaxNet
 
 SIDES = ("f", "g")
 INITS = ("small", "he")
@@ -81,7 +77,7 @@ def run(work: Work) -> Tables:
     key = "width={0},share={1},steps={2},seed={3}"
     runs = [(*setup, seed) for setup in every for seed in range(s.seeds)]
     options = {"processes": True, "checkpoints": True}
-    records = work.each(key, learn, runs, **options, data=work.data, settings=s)
+    records = work.each(key, teach, runs, **options, data=work.data, settings=s)
     done = dict(zip(runs, records))
     pairs: list[dict[str, Any]] = []
     shown = [(panel, setup) for panel, own in panels.items() for setup in own]
@@ -98,14 +94,10 @@ def run(work: Work) -> Tables:
     return {"summary": summary(table), "pairs": table, "history": rows_of(records)}
 
 
-def build(width: int, settings: Settings) -> SoftmaxNet:
+def build(width: int, settings: Settings) -> learn.SoftmaxNet:
     """Two MLPs of three layers on the pixels of a patch."""
-    import torch
-
-    from identikit.learn import MLP, SoftmaxNet
-
     sizes = [3 * settings.patch**2, width, width, settings.M]
-    net = SoftmaxNet(MLP(sizes), MLP(sizes))
+    net = learn.SoftmaxNet(learn.MLP(sizes), learn.MLP(sizes))
     if settings.init == "small":
         for layer in net.modules():
             if isinstance(layer, torch.nn.Linear):
@@ -115,24 +107,18 @@ def build(width: int, settings: Settings) -> SoftmaxNet:
 
 def split(images: Tensor, share: float, held_back: float) -> tuple[Tensor, Tensor]:
     """A share of the images for training, of which smaller ones are subsets, and for validation."""
-    import torch
-
     order = torch.from_numpy(np.random.default_rng(SPLIT).permutation(len(images)))
     kept = round(held_back * len(images))
     return images[order[kept:][: round(share * (len(images) - kept))]], images[order[:kept]]
 
 
-def learn(
+def teach(
     width: int, share: float, steps: int, seed: int, folder: str, data: Data, settings: Settings
 ) -> Record:
     """Train one pair of networks: a row per validation, and f0, g0, ... of test patches by step.
 
     With early stopping, the last step has the weights of the lowest validation loss.
     """
-    import torch
-
-    from identikit.learn import infonce, shuffled, train
-
     s = settings
     found = data.images()
     images, test = (
@@ -141,8 +127,8 @@ def learn(
     own, held_back = split(images, share, s.validation)
     two = partial(random_pair, size=s.patch)
     steps_kept = kept(Setup(width, share, steps), s)
-    result = train(
-        partial(build, width, s), infonce, shuffled((own,), s.batch, two), steps,
+    result = learn.train(
+        partial(build, width, s), learn.infonce, learn.shuffled((own,), s.batch, two), steps,
         seeds=(seed,), lr=s.lr, snapshots=steps_kept, folder=folder,
         validation=two((held_back,), torch.Generator().manual_seed(SPLIT)),
         validate_every=s.validate_every, patience=s.patience,

@@ -26,10 +26,11 @@ from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies._columns import Check, where
 from identikit.studies._data import TEXT, Need
+from identikit.studies._figures import Axes, Figure
 from identikit.studies._seed_pairs import TOLERANCE, curves, lines
 from identikit.studies._store import rows_of
-from identikit.studies._study import Axes, Claim, Figure, Finding, Settings, Study, Tables, per_seed
-from identikit.studies._word_models import OBJECTIVES, compare, learn, read
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
+from identikit.studies._word_models import OBJECTIVES, compare, read, teach
 from identikit.studies._work import Work
 
 NAMED, FREQUENT = 20, 500  # words that the figure labels, and frequent words to choose from
@@ -52,7 +53,7 @@ def run(work: Work) -> Tables:
     slow = sorted(kinds, key=lambda kind: (kind[0] != "softmax", -kind[1]))
     models = [(*kind, seed) for kind in slow for seed in range(s.seeds)]
     trained = work.each(
-        "objective={0},width={1},seed={2}", learn, models, processes=True, checkpoints=True,
+        "objective={0},width={1},seed={2}", teach, models, processes=True, checkpoints=True,
         settings=s, data=work.data,
     )  # fmt: skip
     found = {model: record.arrays for model, record in zip(models, trained)}
