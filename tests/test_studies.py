@@ -55,8 +55,8 @@ from identikit.studies import (
     print_study,
     run,
 )
+from identikit.studies._report import headline, holm
 from identikit.studies._study import settings_of
-from identikit.studies._words import headline, holm
 from study_units import (
     check_toy,
     fails,

@@ -628,7 +628,7 @@ def test_single_cells(tmp_path: Path) -> None:
     (task,) = _batch_units.tasks(read("cell_lines", Data(tmp_path)))
     assert list(task.y) == [False, False, True, True]
     np.savez(lines, pcs=pcs)
-    _batch_data._read.cache_clear()
+    read.cache_clear()
     with pytest.raises(InputError, match=r"cell_lines.npz is damaged or of another kind"):
         read("cell_lines", Data(tmp_path))
 

@@ -60,7 +60,6 @@ class Wells:
 
     @property
     def control(self) -> NDArray[np.bool_]:
-        """Which rows are controls."""
         return np.asarray(self.label == CONTROL)
 
 

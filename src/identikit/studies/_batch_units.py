@@ -9,26 +9,12 @@ import numpy as np
 import pandas as pd
 
 from identikit._linalg import one_thread
+from identikit.studies import _batches as parts
 from identikit.studies._batch_data import CONTROL, Strings, Wells, read
-from identikit.studies._batches import (
-    Input,
-    Mask,
-    at_random,
-    auroc,
-    explained,
-    hoyer,
-    hoyer_chance,
-    independent,
-    inputs,
-    learn,
-    standardised,
-    turned,
-    whitened,
-)
+from identikit.studies._batches import Input, Mask, explained, hoyer, hoyer_chance
 from identikit.studies._columns import where
 from identikit.studies._data import Data
-from identikit.studies._store import Record
-from identikit.studies._study import Settings, mean_interval
+from identikit.studies._study import Record, Settings, mean_interval
 
 LEARNERS = ("L1", "L2")
 
@@ -96,10 +82,10 @@ def score(
     train, spare = ~test, every_other_control(wells, test)
     known = wells.control & (train | spare)
     if components == s.components[0]:
-        found = inputs(wells, train, known, components, s.seeds, s.drop)
+        found = parts.inputs(wells, train, known, components, s.seeds, s.drop)
     else:
-        base = standardised(wells.x, train, wells.units)
-        found = iter(turned(whitened(base, train, components), train, s.seeds))
+        base = parts.standardised(wells.x, train, wells.units)
+        found = iter(parts.turned(parts.whitened(base, train, components), train, s.seeds))
     rows: list[dict[str, Any]] = []
     measured: list[list[tuple[float, ...]]] = []
     with one_thread(len(train)):
@@ -121,8 +107,8 @@ def score(
 
 
 def _one(each: Input, task: Task, a: Mask, b: Mask, learner: str, c: float) -> tuple[float, ...]:
-    fit = learn(each.rows[a], task.y[a], learner, c)
-    area = auroc(each.rows[b] @ fit.weights + fit.shift, task.y[b])
+    fit = parts.learn(each.rows[a], task.y[a], learner, c)
+    area = parts.auroc(each.rows[b] @ fit.weights + fit.shift, task.y[b])
     return area, hoyer(fit.weights), float(np.count_nonzero(fit.weights)), float(fit.converged)
 
 
@@ -145,12 +131,12 @@ def carried(name: str, data: Data, settings: Settings) -> Record:
     """
     wells, every = read(name, data), {"permutations": settings.permutations}
     all_rows = np.ones(len(wells.x), dtype=bool)
-    base = standardised(wells.x, all_rows, wells.units)
-    white = whitened(base, all_rows, settings.components[0])
-    turned_by_ica, ica = independent(white, all_rows, 0)
+    base = parts.standardised(wells.x, all_rows, wells.units)
+    white = parts.whitened(base, all_rows, settings.components[0])
+    turned_by_ica, ica = parts.independent(white, all_rows, 0)
     some = wells.control if wells.control.any() else all_rows
     tables = []
-    bases = {"pca": white, "ica": turned_by_ica, "random": at_random(white, 0)}
+    bases = {"pca": white, "ica": turned_by_ica, "random": parts.at_random(white, 0)}
     for basis, axes in bases.items():
         table = pd.DataFrame({"set": name, "basis": basis, "axis": np.arange(axes.shape[1]) + 1})
         found = {"batch": explained(axes[some], wells.batch[some], wells.label[some], **every)}

@@ -8,6 +8,7 @@ is not finite, it is inconclusive. `comment` always says what was measured, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 from typing import Any
@@ -158,6 +159,12 @@ def undecided(why: str, value: float | None = None) -> Finding:
 def occurs(value: float, found: bool, enough: bool, comment: str) -> Finding:
     """A Finding for what should occur: if it does not, `enough` says whether this refutes it."""
     return Finding(value, None, REPRODUCED if found else NOT if enough else INCONCLUSIVE, comment)
+
+
+def excused(found: Finding, by: Finding) -> Finding:
+    """A finding that is inconclusive, not a failure, if another one holds (a gap still falls)."""
+    failed = found.verdict == NOT and by.verdict == REPRODUCED
+    return replace(found, verdict=INCONCLUSIVE) if failed else found
 
 
 def by_interval(

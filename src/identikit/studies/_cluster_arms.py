@@ -1,4 +1,4 @@
-"""Clusters on the sphere and a classifier of them: trained, and compared with the truth."""
+"""Clusters on the sphere and images of shapes: classifiers of them, compared with the truth."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from identikit._linalg import Array
 from identikit.factors import r2
 from identikit.family import (
     SoftmaxModel,
@@ -17,9 +18,9 @@ from identikit.family import (
     sphere_conditions,
     supervised_floor,
 )
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
-from identikit.studies._torch import learn
+from identikit.studies._dsprites import SHAPES, SIZES, classes_of, images, truth
+from identikit.studies._study import Record, Settings
+from identikit.studies._torch import learn, nn, torch
 from identikit.worlds import LeakyReLU, Sample, SphereClusters, score
 
 #: Where the bound on classes is tried: 9 in 3 dimensions, with clusters that overlap.
@@ -43,7 +44,6 @@ class Arm:
         return ",".join(f"{k}={v}" for k, v in own.items() if v != getattr(Arm, k)) or "first"
 
     def world(self, seed: int, settings: Settings) -> SphereClusters:
-        """The world of a seed."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # too few classes are a control
             return SphereClusters(
@@ -145,3 +145,57 @@ def another(classes: int, seed: int) -> dict[str, Any]:
     gaps = other - SoftmaxModel(z, world.kappa * v).log_prob(), np.linalg.norm(w, axis=1) - 1
     spread = float(np.ptp(np.linalg.svd(M, compute_uv=False)))
     return row | {"gap": max(float(np.abs(each).max()) for each in gaps), "spread": spread}
+
+
+#: What the classifier is never told.
+UNTOLD = ("scale", "posX", "posY")
+
+
+def shape_net(pixels: int, width: int) -> learn.SoftmaxNet:
+    """Three layers with batch norm and ReLU, and a linear classifier of the shape."""
+    layers = learn.MLP([pixels, width, width, width], batch_norm=True)
+    f = nn.Sequential(layers, nn.BatchNorm1d(width), nn.ReLU())
+    return learn.SoftmaxNet(f, learn.Lookup(len(SHAPES), width), bias=len(SHAPES))
+
+
+def decode(seed: int, settings: Settings) -> Record:
+    """Train on shapes, and decode the other factors from pixels and features (a unit of work).
+
+    A row has Pearson's r of a linear probe without an intercept (as published) and with one, on
+    images that neither the network nor the probe has seen.
+    """
+    known = settings.images
+    drawn = np.random.default_rng([seed, 2]).choice(
+        int(np.prod(SIZES)), known + known // 4, replace=False
+    )
+    classes = classes_of(drawn)
+    x, shape = torch.from_numpy(images(classes)), torch.from_numpy(classes[:, 0])
+    run = learn.train(
+        partial(shape_net, x.shape[1], settings.features), learn.supervised,
+        learn.shuffled((x[:known], shape[:known]), settings.image_batch), settings.image_steps,
+        seeds=(seed,), lr=settings.image_lr, schedule="cosine", snapshots=(0,),
+    )  # fmt: skip
+    sources: dict[str, Any] = {"pixels": x.numpy()}
+    for source, step in (("untrained", 0), ("trained", settings.image_steps)):
+        sources[source] = run.embed(x, step)[f"seed {seed}"]
+    guessed = run.model(seed, x[known:]).log_prob().argmax(axis=1)
+    factors = truth(classes)[1][list(UNTOLD)].to_numpy()
+    # Around zero: the published readings have no intercept, and their pixels' r is that of these.
+    factors = factors - factors[:known].mean(axis=0)
+    rows = []
+    for source, features in sources.items():
+        plain, shifted = (correlations(features, factors, known, shift) for shift in (False, True))
+        for factor, r, with_intercept in zip(UNTOLD, plain, shifted):
+            row = {"seed": seed, "source": source, "factor": factor, "r": r}
+            rows.append(row | {"with_intercept": with_intercept})
+    accuracy = float(np.mean(guessed == classes[known:, 0]))
+    return Record([row | {"accuracy": accuracy} for row in rows])
+
+
+def correlations(features: Array, factors: Array, known: int, shift: bool) -> list[float]:
+    """Pearson's r of factors with a fit to the first `known` rows, on the rows after them."""
+    x = features.astype(np.float64)
+    if shift:
+        x = np.column_stack([x, np.ones(len(x))])
+    guesses = x[known:] @ np.linalg.lstsq(x[:known], factors[:known], rcond=None)[0]
+    return [float(np.corrcoef(*pair)[0, 1]) for pair in zip(guesses.T, factors[known:].T)]

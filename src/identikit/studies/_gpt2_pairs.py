@@ -22,8 +22,7 @@ from identikit.moments import FOLDS, Moments, accumulate
 from identikit.similarity import cca
 from identikit.studies._columns import where
 from identikit.studies._data import Data
-from identikit.studies._store import Record
-from identikit.studies._study import Settings, Tables, mean_interval, per_seed
+from identikit.studies._study import Record, Settings, Tables, mean_interval, per_seed
 from identikit.studies._torch import torch
 
 CHECKPOINTS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")

@@ -12,8 +12,7 @@ from identikit._linalg import Array
 from identikit.moments import accumulate
 from identikit.recover import ima_contrast, linear_elbo_gap, self_consistent_variance
 from identikit.similarity import mcc
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 from identikit.studies._torch import Tensor, learn, nn, torch
 from identikit.worlds import Chain, Linear, Mixing, Moebius, Orthogonal, Sources, score
 
@@ -51,7 +50,6 @@ def standard(x: Array) -> tuple[Array, float]:
 
 
 def drawn(seed: int, contrast: float, s: Settings) -> tuple[Array, Array]:
-    """Observations and sources of a seed's world."""
     sample = Sources("uniform", mixing(seed, contrast, s.d)).sample(s.rows + s.test, seed)
     return standard(sample.observations)[0], sample.latents
 
@@ -74,14 +72,10 @@ def learned(
 
     run = learn.train(
         partial(learn.vae, d, D, s[f"{kind}hidden"], s.activation),
-        partial(learn.negative_elbo, prior=prior),
-        batches,
-        steps,
-        seeds=range(first, first + len(every)),
-        lr=s[f"{kind}lr"],
-        schedule=s.schedule,
+        partial(learn.negative_elbo, prior=prior), batches, steps,
+        seeds=range(first, first + len(every)), lr=s[f"{kind}lr"], schedule=s.schedule,
         together=len(every) > 1,
-    )
+    )  # fmt: skip
     rows = []
     for place, (part, x) in enumerate(zip(parts, data)):
         nets = [run.net(first + place * restarts + k) for k in range(restarts)]
@@ -116,12 +110,10 @@ def measured(net: learn.SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[s
     return {
         "loss": float(np.mean(losses)),
         "mcc": mcc(accumulate([z, sources])).value or 0.0,
-        "contrast": float(ima_contrast(jacobian).mean()),
-        "mse": error,
-        "variance": float(variance.mean()),
-        "predicted": float(predicted.mean()),
+        "contrast": float(ima_contrast(jacobian).mean()), "mse": error,
+        "variance": float(variance.mean()), "predicted": float(predicted.mean()),
         "active": int((variance.mean(axis=0) < (0.5 if prior == "gaussian" else 1 / 24)).sum()),
-    }
+    }  # fmt: skip
 
 
 def judged(net: learn.SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, Any]:

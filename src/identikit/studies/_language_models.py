@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.auditing import audit_models
 from identikit.family import SoftmaxModel
-from identikit.studies._store import Record
-from identikit.studies._study import Settings, Tables, per_seed
+from identikit.studies._columns import where
+from identikit.studies._study import Record, Settings, Tables, per_seed
 from identikit.studies._torch import Tensor, learn, nn, torch
 from identikit.worlds import Language
 
@@ -81,9 +82,9 @@ def teach(architecture: str, regime: str, folder: str, settings: Settings) -> Re
         row = {"architecture": architecture, "regime": regime, "seed": seed, "loss": loss}
         row |= {"excess": loss - floor.value, "reached": floor.reached(loss, SLACK)}
         row |= {"completion_loss": float(learn.sequence_loss(net, *taught)) if taught else None}
-        for where, given_prompts in (("off", prompts.outside), ("on", prompts.inside)):
+        for place, given_prompts in (("off", prompts.outside), ("on", prompts.inside)):
             shares = behaviour(net, language, given_prompts, s.new_tokens)
-            row |= {f"{where}: {name}": share for name, share in shares.items()}
+            row |= {f"{place}: {name}": share for name, share in shares.items()}
         row["at once"] = float(np.mean([language.rules(each)["R1"] for each in prompts.outside]))
         rows.append(row)
     places = [*language.prefixes, *prompts.outside]
@@ -140,8 +141,7 @@ def compare(architecture: str, taught: dict[str, dict[str, Array]], settings: Se
 
 def wide(tables: Tables, architecture: str, column: str, every: bool = False) -> pd.DataFrame:
     """A row per seed, a column per regime, for all seeds or those with every loss at its floor."""
-    models = tables["models"]
-    models = models[(models["architecture"] == architecture) & models["regime"].isin(REGIMES)]
+    models = where(tables["models"], architecture=architecture, regime=REGIMES)
     if not every:
         models = models[models.groupby("seed")["reached"].transform("all").astype(bool)]
     return models.pivot(index="seed", columns="regime", values=column).reindex(columns=REGIMES)
@@ -154,12 +154,12 @@ def counted(tables: Tables, architecture: str) -> str:
 
 
 def apart(
-    tables: Tables, architecture: str, kind: str, where: str, column: str = "tv"
+    tables: Tables, architecture: str, kind: str, place: str, column: str = "tv"
 ) -> list[float]:
     """A distance of pairs on a slice, one value per seed, for models at the floor."""
-    pairs, kept = tables["pairs"], wide(tables, architecture, "loss").index
-    pairs = pairs[(pairs["architecture"] == architecture) & (pairs["slice"] == where)]
-    pairs = pairs[(pairs["kind"] == kind) & pairs["a"].isin(kept) & pairs["b"].isin(kept)]
+    kept = tuple(wide(tables, architecture, "loss").index)
+    own = {"architecture": architecture, "slice": place, "kind": kind}
+    pairs = where(tables["pairs"], **own, a=kept, b=kept)
     if kind == "seeds":
         return per_seed(pairs, column)
     return list(pairs.groupby("a")[column].mean())
@@ -205,17 +205,15 @@ def tune(seed: int, settings: Settings) -> Record:
         "Adam": partial(torch.optim.Adam, lr=1e-3),
     }
     rows = []
-    for alpha in settings.alphas:
-        for scaled in ("weights", "activation"):
-            for name, descent in descents.items():
-                own = network(alpha if scaled == "activation" else 1.0)
-                own.load_state_dict(net.state_dict())
-                if scaled == "weights":
-                    rescale(own, alpha)
-                row = {"seed": seed, "alpha": alpha, "scaled": scaled, "by": name}
-                row["apart"] = (own(x) - net(x)).abs().max().item()
-                row["mse"] = _fit(own, x, after, descent(own.parameters()), settings.finetune)
-                rows.append(row | {"diverged": not row["mse"] < DIVERGED})
+    for alpha, scaled, name in product(settings.alphas, ("weights", "activation"), descents):
+        own = network(alpha if scaled == "activation" else 1.0)
+        own.load_state_dict(net.state_dict())
+        if scaled == "weights":
+            rescale(own, alpha)
+        row = {"seed": seed, "alpha": alpha, "scaled": scaled, "by": name}
+        row["apart"] = (own(x) - net(x)).abs().max().item()
+        row["mse"] = _fit(own, x, after, descents[name](own.parameters()), settings.finetune)
+        rows.append(row | {"diverged": not row["mse"] < DIVERGED})
     return Record(rows)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from itertools import product
+from itertools import accumulate as powers_of
+from itertools import product, repeat
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,7 @@ from identikit.auditing import audit
 from identikit.moments import accumulate
 from identikit.recover import LTI, variability, within_correlation
 from identikit.similarity import mcc
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 from identikit.worlds import DCMotor, LinearSystem, Sample
 
 #: B and C by the letters of the published table: I for the identity, G for a Gaussian matrix.
@@ -133,17 +133,19 @@ def inverse_of(world: LinearSystem) -> Array:
 def cells(d: int, seed: int, s: Settings) -> Record:
     """A row of the published table, d + 1 environments: by our estimator, and as released."""
     level, rows = line(d, seed, s), []
-    columns: list[Row] = [
-        {"mean": mean, "input": LETTERS[B], "output": LETTERS[C]}
+    columns: dict[str, Row] = {
+        f"{'μ=0' if mean == 0.0 else 'μ≠0'} {B}/{C}":
+            {"mean": mean, "input": LETTERS[B], "output": LETTERS[C]}
         for mean, B, C in product((0.0, "random"), "IG", "IG")
-    ]
-    for column in [*columns, {"mean": "random", "variability": "maximum"}]:
+    }  # fmt: skip
+    columns["maximum"] = {"mean": "random", "variability": "maximum"}
+    for name, column in columns.items():
         world = LinearSystem(d, d + 1, s.steps, seed, **column)
         sample = drawn(world)
         plain, found = fitted(sample, rounds=0), fitted(sample)
         true = transition(world)
         rows.append(
-            {"seed": seed, "d": d, "cell": name_of(world)}
+            {"seed": seed, "d": d, "cell": name}
             | correlations(sample, found.sources_)
             | {"line": level, "plain": correlations(sample, plain.sources_)["within"]}
             | {"amari": amari(found.unmixing_ @ world.C @ world.B)}
@@ -155,14 +157,6 @@ def cells(d: int, seed: int, s: Settings) -> Record:
             | (shrunk(world, sample) if world.mean == 0.0 else {})
         )
     return Record(rows)
-
-
-def name_of(world: LinearSystem) -> str:
-    """The name of a column of the published table, such as "μ≠0 I/G"."""
-    if world.variability == "maximum":
-        return "maximum"
-    letters = (kind[0].upper() for kind in (world.input, world.output))
-    return f"{'μ=0' if world.mean == 0.0 else 'μ≠0'} {'/'.join(letters)}"
 
 
 def numbers(seed: int, s: Settings) -> Record:
@@ -303,10 +297,7 @@ def systems(d: int, seed: int, s: Settings) -> Record:
 
 def powers(A: Array, count: int) -> list[Array]:
     """I, A, A², …"""
-    found = [np.eye(len(A))]
-    for _ in range(count - 1):
-        found.append(A @ found[-1])
-    return found
+    return list(powers_of(repeat(A, count - 1), lambda power, A: A @ power, initial=np.eye(len(A))))
 
 
 def motors(seed: int, s: Settings) -> Record:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from identikit.axes import near_identifiability
 from identikit.errors import InputError
 from identikit.studies._data import Need, read_arrays
-from identikit.studies._store import Record
-from identikit.studies._study import Settings, mean_interval, per_seed
+from identikit.studies._study import Record, Settings, mean_interval, per_seed
 from identikit.studies._torch import learn, torch
 
 CONTAINS = "x_train and x_test (n, 28, 28) uint8"
@@ -29,8 +28,8 @@ Images = NDArray[np.float32]
 def images(path: Path | None) -> tuple[Images, Images]:
     """Rows of pixels from 0 to 1 for training and for comparison.
 
-    They are from MNIST or, without a path, from scikit-learn's digits, a third of which is not used
-    for training.
+    They are from MNIST or, without a path, from scikit-learn's digits, a third of them for
+    comparison.
     """
     if path is None:
         from sklearn.datasets import load_digits
@@ -86,9 +85,8 @@ def teach(alpha: float, folder: str, path: Path | None, settings: Settings) -> R
 def compare(alpha: float, learned: Record) -> Record:
     """Compare all pairs of seeds of one leak α: one row per pair and stage.
 
-    A row has distances after the best rigid map, divided by the diameter (mean, median, 95 %
-    quantile and largest, each averaged over both directions); the mean after the best affine map,
-    and with shuffled rows; the laws for the larger L; and the mean unexplained variance.
+    Distances after the best map are divided by the diameter and averaged over both directions; the
+    laws are for the larger L.
     """
     rows = []
     for stage, latents in learned.arrays.items():

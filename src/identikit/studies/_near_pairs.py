@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from identikit.axes import near_identifiability
 from identikit.errors import InputError
-from identikit.studies._store import Record
-from identikit.studies._study import mean_interval, per_seed
+from identikit.studies._study import Record, mean_interval, per_seed
 
 GPT2, CLASSIFIER, AUTOENCODER = "gpt2", "classifier", "autoencoder"
 MODELS = {GPT2: "The GPT-2", CLASSIFIER: "The classifier", AUTOENCODER: "The autoencoder"}

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from identikit._linalg import Array
 from identikit.family import concentration_blocks
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 from identikit.studies._torch import Tensor, learn, nn, torch
 from identikit.worlds import AnisotropicPairs, LeakyReLU, score
 
@@ -40,12 +39,8 @@ ARMS = {
 
 def world(kind: str, seed: int, s: Settings, sampler: str = "exact") -> AnisotropicPairs:
     """The world of a seed: its concentrations, content first, and a mixing of its own."""
-    given: dict[str, Array] = {
-        "repeated": np.repeat(s.repeated, s.block),
-        "distinct": np.array(s.distinct[::-1]),
-        "hard": np.repeat(s.hard, s.block),
-    }
-    values = given[kind].tolist()
+    given = np.array(s.distinct[::-1]) if kind == "distinct" else np.repeat(s[kind], s.block)
+    values = given.tolist()
     negatives = len(values) * [s.negatives] if kind == "hard" else None
     mixing = LeakyReLU(len(values), layers=3, seed=seed, draws=s.draws)
     return AnisotropicPairs(values, mixing, seed, sampler, negatives)
@@ -75,8 +70,7 @@ def measure(name: str, seed: int, settings: Settings) -> Record:
         learn.fresh(partial(pairs, own), s.hard_batch if arm.world == "hard" else s.batch), s.steps,
         seeds=(seed,), lr=s.lr, rates={"g.": s.rate}, schedule=s.schedule, warmup=s.warmup,
     )  # fmt: skip
-    net = run.net(seed)
-    row, learned = compared(arm, own, net, seed, s)
+    row, learned = compared(arm, own, run.net(seed), seed, s)
     return Record([{"arm": name, "seed": seed} | row], {"concentrations": learned})
 
 
@@ -98,27 +92,20 @@ def compared(
     found, seen = (score(codes, z, blocks=blocks) for codes in (f, held_out.observations))
     assert isinstance(net.g, learn.Concentrations)
     learned = np.sort(net.g.values.numpy()).astype(float)
-    true = np.sort(own.effective)
-    ratios = learned / true
+    ratios = learned / np.sort(own.effective)
     rigid, permuted = (
         next(rung.error for rung in found.ladder if rung.group == group)
         for group in ("rigid", "permutation")
     )
     row = {
-        **found.r2,
-        **{f"seen_{name}": value for name, value in seen.r2.items()},
-        "mcc": found.mcc,
-        "rotation": found.rotation,
+        **found.r2, **{f"seen_{name}": value for name, value in seen.r2.items()},
+        "mcc": found.mcc, "rotation": found.rotation,
         "inside": concentration_blocks(own.effective).mcc_level(),
-        "rung": found.group,
-        "rigid": rigid,
-        "permutation": permuted,
-        "high": ratios[-half:].mean(),
-        "low": ratios[:-half].mean(),
-        "loss": _loss(own, net, seed, s),
-        "truth": true_loss(arm, own, seed, s),
+        "rung": found.group, "rigid": rigid, "permutation": permuted,
+        "high": ratios[-half:].mean(), "low": ratios[:-half].mean(),
+        "loss": _loss(own, net, seed, s), "truth": true_loss(arm, own, seed, s),
         "degree": degree(net, own, z, held_out.observations),
-    }
+    }  # fmt: skip
     return row, learned
 
 
@@ -188,9 +175,8 @@ def fit_at_truth(seed: int, settings: Settings) -> Record:
         ratios = _fitted(batch, s) / bare.effective
         row = {"sampler": sampler, "seed": seed}
         row |= {"high": ratios[: s.block].mean(), "low": ratios[s.block :].mean()}
-        rows.append(
-            row | {"inside": _turned(batch, inside, s), "across": _turned(batch, across, s)}
-        )
+        turned = {"inside": _turned(batch, inside, s), "across": _turned(batch, across, s)}
+        rows.append(row | turned)
     return Record(rows)
 
 

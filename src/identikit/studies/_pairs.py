@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from identikit.learn import MLP, Lookup, ResNet, Run, SoftmaxNet, rows, shuffled, supervised, train
 from identikit.studies import _text_models
 from identikit.studies._data import Data, pixels
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 
 
 class Orthogonal(nn.Module):
@@ -34,7 +33,6 @@ class Orthogonal(nn.Module):
         self.narrows = out < width
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of (n, width) to (n, out)."""
         q, r = torch.linalg.qr(self.weight)
         # Signs as of Gram–Schmidt, so that a small step of the weight is a small step of the basis.
         q = q * torch.diagonal(r).sign()
@@ -120,7 +118,6 @@ def _of_gpt2(settings: Settings) -> Settings:
 
 
 def text_for_gpt2(data: Data, settings: Settings) -> Record:
-    """Rows of tokens."""
     return _text_models.tokens(_of_gpt2(settings), data)
 
 

@@ -21,9 +21,8 @@ from identikit.report import shows
 from identikit.studies import _store as store
 from identikit.studies._data import Data
 from identikit.studies._find import code_digest, find
-from identikit.studies._report import shown, write_report
+from identikit.studies._report import headline, shown, write_report
 from identikit.studies._study import KINDS, NOT, Finding, Settings, Study, Tables, settings_of
-from identikit.studies._words import headline
 from identikit.studies._work import WORKING, Work
 
 if TYPE_CHECKING:

@@ -131,7 +131,6 @@ def bounds(title: str, pairs: pd.DataFrame) -> Panel:
 
 
 def tolerated(ax: Axes) -> None:
-    """The tolerance of `identikit models`, as a dashed line."""
     ax.axhline(TOLERANCE, color=PALETTE["muted"], lw=0.9, ls=DASHED)
     beside(ax, TOLERANCE, "tolerance", "muted")
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.studies._data import Data
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 from identikit.studies._torch import Tensor, learn, nn, torch
 
 #: Of an augmentation: side of the crop, its middle, mirrored or not, and changes of the colours.
@@ -51,7 +50,6 @@ def _grid(size: Tensor, x: Tensor, y: Tensor, flip: Tensor, side: int) -> Tensor
 
 
 def two_views(batch: tuple[Tensor, ...], generator: torch.Generator, side: int) -> Any:
-    """Two augmentations of every image."""
     return tuple(augmented(batch[0], side, generator)[0] for _ in range(2))
 
 

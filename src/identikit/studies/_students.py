@@ -14,8 +14,7 @@ from identikit.family import SoftmaxModel, distances
 from identikit.moments import accumulate
 from identikit.similarity import cca
 from identikit.studies._angles import points, sectors
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 from identikit.studies._torch import Tensor, learn, torch
 
 M, HIDDEN = 2, 64

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.studies._data import Need
@@ -54,6 +56,17 @@ class Settings(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Settings({self.__dict__})"
+
+
+@dataclass(frozen=True)
+class Record:
+    """The result of a unit of work: rows of a tidy table, and arrays of numbers by name.
+
+    Rows contain JSON scalars: NumPy's scalars are converted, NaN and infinity become None.
+    """
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,6 +121,10 @@ class Claim:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"the kind is {self.kind!r}; expected one of {KINDS}")
+
+
+#: A claim that the paper does not make.
+control = partial(Claim, published="not in the paper", source="control", kind="control")
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from identikit.errors import InputError, require
 from identikit.learn import Lookup, Run, SoftmaxNet, autoregressive, shuffled, train
 from identikit.studies._data import Data
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 
 PURPOSE = "training GPT-2"
 # Entries of an attention head.
@@ -38,7 +37,6 @@ class Body(nn.Module):
         self.transformer = transformer
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """The last states."""
         return self.states(tokens, 0)
 
     def states(self, tokens: Tensor, back: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""A small image autoencoder, plain or variational: its losses and its training.
+"""Image autoencoders, plain or variational, the codes made of their latents, and their scores.
 
 `f` gives the latents or, side by side, mean μ and log-variance l; `g` gives the logits of the
 pixels. Losses are in nats per image of 64×64 pixels.
@@ -6,16 +6,22 @@ pixels. Losses are in nats per image of 64×64 pixels.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
-from identikit.studies._dsprites import SIZES, classes_of, images
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit._linalg import Array, random_rotation
+from identikit.axes import ICA
+from identikit.factors import disentangle, infomec, prepare
+from identikit.studies._data import read_arrays
+from identikit.studies._dsprites import FACTORS, SIZES, classes_of, images, truth
+from identikit.studies._study import Record, Settings
 from identikit.studies._torch import Tensor, learn, nn, torch
 
 # Images are 32×32 means over squares of four pixels; each mean counts as four, so that a β means
@@ -61,7 +67,6 @@ def beta_tcvae(net: learn.SoftmaxNet, x: Tensor, beta: float, rows: int) -> Tens
 
 
 def sample(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """z = μ + σ ε."""
     return mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
 
 
@@ -117,3 +122,86 @@ def teach(model: str, decay: float, seed: int, folder: str, settings: Settings) 
     floor = FOUR * float((entr(x) + entr(1 - x)).sum(1).mean())
     row = {"model": model, "decay": decay, "seed": seed, "reconstruction": loss - floor}
     return Record([row], {"fit": fit, "test": test})
+
+
+PCA, TURNED, ICA_, NOISE = "ae+pca", "ae+rotation", "ae+ica", "noise"
+# Of YannDubs/disentangling-vae (MIT), by the name of their objective in the file.
+PUBLISHED = {
+    "VAE": "VAE", "betaH": "β-VAE", "betaB": "β-VAE with capacity", "factor": "FactorVAE",
+    "btcvae": "β-TCVAE",
+}  # fmt: skip
+REFERENCE, GATED, NOISY = "reference", "held out", "held out, noise added"
+# Metrics that take a factor as a number.
+NUMERIC = ("mcc", "mcc_spearman", "mcc_linear", "r2", "r2_nonlinear")
+
+
+def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, dict[str, float]]:
+    """The codes of test images, fitted on the latents of training images without their factors.
+
+    Methods other than those above leave the latents unchanged. For ICA, the dict says how many axes
+    are identified and whether it has converged.
+    """
+    rng = np.random.default_rng([seed, 1])
+    if method == NOISE:
+        return rng.normal(size=test.shape), {}
+    if method == ICA_:
+        with warnings.catch_warnings():
+            # Whether it has converged is in the table.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            ica = ICA(seed=seed).fit(fit)
+        about = {"identified": float(ica.axes_.identified.sum()), "converged": ica.converged_}
+        return ica.transform(test), {"axes": float(len(ica.components_)), **about}
+    if method not in (PCA, TURNED):
+        return np.asarray(test, dtype=float), {}
+    mean = fit.mean(axis=0, dtype=float)
+    _, spread, axes = np.linalg.svd(fit - mean, full_matrices=False)
+    white = (test - mean) @ (axes.T * np.sqrt(len(fit) - 1) / spread)
+    return white @ random_rotation(white.shape[1], rng) if method == TURNED else white, {}
+
+
+def score(
+    method: str, seed: int, fit: Array, test: Array, classes: NDArray[Any], settings: Settings
+) -> Record:
+    """Every metric of the codes of `codes_of`: one row per number, with its level of chance.
+
+    `classes` (n, 5) are the factors of the test images; chance is the score with rows permuted.
+    """
+    codes, about = codes_of(method, fit, test, seed)
+    count = settings.permutations
+    known, numbers = truth(classes)
+    data = prepare(codes, known, names=None, kinds=dict.fromkeys(FACTORS, "discrete"), seed=seed)
+    by_class = [name for name in settings.metrics if name not in NUMERIC]
+    by_number = [name for name in settings.metrics if name in NUMERIC]
+    kinds = ["continuous"] * numbers.shape[1]
+    every = [
+        (REFERENCE, "infomec", infomec(data, preset="reference", permutations=count)),
+        (GATED, "infomec", infomec(data, permutations=count)),
+        (NOISY, "infomec", infomec(data, permutations=count, noise=settings.noise)),
+    ]
+    for found in (
+        disentangle(data, metrics=by_class),
+        disentangle(codes, numbers, kinds=kinds, metrics=by_number, seed=seed),
+    ):
+        every += [(GATED, *item) for item in found.scores.items()]
+    rows: list[dict[str, Any]] = []
+    for form, name, of in every:
+        for part in of.parts:
+            assert part.chance is not None
+            ends, chance = part.interval or (None, None), part.chance
+            row = {"method": method, "seed": seed, "form": form, "metric": name, "part": part.name}
+            row |= {"value": part.value, "low": ends[0], "high": ends[1], "chance": chance.mean}
+            rows.append(row | dict(zip(("chance_low", "chance_high"), chance.interval)))
+    for part_name, value in about.items():
+        row = {"method": method, "seed": seed, "form": "fit", "metric": "ica"}
+        rows.append(row | {"part": part_name, "value": float(value)})
+    return Record(rows)
+
+
+def published(path: Path | None) -> dict[str, tuple[Array, NDArray[Any]]]:
+    """Means and classes of five published VAEs by name; nothing if there is no such file."""
+    if path is None:
+        return {}
+    means = [f"{name}_mu" for name in PUBLISHED]
+    arrays = read_arrays(path, ["factors", *means], f"factors and {', '.join(means)}")
+    classes, *found = arrays.values()
+    return {name: (codes.astype(float), classes) for name, codes in zip(PUBLISHED, found)}

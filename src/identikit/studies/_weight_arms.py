@@ -16,8 +16,7 @@ from identikit.family import diversity
 from identikit.moments import Moments, accumulate
 from identikit.similarity import cka, mcc
 from identikit.studies._data import Data, Need
-from identikit.studies._store import Record
-from identikit.studies._study import Settings, per_seed
+from identikit.studies._study import Record, Settings, per_seed
 from identikit.studies._torch import learn, nn, torch
 
 JSB = Need(
@@ -48,16 +47,14 @@ class Arm(NamedTuple):
         return self.p * (share**2 if self.operation == REINITIALIZATION else share)
 
     def kick(self) -> learn.AfterStep | None:
-        """The perturbation, for `train`."""
         from identikit.studies._weight_problems import released_shuffling
 
         if self.operation == NONE:
             return None
         make: Any = {
-            REINITIALIZATION: learn.weight_reinitialization,
-            SHUFFLING: learn.weight_shuffling,
+            REINITIALIZATION: learn.weight_reinitialization, SHUFFLING: learn.weight_shuffling,
             RELEASED: released_shuffling,
-        }[self.operation]
+        }[self.operation]  # fmt: skip
         kick: learn.AfterStep = make(self.p, self.coverage, layers=KICKED)
         return kick
 

@@ -13,8 +13,7 @@ from identikit.family import Distances, SoftmaxModel, distances
 from identikit.moments import accumulate
 from identikit.similarity import cca
 from identikit.studies._angles import points, sectors
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 from identikit.studies._torch import learn, torch
 
 M = 2
@@ -31,7 +30,6 @@ def build(classes: int, width: int) -> learn.SoftmaxNet:
 
 
 def data(classes: int, rows: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Points and their labels."""
     x = points(rows, np.random.default_rng(seed))
     return x, sectors(x, classes, np.pi)
 

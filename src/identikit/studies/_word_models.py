@@ -19,8 +19,7 @@ from identikit.inference import cca_chance, held_out_cca
 from identikit.moments import FOLDS, accumulate
 from identikit.similarity import cca
 from identikit.studies._data import Data
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 from identikit.studies._torch import Tensor, learn, torch
 
 Ints = NDArray[np.int64]

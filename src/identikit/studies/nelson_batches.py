@@ -30,27 +30,14 @@ from identikit.errors import InputError
 from identikit.report.drawing import BELOW, absent, sheet
 from identikit.report.drawing import dots as draw_dots
 from identikit.report.style import PALETTE
+from identikit.studies import _batch_units as scoring
 from identikit.studies import _checks as check
-from identikit.studies._batch_data import read
-from identikit.studies._batch_units import (
-    AXES,
-    EACH,
-    LEARNERS,
-    OTHERS,
-    TREATED,
-    by_unit,
-    carried,
-    chosen,
-    held_out,
-    means,
-    profile,
-    score,
-    tasks,
-)
+from identikit.studies._batch_data import NEEDS, read
+from identikit.studies._batch_units import EACH, OTHERS, TREATED, by_unit
+from identikit.studies._columns import where
 from identikit.studies._figures import DASHED, Axes, Figure, dots
-from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables
-from identikit.studies._work import Work
+from identikit.studies._work import Work, rows_of
 
 # The claims are about the first of these data sets that was measured.
 MAIN, SECOND = ("bbbc021_raw", "rxrx3_core", "planted"), ("bbbc021_normalised",)
@@ -72,25 +59,25 @@ def run(work: Work) -> Tables:
     parts = []
     for name in s.sets:
         wells = read(name, work.data)
-        if tasks(wells):
-            folds = range(len(held_out(wells.batch, s.folds)))
+        if scoring.tasks(wells):
+            folds = range(len(scoring.held_out(wells.batch, s.folds)))
             parts += [(name, k, fold) for k in s.components for fold in folds]
     shared: dict[str, Any] = {"processes": True, "data": work.data, "settings": s}
-    records = work.each("{0},components={1},part={2}", score, parts, **shared)
+    records = work.each("{0},components={1},part={2}", scoring.score, parts, **shared)
     controlled = [
         each for each in parts
         if each[1] == s.components[0] and read(each[0], work.data).control.any()
     ]  # fmt: skip
     key = "others,{0},components={1},part={2}"
-    records += work.each(key, score, controlled, others=True, **shared)
-    axes = work.each("axes,{0}", carried, s.sets, **shared)
-    scores = chosen(records, s.penalties)
-    table = rows_of(axes).reindex(columns=AXES)
+    records += work.each(key, scoring.score, controlled, others=True, **shared)
+    axes = work.each("axes,{0}", scoring.carried, s.sets, **shared)
+    scores = scoring.chosen(records, s.penalties)
+    table = rows_of(axes).reindex(columns=scoring.AXES)
     return {
-        "mean": means(scores),
+        "mean": scoring.means(scores),
         "scores": scores,
         "axes": table,
-        "carried": profile(table),
+        "carried": scoring.profile(table),
         "published": PUBLISHED,
     }
 
@@ -134,7 +121,7 @@ def compared(
 
 def failures(tables: Tables, name: str) -> str:
     """How many fits did not converge, if any."""
-    there = tables["mean"][tables["mean"]["set"] == name]
+    there = where(tables["mean"], set=name)
     learners, rotations = (int(there[key].sum()) for key in ("failed_fits", "failed_icas"))
     said = f" Fits that did not converge: {learners} of learners" if learners or rotations else ""
     return f"{said}, {rotations} with ICA's axes." if said else ""
@@ -154,7 +141,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     """AUROC of every input, its difference from PCA's, and the effects of batch and treatment."""
     name = measured(tables, MAIN) or settings.sets[0]
     areas = {task: areas_of(tables["scores"], name, task, settings.components[0]) for task in TASKS}
-    axes = tables["axes"][tables["axes"]["set"] == name]
+    axes = where(tables["axes"], set=name)
     return sheet(
         [
             partial(_inputs, table=areas[task], y="auroc", says=f"AUROC, {words}", chance=0.5)
@@ -174,7 +161,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 def areas_of(scores: pd.DataFrame, name: str, task: str, components: int) -> pd.DataFrame:
     """AUROC and its difference from PCA's, by learner, input and unit (which acts as the seed)."""
     found = [pd.DataFrame(columns=["learner", "seed", "input", "auroc", "over_pca"])]
-    for learner in LEARNERS if len(scores) else ():
+    for learner in scoring.LEARNERS if len(scores) else ():
         units = by_unit(scores, name, task, learner, components)
         if len(units):
             areas = units["auroc"][[each for each in ORDER if each in units["auroc"]]]
@@ -284,5 +271,5 @@ STUDY = Study(
         "measured, because its values do not fit its name."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run, claims=CLAIMS, figure=figure,
+    run=run, claims=CLAIMS, figure=figure, needs=NEEDS,
 )  # fmt: skip

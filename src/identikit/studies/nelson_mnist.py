@@ -27,9 +27,9 @@ from identikit.studies import _checks as check
 from identikit.studies._columns import where
 from identikit.studies._figures import DASHED, Axes, Figure, curve
 from identikit.studies._mnist_units import BOUND, LAYERS, MEASURED, MNIST, compare, summary, teach
-from identikit.studies._store import rows_of
+from identikit.studies._seed_pairs import lines
 from identikit.studies._study import Claim, Finding, Interval, Settings, Study, Tables, per_seed
-from identikit.studies._work import Work
+from identikit.studies._work import Work, rows_of
 
 #: The rank correlation from which a law counts as predicting the order of errors.
 PREDICTS = 0.5
@@ -197,22 +197,17 @@ def figure(tables: Tables, _settings: Settings) -> Figure:
         ("trained", "largest", "largest"), ("untrained", "mean", "untrained, mean"),
         ("trained", "shuffled", "rows shuffled, mean"),
     )  # fmt: skip
-    errors = pd.DataFrame(
-        [
-            {"alpha": alpha, "seed": seed, "what": name, "error": value}
-            for stage, column, name in shown
-            for alpha, own in at_stage(tables, stage).groupby("alpha")
-            for seed, value in enumerate(per_seed(own, column))
-        ]
+    errors = pd.concat(
+        [lines(at_stage(tables, stage), "alpha", {column: name}) for stage, column, name in shown]
     )
     models = tables["models"][tables["models"]["stage"] != "untrained"]
-    words = {"alpha": "leak α (1: linear)", "error": "distance / diameter"}
+    words = {"alpha": "leak α (1: linear)", "value": "distance / diameter"}
     words |= {"early": "after a tenth of the steps", "unexplained": "share of variance unexplained"}
     against: dict[str, Any] = {"x": "alpha", "labels": words}
     pairs = at_stage(tables)
     return sheet(
         [
-            partial(_logarithmic, table=errors, y="error", by="what", **against),
+            partial(_logarithmic, table=errors, y="value", by="line", **against),
             partial(_against_law, pairs=pairs, column=BOUND, title="By the bound 1+L = α⁻³"),
         ],
         [

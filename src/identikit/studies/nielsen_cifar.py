@@ -27,10 +27,9 @@ from identikit.studies._columns import where
 from identikit.studies._data import CIFAR10, Data, pixels
 from identikit.studies._figures import LOOKS, Axes, Figure
 from identikit.studies._seed_pairs import bounds, dotted
-from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables
+from identikit.studies._study import Claim, Finding, Record, Settings, Study, Tables
 from identikit.studies._torch import learn, torch
-from identikit.studies._work import Work
+from identikit.studies._work import Work, rows_of
 
 #: M, with the test accuracy of another replication; the paper gives none.
 DIMENSIONS = {2: 0.737, 3: 0.840, 5: 0.867}

@@ -24,9 +24,8 @@ from identikit.studies import _checks as check
 from identikit.studies._columns import where
 from identikit.studies._figures import Axes, Figure
 from identikit.studies._seed_pairs import curves
-from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables
-from identikit.studies._work import Work
+from identikit.studies._study import Claim, Finding, Record, Settings, Study, Tables
+from identikit.studies._work import Work, rows_of
 
 K, RADIUS = 7, 2.0
 MOVED = (2 * np.arange(K) - 2) % K

@@ -21,10 +21,9 @@ from identikit.studies import _checks as check
 from identikit.studies._columns import Check, where
 from identikit.studies._figures import Figure
 from identikit.studies._seed_pairs import Panel, bounds, curves, lines
-from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Finding, Interval, Settings, Study, Tables, per_seed
 from identikit.studies._width_models import M, compare, teach
-from identikit.studies._work import Work
+from identikit.studies._work import Work, rows_of
 
 MEASURED = ("llv", "representation", "fixed", "cca", "kl")
 # How many of 20 models passed the filter, by number of labels and width.
@@ -84,11 +83,11 @@ def slope(tables: Tables, classes: int, column: str) -> tuple[float, Interval] |
     from scipy.special import stdtrit
 
     mean, pairs = tables["mean"], tables["pairs"]
-    widths = mean.loc[(mean["classes"] == classes) & mean["counts"], "width"].to_numpy()
+    widths = where(mean, classes=classes, counts=True)["width"].to_numpy()
     if len(widths) < 2:
         return None
-    own = pairs[(pairs["classes"] == classes) & pairs["trained"]]
-    values = [per_seed(own[own["width"] == width], column) for width in widths]
+    own = where(pairs, classes=classes, trained=True)
+    values = [per_seed(where(own, width=width), column) for width in widths]
     x = np.log2(widths) - np.log2(widths).mean()
     weights = x / (x @ x)
     change = float(weights @ [np.mean(each) for each in values])

@@ -19,9 +19,8 @@ from identikit.studies import _checks as check
 from identikit.studies._columns import Column, column, trend, where
 from identikit.studies._exchangeable_units import CELLS, decisions, duality, largest_drift
 from identikit.studies._figures import Figure, curve
-from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
-from identikit.studies._work import Work
+from identikit.studies._study import Claim, Settings, Study, Tables, control
+from identikit.studies._work import Work, rows_of
 
 CDF, LINGAM = "causal de Finetti", "DirectLiNGAM"
 #: Proportion of correct structures by environments: from committed results (both) or a figure.
@@ -141,7 +140,6 @@ def figure(tables: Tables, settings: Settings) -> Figure:  # noqa: ARG001
 
 FIGURE, COMMITTED = "read off a figure", "committed results"
 paper = Claim
-control = partial(Claim, published="not in the paper", source="control", kind="control")
 identity = partial(Claim, published="an identity", source="by derivation", kind="check")
 CLAIMS = (
     paper("cause", "It is enough that the law of the cause varies.",

@@ -22,9 +22,8 @@ from identikit.studies import _ima_fits as fits
 from identikit.studies._columns import Check, Column, column, trend, where
 from identikit.studies._figures import Figure, curve, dots
 from identikit.studies._ima_fits import COLOURS, HIGH, LARGEST, SMALL, USUAL
-from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
-from identikit.studies._work import Work
+from identikit.studies._study import Claim, Settings, Study, Tables, control
+from identikit.studies._work import Work, rows_of
 
 Part = dict[str, Any]
 # Mean MCC of a random rotation in three dimensions, and the distance that still counts as equal.
@@ -162,7 +161,6 @@ RAISED: Part = {"part": "raised", "gamma2": LARGEST}
 ALL: Part = {"starts": "all"}
 MAPPED: Part = {"part": "broken, raised", "true_contrast": 1.0}
 paper = Claim
-control = partial(Claim, published="not in the paper", source="control", kind="control")
 CLAIMS = (
     paper("sources", "At a γ² well above 1/Var(x) a VAE finds the sources of a Möbius mixing.",
         ".961 ± .008 at 1e4", SWEEP, of("mcc", **AT_30).least(0.95)),

@@ -10,7 +10,8 @@ last. Both are close to the values printed in Tables 1 and 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -24,11 +25,9 @@ from identikit.studies import _lti_fits as fits
 from identikit.studies._columns import Check, Column, where
 from identikit.studies._figures import Figure, curve, heat_map
 from identikit.studies._lti_fits import DIMENSIONS, NOISE, TABLE_1
-from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables
-from identikit.studies._work import Work
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables, control
+from identikit.studies._work import Work, rows_of
 
-Test = Callable[..., Finding]
 Row = dict[str, Any]
 ZERO, RANDOM = (tuple(name for name in TABLE_1 if name.startswith(mean)) for mean in ("μ=0", "μ≠0"))
 MAXIMUM = ("maximum",)
@@ -77,20 +76,25 @@ def by_seed(rows: pd.DataFrame, column: str, less: str = "") -> pd.Series[float]
 
 
 def judged(
-    test: Test, *bars: float, table: str, column: str, less: str = "", by: str = "", **at: Any
+    test: str, *bars: float, table: str, column: str, less: str = "", by: str = "", **at: Any
 ) -> Check:
     """Check a column, or its difference from another; with `by`, the worst of its cells counts."""
-    comment = counting(f"{WORDS[column]}{f', minus {WORDS[less]}' if less else ''}", test, bars)
+    words = f"{WORDS[column]}{f', minus {WORDS[less]}' if less else ''}"
+
+    def on(rows: pd.DataFrame) -> Finding:
+        check_of = getattr(Column(lambda _: by_seed(rows, column, less), words), test)
+        found: Finding = check_of(*bars)({})
+        return found
 
     def over(t: Tables) -> Finding:
         rows, names = where(t[table], **at), by.split()
         if not names or not len(rows):
-            return test(by_seed(rows, column, less), *bars, comment)
+            return on(rows)
         found = []
         for key, cell in rows.groupby(names, sort=False):
-            words = (str(k) if name == "cell" else f"{name} = {k}" for name, k in zip(names, key))
-            worst = f"{comment} Worst: {', '.join(words)}."
-            found.append(test(by_seed(cell, column, less), *bars, worst))
+            place = (str(k) if name == "cell" else f"{name} = {k}" for name, k in zip(names, key))
+            own = on(cell)
+            found.append(replace(own, comment=f"{own.comment} Worst: {', '.join(place)}."))
         return check.worst(found)
 
     return over
@@ -101,13 +105,7 @@ def of(table: str, name: str, **at: Any) -> Column:
     return Column(lambda t: by_seed(where(t[table], **at), name), WORDS.get(name, ""))
 
 
-def counting(what: str, test: Test, bars: Iterable[float]) -> str:
-    """What was measured, and what counts."""
-    counts = {check.above: "{:g} or more", check.below: "{:g} or less"}
-    return f"{what}; {counts.get(test, '{:g} to {:g}').format(*bars)} counts."
-
-
-least, most, between = (partial(judged, test) for test in (check.above, check.below, check.within))
+least, most, between = (partial(judged, test) for test in ("least", "most", "between"))
 
 
 def follows(column: str, bar: float) -> Check:
@@ -139,16 +137,15 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     names |= {"published": "published, pooled", "line": "one environment"}
 
     def against(column: str) -> Any:
-        kept = own[own["cell"] == column]
-        long = kept.melt(["seed", "d"], list(names), "way", "mcc")
+        long = where(own, cell=column).melt(["seed", "d"], list(names), "way", "mcc")
         words = {**names, "mcc": f"MCC, {column}"}
         return partial(curve, table=long, x="d", y="mcc", by="way", labels=words)
 
     gaps = own.assign(gap=own["published"] - own["line"])
-    noise = tables["noise"][tables["noise"]["d"] == max(settings.noise_dimensions)]
-    fits = noise[noise["way"].isin(["least squares", "instruments"])]
-    read = noise[noise["way"].isin(["least squares", "best reading", "released"])]
-    printed = noise[noise["way"] == "released"]
+    noise = where(tables["noise"], d=max(settings.noise_dimensions))
+    ours = where(noise, way=("least squares", "instruments"))
+    read = where(noise, way=("least squares", "best reading", "released"))
+    printed = where(noise, way="released")
     read = pd.concat([read, printed.assign(way="published", pooled=printed["published"])])
     words = {"within": "MCC within environments", "pooled": "pooled MCC, μ≠0 G/G"}
     words |= {"nominal": "noise variance, as named", "transition": "error of C A C⁻¹"}
@@ -164,7 +161,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             partial(curve, table=tables["environments"], x="environments", y="within",
                     by="variances", labels=words),
             partial(curve, table=read, y="pooled", **by),
-            partial(curve, table=fits, y="transition", **by),
+            partial(curve, table=ours, y="transition", **by),
         ],
     )  # fmt: skip
 
@@ -198,7 +195,6 @@ MOTOR: Row = {"table": "motor", "column": "within", "mean": "0.0"}
 SQUARES: Row = {"way": "least squares"}
 WITHOUT_NOISE = "MCC within environments, without noise minus with it"
 paper = Claim
-control = partial(Claim, published="not in the paper", source="control", kind="control")
 CLAIMS = (
     paper("means", "With d + 1 environments and random means the controls are found, in every "
         "cell.", ".697 to .943", "Table 1, μ≠0", least(0.99, column="within", cell=RANDOM,

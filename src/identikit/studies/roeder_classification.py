@@ -11,7 +11,6 @@ nothing about the limit of long training.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,23 +23,12 @@ from identikit.inference import cca_chance
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies import _seed_pairs as draw
-from identikit.studies._columns import Check
+from identikit.studies._columns import Check, where
 from identikit.studies._figures import Axes, Figure, scatter_after_map
 from identikit.studies._seed_pairs import TOLERANCE, lines
-from identikit.studies._store import rows_of
 from identikit.studies._students import M, compare, fit_teacher, snapshots, teach
-from identikit.studies._study import (
-    INCONCLUSIVE,
-    NOT,
-    REPRODUCED,
-    Claim,
-    Finding,
-    Settings,
-    Study,
-    Tables,
-    per_seed,
-)
-from identikit.studies._work import Work
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
+from identikit.studies._work import Work, rows_of
 
 RULES = ("sampled", "argmax")
 # Points in a scatter.
@@ -111,7 +99,7 @@ def chosen(table: pd.DataFrame, step: int | None = None, lr: float | None = None
     """The rows of one step and learning rate: the last step and smallest rate by default."""
     step = table["step"].max() if step is None else step
     lr = table["lr"].min() if lr is None else lr
-    return table[(table["step"] == step) & (table["lr"] == lr)]
+    return where(table, step=step, lr=lr)
 
 
 # What the claims are checked on: one value per seed, at the last step and smallest learning rate.
@@ -126,7 +114,7 @@ def spread(pairs: pd.DataFrame, column: str) -> str:
     """Range and median over pairs by learning rate, in words."""
     parts = [
         f"{values.min():.3g} to {values.max():.3g}, median {values.median():.3g}, at {lr:g}"
-        for lr, values in pairs[pairs["step"] == pairs["step"].max()].groupby("lr")[column]
+        for lr, values in where(pairs, step=pairs["step"].max()).groupby("lr")[column]
     ]
     return f"Pairs by learning rate: {'; '.join(parts)}."
 
@@ -143,12 +131,12 @@ def when(t: Tables) -> Finding:
         "The first step at which a pair is within 0.01 of its highest mean CCA of f, mean over "
         "pairs; 2000 to 8000 counts as about 4000."
     )
-    pairs = t["pairs"][t["pairs"]["lr"] == t["pairs"]["lr"].min()]
+    pairs = where(t["pairs"], lr=t["pairs"]["lr"].min())
     if pairs["step"].max() < 8000:
         comment += f" Training ended at step {pairs['step'].max()}, too early to tell."
         return check.undecided(comment)
     near = pairs[pairs["cca_f"] >= pairs.groupby(["a", "b"])["cca_f"].transform("max") - 0.01]
-    first = near.groupby(["a", "b"], as_index=False)["step"].min()
+    first = near.groupby(["a", "b"])["step"].min().reset_index()
     return check.within(per_seed(first, "step"), 2000, 8000, comment)
 
 
@@ -172,10 +160,9 @@ def near_zero(column: str) -> Check:
             f"an audit, counts. {spread(t['pairs'], column)}"
         )
         found = check.below(of(t, column), TOLERANCE, comment)
-        fall = check.below(np.subtract(of(t, column), of(t, column, 0)), 0.0, "")
         # A gap that is still falling does not contradict a limit of 0.
-        still = fall.verdict == REPRODUCED and found.verdict == NOT
-        return replace(found, verdict=INCONCLUSIVE) if still else found
+        fall = check.below(np.subtract(of(t, column), of(t, column, 0)), 0.0, "")
+        return check.excused(found, fall)
 
     return over
 

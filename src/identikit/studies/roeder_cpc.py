@@ -33,10 +33,10 @@ from identikit.studies._data import CIFAR10, Data
 from identikit.studies._figures import Figure
 from identikit.studies._patches import centre_pair, random_pair
 from identikit.studies._seed_pairs import Panel, curves, lines
-from identikit.studies._store import Record, rows_of
 from identikit.studies._study import (
     Claim,
     Finding,
+    Record,
     Settings,
     Study,
     Tables,
@@ -44,7 +44,7 @@ from identikit.studies._study import (
     per_seed,
 )
 from identikit.studies._torch import Tensor, learn, torch
-from identikit.studies._work import Work
+from identikit.studies._work import Work, rows_of
 
 SIDES = ("f", "g")
 INITS = ("small", "he")

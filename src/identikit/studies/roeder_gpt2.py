@@ -28,9 +28,8 @@ from identikit.studies._data import TEXT, Need
 from identikit.studies._figures import LOOKS, Axes, Figure
 from identikit.studies._gpt2_pairs import CHECKPOINTS, OTHER, SAME, layer_name
 from identikit.studies._seed_pairs import TOLERANCE, curves, lines
-from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
-from identikit.studies._work import Work
+from identikit.studies._work import Work, rows_of
 
 
 def run(work: Work) -> Tables:

@@ -28,10 +28,9 @@ from identikit.studies._columns import Check, where
 from identikit.studies._data import TEXT, Need
 from identikit.studies._figures import Axes, Figure
 from identikit.studies._seed_pairs import TOLERANCE, curves, lines
-from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
 from identikit.studies._word_models import OBJECTIVES, compare, read, teach
-from identikit.studies._work import Work
+from identikit.studies._work import Work, rows_of
 
 NAMED, FREQUENT = 20, 500  # words that the figure labels, and frequent words to choose from
 OVERLAP = 0.9  # the R² of the map that counts as one
