@@ -18,6 +18,7 @@ else:
             self._name = name
 
         def __getattr__(self, name: str) -> Any:
+            import_module("torch")  # if it is missing, the error is about the study, not `learn`
             return getattr(import_module(self._name), name)
 
     torch, nn, learn = map(_Lazy, ("torch", "torch.nn", "identikit.learn"))
