@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from identikit.studies import Result, load
-from identikit.studies._words import duration, grouped, headline, measured, told
+from identikit.studies._report import duration, grouped, headline, measured, told
 
 TOP = """# What the studies measured
 

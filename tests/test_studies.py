@@ -55,8 +55,8 @@ from identikit.studies import (
     print_study,
     run,
 )
-from identikit.studies._settings import settings_of
-from identikit.studies._words import headline, holm
+from identikit.studies._report import headline, holm
+from identikit.studies._study import settings_of
 from study_units import (
     check_toy,
     fails,
@@ -1198,7 +1198,7 @@ def test_the_code_of_a_study_is_its_files() -> None:
     from identikit.studies import _find
 
     files = {path.name for path in _find._files_of("identikit.studies.reizinger_ima")}
-    assert {"reizinger_ima.py", "_ima_fits.py", "_sprites.py", "_checks.py"} <= files
+    assert {"reizinger_ima.py", "_ima_fits.py", "_study.py", "_checks.py"} <= files
     assert len(_find.code_digest(find("reizinger-ima"))) == 16
 
 

@@ -16,8 +16,17 @@ from conftest import close
 from identikit.family import SoftmaxModel
 from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Settings, Tables, run
 from identikit.studies import reizinger_cross_entropy as study
-from identikit.studies._cluster_arms import SMALL, Arm, another, arms, compared, measure
-from identikit.studies._shape_classifier import UNTOLD, correlations, decode
+from identikit.studies._cluster_arms import (
+    SMALL,
+    UNTOLD,
+    Arm,
+    another,
+    arms,
+    compared,
+    correlations,
+    decode,
+    measure,
+)
 
 CHECKS = {claim.key: claim.check for claim in study.CLAIMS}
 LAPTOP, SMOKE = Settings(study.LAPTOP), Settings(study.SMOKE)

@@ -22,16 +22,20 @@ from identikit.studies import (
     run,
 )
 from identikit.studies import reizinger_curiosity as study
-from identikit.studies._curiosity_features import (
+from identikit.studies._curiosity import (
+    AGENTS,
     ARMS,
     FEATURES,
     Seen,
+    agent,
     agreement,
     features,
+    picture,
+    pixels,
     read_out,
+    watched,
     world_of,
 )
-from identikit.studies._curiosity_games import AGENTS, agent, picture, pixels, watched
 
 CHECKS = {claim.key: claim.check for claim in study.CLAIMS}
 IDENTITIES = {claim.key for claim in study.CLAIMS if claim.kind == "check"}

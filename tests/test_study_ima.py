@@ -12,9 +12,19 @@ import pytest
 import identikit as ik
 from conftest import close
 from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Settings, Tables, run
+from identikit.studies import _ima_fits as units
 from identikit.studies import reizinger_ima as study
-from identikit.studies._ima_fits import HIGH, LARGEST, SMALL, USUAL, drawn, mixing
-from identikit.studies._sprites import COLOURS, sprite_jacobian, sprites
+from identikit.studies._ima_fits import (
+    COLOURS,
+    HIGH,
+    LARGEST,
+    SMALL,
+    USUAL,
+    drawn,
+    mixing,
+    sprite_jacobian,
+    sprites,
+)
 
 CHECKS = {claim.key: claim.check for claim in study.CLAIMS}
 TINY = Settings(
@@ -75,27 +85,27 @@ def test_only_a_hue_moves_pixels_apart_from_the_size(rng: np.random.Generator):
 
 def test_a_unit_marks_the_restart_with_the_best_elbo_of_each_part():
     pytest.importorskip("torch")
-    rows = pd.DataFrame(study.moebius(1000, TINY).rows)
+    rows = pd.DataFrame(units.moebius(1000, TINY).rows)
     assert len(rows) == 2 * 3
     for _, part in rows.groupby(["part", "gamma2"]):
         assert part["chosen"].sum() == 1
         assert part.loc[part["chosen"], "loss"].item() == part["loss"].min()
         assert part["group"].notna().tolist() == part["chosen"].tolist()
     close(rows.loc[rows["chosen"], "rotation"], np.full(3, 0.829), 0.03)
-    again = pd.DataFrame(study.moebius(1000, TINY).rows)
+    again = pd.DataFrame(units.moebius(1000, TINY).rows)
     pd.testing.assert_frame_equal(rows, again)
-    other = pd.DataFrame(study.moebius(1001, TINY).rows)
+    other = pd.DataFrame(units.moebius(1001, TINY).rows)
     assert (other["loss"] != rows["loss"]).all()
 
 
 def test_the_other_units_have_their_parts():
     pytest.importorskip("torch")
-    broken = pd.DataFrame(study.broken(1000, TINY).rows)
+    broken = pd.DataFrame(units.broken(1000, TINY).rows)
     assert set(broken["part"]) == {"broken", "broken, raised"}
     assert set(broken["gamma2"]) == {HIGH, LARGEST}
-    gaussian = pd.DataFrame(study.gaussian(1000, TINY).rows)
+    gaussian = pd.DataFrame(units.gaussian(1000, TINY).rows)
     assert set(gaussian["part"]) == {"gaussian", "wrong prior"}
-    pictures = pd.DataFrame(study.pictures(1000, TINY).rows)
+    pictures = pd.DataFrame(units.pictures(1000, TINY).rows)
     assert set(pictures["part"]) == {*COLOURS, "pictures"}
     assert (pictures.groupby("part")["true_contrast"].nunique() == 1).all()
     close(pictures["rotation"].dropna(), np.full(6, 0.773), 0.03)
@@ -116,7 +126,7 @@ def test_the_gap_of_the_truth_tends_to_its_contrast():
     """Within sampling error; and from above."""
     pytest.importorskip("torch")
     settings = Settings({**TINY, "gap_points": 50, "gap_steps": 40, "gap_gammas": [300.0, 3e6]})
-    gap = pd.DataFrame(study.gaps(1000, settings).rows)
+    gap = pd.DataFrame(units.gaps(1000, settings).rows)
     left = (gap["gap"] - gap["local"]).to_numpy().reshape(2, 2)
     close(left[:, 1], np.zeros(2), 0.05)
     assert (left[:, 0] > left[:, 1] + 0.03).all()

@@ -17,7 +17,7 @@ from identikit.worlds import Language
 
 torch = pytest.importorskip("torch")
 
-from identikit.studies._finetune import network, rescale, tune  # noqa: E402
+from identikit.studies._language_models import network, rescale, tune  # noqa: E402
 
 STUDY = find("reizinger-llm")
 CHECKS = {claim.key: claim.check for claim in STUDY.claims}

@@ -15,7 +15,7 @@ from conftest import close
 from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Settings, Tables, run
 from identikit.studies import _lti_fits as fits
 from identikit.studies import reizinger_lti as study
-from identikit.studies._lti_published import DIMENSIONS, NOISE, TABLE_1, table_1, table_2
+from identikit.studies._lti_fits import DIMENSIONS, NOISE, TABLE_1, table_1, table_2
 from identikit.worlds import LinearSystem
 from test_recover_joint import amari
 

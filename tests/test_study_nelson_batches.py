@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from conftest import close
+from identikit._linalg import random_rotation
 from identikit.errors import InputError, MissingExtraError
 from identikit.studies import (
     INCONCLUSIVE,
@@ -79,7 +80,9 @@ def _scales(pca: PCA, train: np.ndarray) -> np.ndarray:
 
 
 def test_a_random_rotation_is_one_and_has_no_preferred_sign(seed: int) -> None:
-    rotations = np.array([_batches.haar(3, seed + 1000 * place) for place in range(400)])
+    rotations = np.array(
+        [random_rotation(3, np.random.default_rng(seed + 1000 * place)) for place in range(400)]
+    )
     close(rotations @ rotations.transpose(0, 2, 1), np.broadcast_to(np.eye(3), (400, 3, 3)), 1e-12)
     # An entry has mean 0 and variance 1/d.
     close(rotations.mean(axis=0), np.zeros((3, 3)), 5 / (3 * 400) ** 0.5)
@@ -206,7 +209,11 @@ def test_a_rotation_moves_shares_between_axes_and_keeps_their_sum(wells: Wells) 
     white = _batches.whitened(wells.x, every, 10)
     sums = [
         _batches.explained(each, wells.batch)[0].sum()
-        for each in (white, white @ _batches.haar(10, 3), _batches.independent(white, every, 0)[0])
+        for each in (
+            white,
+            white @ _batches.at_random(np.eye(10), 3),
+            _batches.independent(white, every, 0)[0],
+        )
     ]
     close(sums, np.full(3, sums[0]), 1e-10)
 
@@ -260,7 +267,7 @@ def test_learners_meet_their_optimality_conditions(rng: np.random.Generator, c: 
 
 def test_only_the_sparse_learner_can_tell_rotations_apart(rng: np.random.Generator) -> None:
     rows, y = problem(rng)
-    turn = _batches.haar(6, 5)
+    turn = _batches.at_random(np.eye(6), 5)
     for c in (0.003, 0.1, 1.0):
         plain, turned = (_batches.learn(each, y, "L2", c) for each in (rows, rows @ turn))
         close(turn @ turned.weights, plain.weights, 1e-6)
@@ -621,7 +628,7 @@ def test_single_cells(tmp_path: Path) -> None:
     (task,) = _batch_units.tasks(read("cell_lines", Data(tmp_path)))
     assert list(task.y) == [False, False, True, True]
     np.savez(lines, pcs=pcs)
-    _batch_data._read.cache_clear()
+    read.cache_clear()
     with pytest.raises(InputError, match=r"cell_lines.npz is damaged or of another kind"):
         read("cell_lines", Data(tmp_path))
 

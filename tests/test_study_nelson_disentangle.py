@@ -22,7 +22,7 @@ from identikit.studies import (
     Data,
     Record,
     Settings,
-    _latent_codes,
+    _vaes,
     run,
 )
 from identikit.studies import nelson_disentangle as study
@@ -30,7 +30,6 @@ from identikit.studies._dsprites import images, render, truth
 
 torch = pytest.importorskip("torch")
 
-from identikit.studies import _vaes  # noqa: E402
 
 TINY = {
     "seeds": 1, "train": 200, "validation": 50, "test": 100, "steps": 5, "batch": 50,
@@ -127,19 +126,17 @@ def test_whitening_rotation_and_ica_of_planted_sources(rng: np.random.Generator)
     sources = rng.uniform(-1, 1, size=(4000, 3)) * 3**0.5
     latents = sources @ np.array([[2, 1, 0], [0, 1, 0.5], [1, 0, 3]]) + [1, 2, 3]
     fit, test = latents[:3000], latents[3000:]
-    found = {
-        name: _latent_codes.codes_of(name, fit, fit, 0)[0] for name in (study.PCA, study.TURNED)
-    }
+    found = {name: _vaes.codes_of(name, fit, fit, 0)[0] for name in (study.PCA, study.TURNED)}
     for white in found.values():
         close(np.cov(white.T), np.eye(3), 1e-9)
     turn = np.linalg.lstsq(found[study.PCA], found[study.TURNED])[0]
     close(turn @ turn.T, np.eye(3), 1e-9)
     assert np.abs(turn).max() < 0.999
-    codes, about = _latent_codes.codes_of(study.ICA_, fit, test, 0)
+    codes, about = _vaes.codes_of(study.ICA_, fit, test, 0)
     close(np.sort(np.abs(np.corrcoef(codes.T, sources[3000:].T)[:3, 3:]).max(0)), np.ones(3), 0.01)
     assert about == {"axes": 3, "identified": 3, "converged": True}
-    np.testing.assert_array_equal(_latent_codes.codes_of(study.BETA, fit, test, 0)[0], test)
-    noise, again = (_latent_codes.codes_of(study.NOISE, fit, test, seed)[0] for seed in (0, 1))
+    np.testing.assert_array_equal(_vaes.codes_of(study.BETA, fit, test, 0)[0], test)
+    noise, again = (_vaes.codes_of(study.NOISE, fit, test, seed)[0] for seed in (0, 1))
     assert np.abs(np.corrcoef(np.hstack([noise, test, again]).T)[:3, 3:]).max() < 0.15
 
 
@@ -152,21 +149,21 @@ def test_weight_decay_is_chosen_by_reconstruction() -> None:
 
 
 def test_published_latents(data_dir: Path, tmp_path: Path) -> None:
-    found = _latent_codes.published(data_dir / study.FILE)
+    found = _vaes.published(data_dir / study.FILE)
     assert set(found) == set(study.PUBLISHED)
     for codes, classes in found.values():
         assert codes.shape == (6000, 10)
         assert classes.shape == (6000, 5)
-    assert _latent_codes.published(Data(tmp_path).find(study.LATENTS)) == {}
+    assert _vaes.published(Data(tmp_path).find(study.LATENTS)) == {}
 
 
 def test_published_latents_that_are_damaged(tmp_path: Path) -> None:
     np.savez(tmp_path / study.FILE, factors=np.zeros((3, 5)))
     with pytest.raises(InputError, match=r"VAE_mu.*expected factors and VAE_mu, betaH_mu"):
-        _latent_codes.published(tmp_path / study.FILE)
+        _vaes.published(tmp_path / study.FILE)
     (tmp_path / study.FILE).write_bytes(b"nothing")
     with pytest.raises(InputError, match="is damaged or of another kind"):
-        _latent_codes.published(tmp_path / study.FILE)
+        _vaes.published(tmp_path / study.FILE)
 
 
 def planted(form: str, part: str, **values: list[float]) -> dict[str, pd.DataFrame]:

@@ -27,6 +27,7 @@ from identikit.studies import (
     Tables,
     run,
 )
+from identikit.studies import _near_pairs as near
 from identikit.studies import nelson_pairs as study
 from identikit.studies._data import pixels
 
@@ -57,7 +58,7 @@ def _here_and_without_data() -> Iterator[None]:
 
 
 def test_the_efficiencies_of_table_1_follow_from_its_errors() -> None:
-    for of in study.TABLE_1:
+    for of in near.TABLE_1:
         expected = (of.permutation - of.ica) / (of.permutation - of.rigid)
         close(of.efficiency, expected, 0.005)
 
@@ -96,7 +97,7 @@ def rotated(rng: np.random.Generator, rows: int = 1500) -> tuple[np.ndarray, np.
 
 
 def test_ica_finds_the_axes_of_a_rotated_view(rng: np.random.Generator) -> None:
-    record = study.compare("m", "trained", 0, 1, rotated(rng), None)
+    record = near.compare("m", "trained", 0, 1, rotated(rng), None)
     raw, white = record.rows
     assert (raw["coordinates"], white["coordinates"]) == ("raw", "whitened")
     for row in record.rows:
@@ -110,7 +111,7 @@ def test_ica_finds_the_axes_of_a_rotated_view(rng: np.random.Generator) -> None:
 
 def test_a_row_is_the_mean_of_both_directions(rng: np.random.Generator) -> None:
     views = rotated(rng, 400)
-    row = study.compare("m", "trained", 0, 1, views, None).rows[0]
+    row = near.compare("m", "trained", 0, 1, views, None).rows[0]
     ways = near_identifiability(*views).directions[:2]
     for group in ("permutation", "ica", "rigid", "linear"):
         close(row[group], np.mean([way.error(group).mean for way in ways]), 1e-12)
@@ -121,7 +122,7 @@ def test_a_row_is_the_mean_of_both_directions(rng: np.random.Generator) -> None:
 
 def test_between_different_widths_there_is_no_efficiency(rng: np.random.Generator) -> None:
     x, y = rotated(rng, 400)
-    row = study.compare("m", "trained", 0, 1, (x, y[:, :3]), None).rows[0]
+    row = near.compare("m", "trained", 0, 1, (x, y[:, :3]), None).rows[0]
     assert (row["permutation"], row["efficiency_value"], row["efficiency_low"]) == (None,) * 3
     assert row["rigid"] > 0
 
@@ -152,9 +153,9 @@ def planted(rng: np.random.Generator, seeds: int = 4, **errors: float) -> Tables
                     rows.append(row)
     pairs = pd.DataFrame(rows)
     tables = {
-        name: study.summary(pairs[pairs["coordinates"] == name]) for name in ("raw", "whitened")
+        name: near.summary(pairs[pairs["coordinates"] == name]) for name in ("raw", "whitened")
     }
-    return tables | {"pairs": pairs, "published": pd.DataFrame(study.TABLE_1)}
+    return tables | {"pairs": pairs, "published": pd.DataFrame(near.TABLE_1)}
 
 
 def test_what_table_1_says_is_reproduced_by_its_numbers(rng: np.random.Generator) -> None:
@@ -185,7 +186,7 @@ def test_every_check_can_fail(
 def test_the_theory_fails_where_the_autoencoder_gains_more(rng: np.random.Generator) -> None:
     tables = planted(rng)
     pairs = tables["pairs"]
-    pairs.loc[pairs["model"] == study.AUTOENCODER, "linear"] *= 0.2
+    pairs.loc[pairs["model"] == near.AUTOENCODER, "linear"] *= 0.2
     assert CHECKS["theory"](tables).verdict == NOT
     only = {"pairs": pairs[pairs["model"] != study.GPT2]}
     assert CHECKS["theory"](tables | only).verdict == UNMEASURED
@@ -304,7 +305,7 @@ def test_folders_of_different_widths_have_errors_and_no_efficiency(tmp_path: Pat
 
 
 def test_verdicts_of_folders() -> None:
-    table = pd.DataFrame([{"model": "layer=1", study.EFFICIENCY: 0.5, study.CONTROL: 0.0}])
+    table = pd.DataFrame([{"model": "layer=1", study.EFFICIENCY: 0.5, near.CONTROL: 0.0}])
     for low, high, verdict in (
         (0.3, 0.7, REPRODUCED), (-0.5, 0.7, INCONCLUSIVE), (-0.5, -0.1, NOT), (1.1, 1.3, NOT),
     ):  # fmt: skip

@@ -23,6 +23,7 @@ from identikit.studies import (
     per_seed,
     run,
 )
+from identikit.studies import _weight_arms as kicks
 from identikit.studies import reizinger_weights as study
 from identikit.studies._weight_arms import (
     NONE,
@@ -190,7 +191,7 @@ def test_many_released_shuffles_leave_few_numbers():
     on x = torch.arange(10000.), 500 times with start from 0 to 9999 and length from 1 to 1499.
     """
     pytest.importorskip("torch")
-    true, released = study.distinct(0).rows
+    true, released = kicks.distinct(0).rows
     assert (true["operation"], true["lost"]) == (SHUFFLING, 0)
     assert true["bits"] == 0
     assert released["operation"] == RELEASED
@@ -212,7 +213,7 @@ def test_arms_make_their_kicks():
     assert anew.kick() == weight_reinitialization(0.1, 0.2, layers="f.0.")
     assert Arm(RELEASED, 0.1, 0.2).kick() == Released(0.1, 0.2, ("f.0.",), None)
     close([Arm(SHUFFLING, 0.1, 0.2).dose, anew.dose], [0.01, 0.001], 1e-12)
-    doses = [Arm(SHUFFLING, *dose).dose for dose in study.DOSES]
+    doses = [Arm(SHUFFLING, *dose).dose for dose in kicks.DOSES]
     assert doses == sorted(doses)
 
 
@@ -245,10 +246,10 @@ def test_units_that_are_nearly_silent_are_left_out():
 def test_a_unit_has_a_row_a_seed_and_a_snapshot():
     pytest.importorskip("torch")
     often = Arm(SHUFFLING, 1.0, 0.35)
-    arms = {arm: study.fitted("digits", arm, None, Data(), TINY, first=1000)
-            for arm in (study.PLAIN, often, study.ZERO[0])}  # fmt: skip
+    arms = {arm: kicks.fitted("digits", arm, None, Data(), TINY, first=1000)
+            for arm in (study.PLAIN, often, kicks.ZERO[0])}  # fmt: skip
     plain = arms[study.PLAIN]
-    rows = {arm: pd.DataFrame(study.beside(record, plain)) for arm, record in arms.items()}
+    rows = {arm: pd.DataFrame(kicks.beside(record, plain)) for arm, record in arms.items()}
     kicked = rows[often]
     assert kicked[["since", "seed"]].drop_duplicates().shape[0] == len(kicked) == 9
     assert (kicked["rank"] == 9).all()
@@ -256,11 +257,11 @@ def test_a_unit_has_a_row_a_seed_and_a_snapshot():
     assert (ends["gap"] > 0).all()
     assert kicked.loc[kicked["since"] == 2, "gap"].isna().all()
     assert ((ends["same"] < 1) & (ends["cosine"] < 1)).all()
-    for same in (study.PLAIN, study.ZERO[0]):
+    for same in (study.PLAIN, kicks.ZERO[0]):
         own = rows[same][rows[same]["since"] != 2]
         assert (own["gap"] == 0).all()
         close(own["same"], np.ones(6), 1e-9)
-    again = study.fitted("digits", often, None, Data(), TINY, first=1000)
+    again = kicks.fitted("digits", often, None, Data(), TINY, first=1000)
     assert again.rows == arms[often].rows
 
 
@@ -272,7 +273,7 @@ def test_chorales_are_learned(tmp_path: Path):
     chorales(tmp_path / "JSB_Chorales.mat", pieces)
     settings = Settings({**TINY, "batch": 20})
     for arm in (study.PLAIN, study.WR):
-        rows = study.fitted("jsb", arm, None, Data(tmp_path), settings).rows
+        rows = kicks.fitted("jsb", arm, None, Data(tmp_path), settings).rows
         assert len(rows) == 3 * 2
         assert all(0.9 < row["silence"] < 1 and 0 < row["nll"] < 1 for row in rows)
 
@@ -282,11 +283,11 @@ def test_images_are_learned(data_dir: Path):
     pytest.importorskip("torch")
     settings = Settings({**TINY, "seeds": 2, "cifar_steps": 20})
     plain, trivial, anew = (
-        study.fitted("cifar", arm, None, Data(data_dir), settings)
-        for arm in (study.PLAIN, study.TRIVIAL, study.WR)
+        kicks.fitted("cifar", arm, None, Data(data_dir), settings)
+        for arm in (study.PLAIN, kicks.TRIVIAL, study.WR)
     )
-    assert max(row["gap"] for row in study.beside(trivial, plain)) == 0
-    assert min(row["gap"] for row in study.beside(anew, plain)) > 0
+    assert max(row["gap"] for row in kicks.beside(trivial, plain)) == 0
+    assert min(row["gap"] for row in kicks.beside(anew, plain)) > 0
 
 
 def test_unknown_problems(tmp_path: Path):
@@ -312,21 +313,21 @@ OWN: dict[tuple[str, Arm, bool], dict[str, float]] = {
     ("cifar", PLAIN_, False): {"logits": 0.96},
     ("cifar", WS_, False): {"accuracy": 0.96, "logits": 0.9},
     ("cifar", WR_, False): {"accuracy": 0.96, "entropy": 5.5},
-    ("cifar", study.TRIVIAL, False): {"gap": 0.0},
-    ("cifar", study.TRIVIAL, True): {"gap": 0.0},
+    ("cifar", kicks.TRIVIAL, False): {"gap": 0.0},
+    ("cifar", kicks.TRIVIAL, True): {"gap": 0.0},
     ("jsb", WR_, False): {"accuracy": 0.96},
     ("digits", WR_, True): {"accuracy": 0.96},
     ("digits", study.COPIES, False): {"entropy": 5.5, "accuracy": 0.94},
     ("cifar", study.COPIES, False): {"accuracy": 0.94},
-    ("digits", Arm(SHUFFLING, *study.MILD), True): {"accuracy": 0.96},
+    ("digits", Arm(SHUFFLING, *kicks.MILD), True): {"accuracy": 0.96},
 }
-for zero in study.ZERO:
+for zero in kicks.ZERO:
     OWN |= {("digits", zero, end): {"gap": 0.0} for end in (False, True)}
-STRONG = Arm(SHUFFLING, *study.STRONG)
+STRONG = Arm(SHUFFLING, *kicks.STRONG)
 FALLS = {
     (operation, dose): (place + 1) * 0.05
     for operation in (SHUFFLING, REINITIALIZATION)
-    for place, dose in enumerate(study.DOSES)
+    for place, dose in enumerate(kicks.DOSES)
 }
 
 
@@ -334,7 +335,7 @@ def made_up(seeds: int = 12, changes: Any = None, numbers: Any = None) -> Tables
     """Tables in which every claim holds, but for changes to the columns of some arms."""
     rng = np.random.default_rng(0)
     rows = []
-    for problem, arms in study.ARMS.items():
+    for problem, arms in kicks.ARMS.items():
         for arm in arms:
             for place, since in enumerate((0, 10, 30, 1500)):
                 end = since == 1500
@@ -381,7 +382,7 @@ RISES = {
     ("digits", Arm(operation, *dose), False): {"logits": 0.96 + place / 100, "accuracy": 0.99}
     | {"features": 0.91 + place / 100}
     for operation in (SHUFFLING, REINITIALIZATION)
-    for place, dose in enumerate(study.DOSES)
+    for place, dose in enumerate(kicks.DOSES)
 }
 FAR: dict[str, dict[str, Any]] = {
     "ws-entropy": {"numbers": {SHUFFLING: {"bits": 0.1}}},
@@ -403,7 +404,7 @@ FAR: dict[str, dict[str, Any]] = {
     "cifar-dose": change("cifar", WS_, logits=0.99),
     "not-destroyed": change("digits", WS_, True, accuracy=0.9),
     "strong-not-destroyed": change("digits", STRONG, True, accuracy=0.9),
-    "ws-better": change("digits", Arm(SHUFFLING, *study.MILD), True, accuracy=0.94),
+    "ws-better": change("digits", Arm(SHUFFLING, *kicks.MILD), True, accuracy=0.94),
     "wr-better": change("digits", WR_, True, accuracy=0.94),
     "soon": change("digits", STRONG, True, accuracy=2.0),
     "logits-return": change("digits", WS_, True, logits=0.5),
@@ -414,8 +415,8 @@ FAR: dict[str, dict[str, Any]] = {
     "copies-entropy": {"numbers": {RELEASED: {"bits": 0.0}}},
     "copies-trained": change("digits", study.COPIES, entropy=6.5),
     "silence": change("jsb", PLAIN_, silence=0.95),
-    "zero": change("digits", study.ZERO[1], True, gap=1e-9),
-    "trivial": change("cifar", study.TRIVIAL, gap=1e-9),
+    "zero": change("digits", kicks.ZERO[1], True, gap=1e-9),
+    "trivial": change("cifar", kicks.TRIVIAL, gap=1e-9),
     "multiset": {"numbers": {SHUFFLING: {"lost": 1}}},
     "rank": change("cifar", PLAIN_, rank=10.0),
 }

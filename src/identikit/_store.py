@@ -220,7 +220,7 @@ def open_folder(
         raise InputError(f"{folder} is a file; {remedy}")
     path, now = folder / header, json.loads(json.dumps(asked))
     if path.exists():
-        before = read_json(path)
+        before: dict[str, Any] = read_json(path)
         check_same(folder, {key: before.get(key) for key in now}, now, what, remedy)
         for left in folder.rglob(".*.safetensors.*"):
             left.unlink(missing_ok=True)  # a temporary file of a run that was killed
@@ -233,14 +233,14 @@ def open_folder(
     return dict(now)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file."""
+def read_json(path: Path, kind: type = dict) -> Any:
+    """Read a JSON object, or a list, from a file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DamagedError(f"{path} is damaged ({error})") from error
-    if not isinstance(found, dict):
-        raise DamagedError(f"{path} is damaged: expected a JSON object")
+    if not isinstance(found, kind):
+        raise DamagedError(f"{path} is damaged: expected a JSON {kind.__name__}")
     return found
 
 

@@ -1,7 +1,4 @@
-"""The data sets of nelson-batches: wells and cells in batches, and simulated wells.
-
-A data set has rows of features, the batch of each row, and its treatment or cell type.
-"""
+"""The data sets of nelson-batches: wells and cells in batches, and simulated wells."""
 
 from __future__ import annotations
 
@@ -48,19 +45,11 @@ GENES = ("EIF3H", "CYP11B1", "PLK1", "HCK", "MTOR", "SRC")
 
 @dataclass(frozen=True, eq=False)
 class Wells:
-    """Rows of features in batches.
+    """Rows of features x (n, d), with the batch and the label of each.
 
-    Attributes
-    ----------
-    name : str
-        The name of the data set.
-    x : array (n, d)
-    batch, label : arrays (n,) of str
-        The batch of each row and its treatment, which is `CONTROL` for an untreated row. If
-        treatments are not known, all rows have the same label.
-    units : bool
-        Whether features have different units, and so are scaled one by one; principal components
-        are not.
+    The label is the treatment or cell type, `CONTROL` for an untreated row, and the same for all
+    rows if nothing is known. `units` says whether features have different units, and so are scaled
+    one by one; principal components are not.
     """
 
     name: str
@@ -71,37 +60,26 @@ class Wells:
 
     @property
     def control(self) -> NDArray[np.bool_]:
-        """Which rows are controls."""
         return np.asarray(self.label == CONTROL)
 
 
+@lru_cache(maxsize=8)
 def read(name: str, data: Data) -> Wells:
     """A data set by its name, one of `SETS`, read once per process; "planted" needs no data."""
     if name not in SETS:
         raise InputError(f"there is no data set {name!r}; choose from {', '.join(SETS)}")
-    return _read(name, data)
-
-
-@lru_cache(maxsize=8)
-def _read(name: str, data: Data) -> Wells:
     return SETS[name](name, data)
 
 
 def planted(
-    seed: int = 0,
-    batches: int = 6,
-    controls: int = 80,
-    treated: int = 3,
-    batch_effect: float = 2.0,
-    effect: float = 2.0,
-) -> tuple[Wells, Array]:
+    seed: int = 0, batches: int = 6, controls: int = 80, treated: int = 3,
+    batch_effect: float = 2.0, effect: float = 2.0,
+) -> tuple[Wells, Array]:  # fmt: skip
     """Simulated wells with 40 features, mixed from 16 independent axes with little noise; the axes.
 
-    Axes are Laplace noise of unit variance. Each batch shifts the first three axes by random
-    amounts of standard deviation `batch_effect`. Each of six treatments adds `effect` to one of the
-    next six axes; seven axes are unaffected. The assumptions of ICA hold, and few wells with many
-    axes suit a sparse learner. Each batch has `controls` controls, and `treated` wells of each
-    treatment.
+    Axes are Laplace noise of unit variance. Each batch shifts the first three at random, and each
+    of six treatments one of the next six; seven are unaffected. The assumptions of ICA hold, and
+    few wells with many axes suit a sparse learner.
     """
     rng = np.random.default_rng(seed)
     one = np.repeat([CONTROL, *"abcdef"], [controls, *6 * [treated]])
@@ -116,17 +94,11 @@ def planted(
     return Wells("planted", x, names[batch], label, units=False), axes
 
 
-def _planted(_name: str, _data: Data) -> Wells:
-    return planted()[0]
-
-
 def _bbbc021(name: str, data: Data) -> Wells:
     need, names = RAW, ["plate", "compound", "moa", "concentration"]
     if name == "bbbc021_normalised":
-        need, names = (
-            NORMALISED,
-            [f"Metadata_{key}" for key in ("Plate", "Compound", "moa", "Concentration")],
-        )
+        need, names = NORMALISED, ["Plate", "Compound", "moa", "Concentration"]
+        names = [f"Metadata_{each}" for each in names]
     table = _table(_path(data, need), need)
     plate, compound, moa, _ = _columns(table, names, need)
     # A plate is named after its week: "Week10_40111".
@@ -139,8 +111,7 @@ def _bbbc021(name: str, data: Data) -> Wells:
                 f"{need.file}: {str(each)!r} is in {', '.join(weeks)}; a compound must be in one "
                 "week only, so that a held-out week has compounds that no other week has"
             )
-    features = _features(table.drop(columns=names), need)
-    return Wells(name, features, week, label, units=True)
+    return Wells(name, _features(table.drop(columns=names), need), week, label, units=True)
 
 
 def _rxrx3_core(name: str, data: Data) -> Wells:
@@ -181,7 +152,7 @@ def _pbmc(name: str, data: Data) -> Wells:
 
 
 SETS: dict[str, Callable[[str, Data], Wells]] = {
-    "planted": _planted,
+    "planted": lambda _name, _data: planted()[0],
     "bbbc021_raw": _bbbc021,
     "bbbc021_normalised": _bbbc021,
     "cell_lines": _cell_lines,
@@ -221,9 +192,7 @@ def _columns(table: Any, names: list[str], need: Need) -> list[Strings]:
 
 
 def _features(table: Any, need: Need) -> Array:
-    """All columns of numbers."""
-    x: Array = table.select_dtypes("number").to_numpy(np.float64)
-    return _finite(x, need)
+    return _finite(table.select_dtypes("number").to_numpy(np.float64), need)
 
 
 def _archive(path: Path, need: Need, pcs: str, *names: str) -> tuple[Any, ...]:

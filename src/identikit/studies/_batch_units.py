@@ -9,25 +9,12 @@ import numpy as np
 import pandas as pd
 
 from identikit._linalg import one_thread
+from identikit.studies import _batches as parts
 from identikit.studies._batch_data import CONTROL, Strings, Wells, read
-from identikit.studies._batches import (
-    Input,
-    Mask,
-    auroc,
-    explained,
-    haar,
-    hoyer,
-    hoyer_chance,
-    independent,
-    inputs,
-    learn,
-    standardised,
-    turned,
-    whitened,
-)
+from identikit.studies._batches import Input, Mask, explained, hoyer, hoyer_chance
+from identikit.studies._columns import where
 from identikit.studies._data import Data
-from identikit.studies._store import Record
-from identikit.studies._study import Settings, mean_interval
+from identikit.studies._study import Record, Settings, mean_interval
 
 LEARNERS = ("L1", "L2")
 
@@ -52,21 +39,16 @@ class Task(NamedTuple):
 
 
 def tasks(wells: Wells, others: bool = False) -> list[Task]:
-    """All treatments together, and each one, against controls; without controls, two cell types.
-
-    With `others`, each treatment against the other treatments instead.
-    """
-    every = np.ones(len(wells.x), dtype=bool)
-    names = [str(name) for name in np.unique(wells.label) if name != CONTROL]
+    """All treatments together, and each, against controls or others; or two cell types."""
+    every, control = np.ones(len(wells.x), dtype=bool), wells.control
+    own = {str(name): wells.label == name for name in np.unique(wells.label) if name != CONTROL}
     if others:
-        return [Task(OTHERS, name, ~wells.control, wells.label == name) for name in names]
-    if wells.control.any():
-        each = [
-            Task(EACH, name, wells.control | (wells.label == name), wells.label == name)
-            for name in names
-        ]
-        return [Task(TREATED, TREATED, every, ~wells.control), *each]
-    return [Task(TYPES, names[1], every, wells.label == names[1])] if len(names) == 2 else []
+        return [Task(OTHERS, name, ~control, rows) for name, rows in own.items()]
+    if control.any():
+        each = [Task(EACH, name, control | rows, rows) for name, rows in own.items()]
+        return [Task(TREATED, TREATED, every, ~control), *each]
+    name, rows = list(own.items())[-1]
+    return [Task(TYPES, name, every, rows)] if len(own) == 2 else []
 
 
 def held_out(batch: Strings, folds: int) -> list[list[str]]:
@@ -90,9 +72,8 @@ def score(
     """Score all inputs and learners on one held-out part: one row per task, input and seed.
 
     The arrays (rows, penalties) are auroc, sparsity (Hoyer's, of the weights), weights (the number
-    of nonzero ones) and converged. If the number of components is not the first of the settings,
-    only PCA and its rotations are scored. With `others`, treatments are distinguished from other
-    treatments instead of controls.
+    of nonzero ones) and converged. Only for the first number of components are there inputs other
+    than PCA and its rotations.
     """
     wells, s = read(name, data), settings
     part = held_out(wells.batch, s.folds)[fold]
@@ -101,10 +82,10 @@ def score(
     train, spare = ~test, every_other_control(wells, test)
     known = wells.control & (train | spare)
     if components == s.components[0]:
-        found = inputs(wells, train, known, components, s.seeds, s.drop)
+        found = parts.inputs(wells, train, known, components, s.seeds, s.drop)
     else:
-        base = standardised(wells.x, train, wells.units)
-        found = iter(turned(whitened(base, train, components), train, s.seeds))
+        base = parts.standardised(wells.x, train, wells.units)
+        found = iter(parts.turned(parts.whitened(base, train, components), train, s.seeds))
     rows: list[dict[str, Any]] = []
     measured: list[list[tuple[float, ...]]] = []
     with one_thread(len(train)):
@@ -126,8 +107,8 @@ def score(
 
 
 def _one(each: Input, task: Task, a: Mask, b: Mask, learner: str, c: float) -> tuple[float, ...]:
-    fit = learn(each.rows[a], task.y[a], learner, c)
-    area = auroc(each.rows[b] @ fit.weights + fit.shift, task.y[b])
+    fit = parts.learn(each.rows[a], task.y[a], learner, c)
+    area = parts.auroc(each.rows[b] @ fit.weights + fit.shift, task.y[b])
     return area, hoyer(fit.weights), float(np.count_nonzero(fit.weights)), float(fit.converged)
 
 
@@ -146,18 +127,17 @@ def _concentration(
 def carried(name: str, data: Data, settings: Settings) -> Record:
     """How much of each axis batch and label explain, over all batches: one row per axis.
 
-    The batch effect is measured among controls, or within labels if there are no controls. The
-    label effect is measured within batches.
+    The batch effect is that among controls, or within labels if there are none.
     """
     wells, every = read(name, data), {"permutations": settings.permutations}
     all_rows = np.ones(len(wells.x), dtype=bool)
-    base = standardised(wells.x, all_rows, wells.units)
-    white = whitened(base, all_rows, settings.components[0])
-    turned_by_ica, ica = independent(white, all_rows, 0)
-    random = white @ haar(white.shape[1], 0)
+    base = parts.standardised(wells.x, all_rows, wells.units)
+    white = parts.whitened(base, all_rows, settings.components[0])
+    turned_by_ica, ica = parts.independent(white, all_rows, 0)
     some = wells.control if wells.control.any() else all_rows
     tables = []
-    for basis, axes in (("pca", white), ("ica", turned_by_ica), ("random", random)):
+    bases = {"pca": white, "ica": turned_by_ica, "random": parts.at_random(white, 0)}
+    for basis, axes in bases.items():
         table = pd.DataFrame({"set": name, "basis": basis, "axis": np.arange(axes.shape[1]) + 1})
         found = {"batch": explained(axes[some], wells.batch[some], wells.label[some], **every)}
         if len(np.unique(wells.label)) > 1:
@@ -175,10 +155,9 @@ def carried(name: str, data: Data, settings: Settings) -> Record:
 def chosen(records: list[Record], penalties: list[float]) -> pd.DataFrame:
     """The scores at a penalty that was chosen on other held-out parts and other labels.
 
-    For each input and learner, this is the C with the best mean AUROC on the other parts (and on
-    other treatments, if treatments are tested one by one). Of equally good ones it is the smallest;
-    if there is no other part, it is the middle one. The learners of the other parts were trained
-    on wells of this part, though not for the same task. This holds for all inputs alike.
+    It is the C with the best mean AUROC there; of equally good ones the smallest, and without
+    another part the middle one. The learners of the other parts were trained on wells of this part,
+    though not for the same task. This holds for all inputs alike.
     """
     table = pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
     if table.empty:
@@ -206,14 +185,11 @@ def chosen(records: list[Record], penalties: list[float]) -> pd.DataFrame:
 def by_unit(
     scores: pd.DataFrame, name: str, task: str, learner: str, components: int | None = None
 ) -> pd.DataFrame:
-    """Means over seeds, one row per unit.
+    """Means over seeds by (measure, input), one row per unit: a held-out part or a treatment.
 
-    A unit is a held-out part or, if treatments are tested one by one, a treatment, because
-    compounds of one treatment share a learner and so do not vary independently. Columns are
-    (measure, input). Without `components`, the first number of components is used.
+    Compounds of one treatment share a learner and so do not vary independently.
     """
-    mask = (scores["set"] == name) & (scores["task"] == task) & (scores["learner"] == learner)
-    there = scores[mask]
+    there = where(scores, set=name, task=task, learner=learner)
     if there.empty:
         return there
     there = there[there["components"] == (components or there["components"].iloc[0])]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import Array, eigh, inverse_or_zero, svd
+from identikit._linalg import Array, eigh, inverse_or_zero, random_rotation, svd
 from identikit.axes import ICA
 from identikit.errors import InputError
 from identikit.studies._batch_data import Strings, Wells
@@ -33,18 +32,8 @@ class Input(NamedTuple):
     converged: bool
 
 
-def haar(size: int, seed: int) -> Array:
-    """A rotation drawn uniformly (Haar) from the orthogonal group."""
-    q, r = np.linalg.qr(np.random.default_rng(seed).normal(size=(size, size)))
-    rotation: Array = q * np.sign(np.diag(r))
-    return rotation
-
-
 def standardised(x: Array, of: Mask, units: bool) -> Array:
-    """x, centred and scaled by the mean and standard deviation of the rows `of`.
-
-    With `units`, each column has its own scale; otherwise all share one.
-    """
+    """x, centred and scaled by the rows `of`: all columns alike or, with `units`, one by one."""
     centred = x - x[of].mean(axis=0)
     variance = x[of].var(axis=0)
     scaled: Array = centred * inverse_or_zero(np.sqrt(variance if units else variance.mean()))
@@ -72,12 +61,10 @@ def whitened(x: Array, train: Mask, components: int) -> Array:
 def tvn(x: Array, batch: Strings, train: Mask, known: Mask) -> Array:
     """Typical variation normalisation, as `tvn_on_controls` of EFAAR_benchmarking does it.
 
-    Rows are centred and scaled by the controls, projected on all principal components of the
-    controls, and centred and scaled again. Then each batch is multiplied by (Σ + ½ I)^(−½), where Σ
-    is the covariance of its controls. Components that are only rounding errors, which exist if
-    there are fewer controls than features, are left out. Means, scales and components come from the
-    controls of the training batches (`train`). `known` marks the controls that may be used: all of
-    a training batch, and some of a held-out one.
+    Rows are centred and scaled by the controls of the training batches, projected on all their
+    principal components (but for rounding errors), and centred and scaled again. Then each batch is
+    multiplied by (Σ + ½ I)^(−½), where Σ is the covariance of its `known` controls: all of a
+    training batch, and some of a held-out one.
     """
     controls = known & train
     first = standardised(x, controls, units=True)
@@ -107,12 +94,18 @@ def independent(white: Array, train: Mask, seed: int) -> tuple[Array, ICA]:
     return ica.transform(white), ica
 
 
+def at_random(white: Array, seed: int) -> Array:
+    """Whitened rows rotated at random."""
+    turned: Array = white @ random_rotation(white.shape[1], np.random.default_rng(seed))
+    return turned
+
+
 def turned(white: Array, train: Mask, seeds: int, before: str = "") -> list[Input]:
     """Whitened rows: unchanged, rotated at random, and rotated by ICA."""
     found = [Input(f"{before}pca", 0, white, True)]
     for seed in range(seeds):
         if not before:
-            found.append(Input("random", seed, white @ haar(white.shape[1], seed), True))
+            found.append(Input("random", seed, at_random(white, seed), True))
         rows, ica = independent(white, train, seed)
         found.append(Input(f"{before}ica", seed, rows, bool(ica.converged_)))
     return found
@@ -124,9 +117,8 @@ def inputs(
     """Every input, computed without labels from the rows of the training batches.
 
     Every batch, including a held-out one, is centred or normalised by its own rows: by all of them
-    without their labels ("centred"), or by those of its controls that are never scored ("tvn").
-    `drop` is the share of axes to leave out: those with the largest batch effect among training
-    controls.
+    without their labels ("centred"), or by its `known` controls, which are never scored ("tvn").
+    `drop` is the share of axes to leave out, those with the largest batch effect.
     """
     base = standardised(wells.x, train, wells.units)
     centred = by_batch(wells.x, wells.batch)
@@ -152,12 +144,10 @@ def inputs(
 def explained(
     rows: Array, what: Strings, within: Strings | None = None, permutations: int = 0, seed: int = 0
 ) -> tuple[Array, Array]:
-    """η² of a grouping for every axis; partial η², if it is taken within the groups of another one.
+    """η² of a grouping for every axis, (k,), and of permuted rows, (permutations, k).
 
-    This is the sum of squares between groups over the total sum of squares, both after subtracting
-    the means of `within`. The level of chance comes from permuting rows within the groups of
-    `within`; without such groups it is (groups − 1)/(n − 1) on average. The result is η² of the
-    rows, (k,), and of the permuted rows, (permutations, k).
+    This is the sum of squares between groups over the total one, both after subtracting the means
+    of `within`, inside which rows are permuted.
     """
     strata = np.zeros(len(rows), dtype=int)
     if within is not None:
@@ -168,9 +158,8 @@ def explained(
     basis = left[:, values > ROUNDING * len(rows) ** 0.5]
     total = inverse_or_zero((rows**2).sum(axis=0))
 
-    def shares(of: Array) -> Array:
-        result: Array = ((basis.T @ of) ** 2).sum(axis=0) * total
-        return result
+    def shares(of: Array) -> Any:
+        return ((basis.T @ of) ** 2).sum(axis=0) * total
 
     rng, order = np.random.default_rng(seed), np.argsort(strata, kind="stable")
     drawn = np.empty((permutations, rows.shape[1]))
@@ -183,10 +172,9 @@ def explained(
 
 
 def _centred(rows: Array, strata: NDArray[Any]) -> Array:
-    counts = np.bincount(strata)[:, None]
-    sums = np.zeros((len(counts), rows.shape[1]))
+    sums = np.zeros((strata.max() + 1, rows.shape[1]))
     np.add.at(sums, strata, rows)
-    result: Array = rows - (sums / counts)[strata]
+    result: Array = rows - (sums / np.bincount(strata)[:, None])[strata]
     return result
 
 
@@ -217,8 +205,7 @@ def hoyer_chance(size: int) -> float:
     return float((root - size * ratio / np.pi**0.5) / (root - 1))
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(NamedTuple):
     """A fitted learner: its weights and intercept, and whether it converged."""
 
     weights: Array
@@ -229,8 +216,7 @@ class Fit:
 def learn(rows: Array, y: Mask, penalty: str, c: float) -> Fit:
     """Logistic regression with equally weighted classes, minimising ‖w‖ + C Σ loss.
 
-    The penalty is "L1" for a sparse learner (liblinear), or "L2" for one that does not prefer any
-    axes (Newton).
+    The penalty "L1" makes a sparse learner (liblinear), "L2" one that prefers no axes (Newton).
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression

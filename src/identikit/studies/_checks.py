@@ -2,12 +2,13 @@
 
 Most of them judge a mean over seeds by its 95 % interval (`judge`), so that a false claim can be
 refuted as well as a true one confirmed. Without any value the verdict is "not measured"; if a value
-is not finite, it is inconclusive.
+is not finite, it is inconclusive. `comment` always says what was measured, and what counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 from typing import Any
@@ -25,6 +26,7 @@ from identikit.studies._study import (
     Finding,
     Interval,
     judge,
+    verdict_of,
 )
 
 # The smallest number above 0: values that do not differ at all must not count as higher.
@@ -41,7 +43,6 @@ def above(values: ArrayLike, bar: float, comment: str) -> Finding:
     bar : float
         The smallest mean that counts.
     comment : str
-        What was measured, and what counts.
 
     Examples
     --------
@@ -64,17 +65,9 @@ def within(values: ArrayLike, low: float, high: float, comment: str) -> Finding:
 def rises(x: ArrayLike, values: ArrayLike, comment: str) -> Finding:
     """Check that the values rise with x: the slope over the ranks of x is above 0.
 
-    The slope is fitted for every seed. The finding's value is the mean slope, which is the mean
-    change from one x to the next.
-
-    Parameters
-    ----------
-    x : array_like
-        Numbers in any order. With fewer than two different ones the claim is not measured.
-    values : array_like
-        One row per seed, one column per x.
-    comment : str
-        What was measured, and what counts.
+    `x` are numbers in any order (with fewer than two different ones the claim is not measured), and
+    `values` has one row per seed and one column per x. A slope is fitted for every seed. The
+    finding's value is their mean, which is the mean change from one x to the next.
 
     Examples
     --------
@@ -90,30 +83,16 @@ def falls(x: ArrayLike, values: ArrayLike, comment: str) -> Finding:
 
 
 def higher(a: ArrayLike, b: ArrayLike, comment: str) -> Finding:
-    """Check that a is higher than b, paired by seed: the mean of a − b is above 0.
-
-    Parameters
-    ----------
-    a, b : array_like
-        One value per seed, for the same seeds in the same order.
-    comment : str
-        What was measured, and what counts.
-    """
+    """Check that a is higher than b, one value per seed each: the mean of a − b is above 0."""
     return judge(differences(a, b), low=POSITIVE, comment=comment)
 
 
 def ordered(groups: Sequence[ArrayLike], comment: str) -> Finding:
     """Check that each group is higher than the next one, paired by seed.
 
-    Neighbours are compared by `higher`, and the worst finding is returned: the order is reproduced
-    if every step is, and not reproduced if one step is not.
-
-    Parameters
-    ----------
-    groups : sequence of array_like
-        Two or more, each with one value per seed, from the highest to the lowest.
-    comment : str
-        What was measured, and what counts.
+    The two or more `groups` come from the highest to the lowest. Neighbours are compared by
+    `higher`, and the worst finding is returned: the order is reproduced if every step is, and not
+    reproduced if one step is not.
 
     Examples
     --------
@@ -132,11 +111,6 @@ def worst(findings: Sequence[Finding]) -> Finding:
     Among findings with the same verdict, the worst failure is the most certain one, and the worst
     of the others is the least certain one.
 
-    Parameters
-    ----------
-    findings : sequence of Finding
-        One or more.
-
     Examples
     --------
     >>> good, bad = above([2.0, 2.1], 1, "d = 2"), above([0.2, 0.1], 1, "d = 3")
@@ -153,34 +127,15 @@ def worst(findings: Sequence[Finding]) -> Finding:
 
 
 def equal(a: ArrayLike, b: ArrayLike, within: float, comment: str) -> Finding:
-    """Check that a and b are equal, paired by seed: the mean of a − b is within ±`within`.
-
-    Parameters
-    ----------
-    a, b : array_like
-        One value per seed, for the same seeds in the same order.
-    within : float
-        The largest difference that still counts as equality.
-    comment : str
-        What was measured, and what counts.
-    """
+    """Check that a and b are equal, paired by seed: the mean of a − b is within ±`within`."""
     return judge(differences(a, b), -within, within, comment)
 
 
 def holds(values: ArrayLike, bound: float, comment: str) -> Finding:
     """Check that every single value is the bound or less, for claims of kind "check".
 
-    The finding's value is the largest one. It has no interval, because a single value above the
-    bound refutes the claim.
-
-    Parameters
-    ----------
-    values : array_like
-        One or more values.
-    bound : float
-        The largest value allowed; for an identity, the size of rounding errors.
-    comment : str
-        What was measured, and what must hold.
+    For an identity, the bound is the size of rounding errors. The finding's value is the largest
+    one. It has no interval, because a single value above the bound refutes the claim.
     """
     every = np.asarray(values, float).ravel()
     if not every.size:
@@ -196,9 +151,20 @@ def unmeasured(why: str) -> Finding:
     return Finding(None, None, UNMEASURED, why)
 
 
-def undecided(why: str) -> Finding:
+def undecided(why: str, value: float | None = None) -> Finding:
     """A Finding for a claim that the measurements cannot decide, with the reason as its comment."""
-    return Finding(None, None, INCONCLUSIVE, why)
+    return Finding(value, None, INCONCLUSIVE, why)
+
+
+def occurs(value: float, found: bool, enough: bool, comment: str) -> Finding:
+    """A Finding for what should occur: if it does not, `enough` says whether this refutes it."""
+    return Finding(value, None, REPRODUCED if found else NOT if enough else INCONCLUSIVE, comment)
+
+
+def excused(found: Finding, by: Finding) -> Finding:
+    """A finding that is inconclusive, not a failure, if another one holds (a gap still falls)."""
+    failed = found.verdict == NOT and by.verdict == REPRODUCED
+    return replace(found, verdict=INCONCLUSIVE) if failed else found
 
 
 def by_interval(
@@ -206,23 +172,11 @@ def by_interval(
 ) -> Finding:
     """Check that a value with its own interval, such as a slope, lies between `low` and `high`.
 
-    Parameters
-    ----------
-    value, interval
-        The measurement. Without a finite interval, the verdict is inconclusive.
-    low, high : float
-        The range that counts.
-    comment : str
-        What was measured, and what counts.
+    Without a finite interval, the verdict is inconclusive.
     """
     if interval is None or not np.isfinite([value, *interval]).all():
         return Finding(value if np.isfinite(value) else None, None, INCONCLUSIVE, comment)
-    inside, outside = (
-        low <= interval[0] and interval[1] <= high,
-        interval[1] < low or high < interval[0],
-    )
-    verdict = REPRODUCED if inside else NOT if outside else INCONCLUSIVE
-    return Finding(value, interval, verdict, comment)
+    return Finding(value, interval, verdict_of(interval, low, high), comment)
 
 
 def best(
@@ -231,22 +185,10 @@ def best(
     """The values of the seeds that reached the optimum, and the share of seeds that did.
 
     This is for claims about an optimum, because a mean over optima of different kinds describes
-    none of them. Pass the values to another check, and put the share into its comment.
+    none of them. Pass the values (numbers or rows, one per seed) to another check, and put the
+    share into its comment. A loss may be `slack` above the floor: one for all seeds, one per seed
+    or, if None, the lowest of the losses.
 
-    Parameters
-    ----------
-    values : sequence
-        One entry per seed: a number, or a row of numbers.
-    losses : array_like
-        One per seed.
-    floor : float, array_like or None
-        The lowest possible loss, one for all seeds or one per seed. If None, it is the lowest of
-        the given losses.
-    slack : float
-        How far above the floor a loss may be.
-
-    Examples
-    --------
     >>> best([0.99, 0.5, 0.98], [1.01, 1.4, 1.02], floor=1.0, slack=0.05)
     ([0.99, 0.98], 0.6666666666666666)
     """

@@ -1,14 +1,15 @@
-"""Clusters on the sphere and a classifier of them: trained, and compared with the truth."""
+"""Clusters on the sphere and images of shapes: classifiers of them, compared with the truth."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from identikit._linalg import Array
 from identikit.factors import r2
 from identikit.family import (
     SoftmaxModel,
@@ -17,12 +18,10 @@ from identikit.family import (
     sphere_conditions,
     supervised_floor,
 )
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._dsprites import SHAPES, SIZES, classes_of, images, truth
+from identikit.studies._study import Record, Settings
+from identikit.studies._torch import learn, nn, torch
 from identikit.worlds import LeakyReLU, Sample, SphereClusters, score
-
-if TYPE_CHECKING:
-    from identikit.learn import SoftmaxNet
 
 #: Where the bound on classes is tried: 9 in 3 dimensions, with clusters that overlap.
 SMALL: dict[str, Any] = {"d": 3, "kappa": 3.0, "case": "C3"}
@@ -45,7 +44,6 @@ class Arm:
         return ",".join(f"{k}={v}" for k, v in own.items() if v != getattr(Arm, k)) or "first"
 
     def world(self, seed: int, settings: Settings) -> SphereClusters:
-        """The world of a seed."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # too few classes are a control
             return SphereClusters(
@@ -54,14 +52,12 @@ class Arm:
                 instances=settings.instances * self.classes if self.diet else None,
             )  # fmt: skip
 
-    def build(self, settings: Settings) -> SoftmaxNet:
+    def build(self, settings: Settings) -> learn.SoftmaxNet:
         """The network; without batch norm, a short training does not reach a low loss."""
-        from identikit.learn import MLP, case_net
-
         hidden = [width * (self.d if settings.per_d else 1) for width in settings.hidden]
-        encoder = MLP([self.d, *hidden, self.d], "leaky_relu", batch_norm=True)
+        encoder = learn.MLP([self.d, *hidden, self.d], "leaky_relu", batch_norm=True)
         labels = self.classes * (settings.instances if self.diet else 1)
-        return case_net(self.case, encoder, labels, self.d)
+        return learn.case_net(self.case, encoder, labels, self.d)
 
 
 def arms(s: Settings) -> list[Arm]:
@@ -77,17 +73,17 @@ def arms(s: Settings) -> list[Arm]:
 
 def measure(arm: Arm, settings: Settings, first: int = 0) -> Record:
     """Train one network per seed and compare it with the truth on new data (a unit of work)."""
-    from identikit.learn import diet, fresh, supervised, train
-
     worlds = {seed: arm.world(seed, settings) for seed in range(first, first + settings.seeds)}
 
     def draw(world: SphereClusters, rows: int, rng: np.random.Generator) -> tuple[Any, Any]:
         sample = world.sample(rows, rng).torch()
         return sample.observations, sample.instances if arm.diet else sample.labels
 
-    batches = {seed: fresh(partial(draw, own), settings.batch) for seed, own in worlds.items()}
-    run = train(
-        partial(arm.build, settings), diet if arm.diet else supervised,
+    batches = {
+        seed: learn.fresh(partial(draw, own), settings.batch) for seed, own in worlds.items()
+    }
+    run = learn.train(
+        partial(arm.build, settings), learn.diet if arm.diet else learn.supervised,
         lambda step, seed: batches[seed](step, seed), settings.steps, seeds=list(worlds),
         lr=settings.lr, schedule=settings.schedule,
     )  # fmt: skip
@@ -104,10 +100,9 @@ def compared(
 ) -> dict[str, Any]:
     """Compare a trained model with the truth.
 
-    `r2` is R² of z from f, `observed` that from x, `missing` that along the directions that the
-    differences of the v_c do not span, and `weights` that of v from w. `spread` and `off` describe
-    the singular values of the map from f to z, in units of the theorem's value: 1/κ, or 1 for
-    unit f.
+    `r2` is R² of z from f, `observed` that from x, `missing` that along directions that the
+    differences of the v_c do not span, `weights` that of v from w. `spread` and `off` are of the
+    singular values of the map from f to z, in units of the theorem's: 1/κ, or 1 for unit f.
     """
     z, f, w, v = sample.latents, model.f.astype(float), model.g.astype(float), world.vectors
     floor = np.nan
@@ -150,3 +145,57 @@ def another(classes: int, seed: int) -> dict[str, Any]:
     gaps = other - SoftmaxModel(z, world.kappa * v).log_prob(), np.linalg.norm(w, axis=1) - 1
     spread = float(np.ptp(np.linalg.svd(M, compute_uv=False)))
     return row | {"gap": max(float(np.abs(each).max()) for each in gaps), "spread": spread}
+
+
+#: What the classifier is never told.
+UNTOLD = ("scale", "posX", "posY")
+
+
+def shape_net(pixels: int, width: int) -> learn.SoftmaxNet:
+    """Three layers with batch norm and ReLU, and a linear classifier of the shape."""
+    layers = learn.MLP([pixels, width, width, width], batch_norm=True)
+    f = nn.Sequential(layers, nn.BatchNorm1d(width), nn.ReLU())
+    return learn.SoftmaxNet(f, learn.Lookup(len(SHAPES), width), bias=len(SHAPES))
+
+
+def decode(seed: int, settings: Settings) -> Record:
+    """Train on shapes, and decode the other factors from pixels and features (a unit of work).
+
+    A row has Pearson's r of a linear probe without an intercept (as published) and with one, on
+    images that neither the network nor the probe has seen.
+    """
+    known = settings.images
+    drawn = np.random.default_rng([seed, 2]).choice(
+        int(np.prod(SIZES)), known + known // 4, replace=False
+    )
+    classes = classes_of(drawn)
+    x, shape = torch.from_numpy(images(classes)), torch.from_numpy(classes[:, 0])
+    run = learn.train(
+        partial(shape_net, x.shape[1], settings.features), learn.supervised,
+        learn.shuffled((x[:known], shape[:known]), settings.image_batch), settings.image_steps,
+        seeds=(seed,), lr=settings.image_lr, schedule="cosine", snapshots=(0,),
+    )  # fmt: skip
+    sources: dict[str, Any] = {"pixels": x.numpy()}
+    for source, step in (("untrained", 0), ("trained", settings.image_steps)):
+        sources[source] = run.embed(x, step)[f"seed {seed}"]
+    guessed = run.model(seed, x[known:]).log_prob().argmax(axis=1)
+    factors = truth(classes)[1][list(UNTOLD)].to_numpy()
+    # Around zero: the published readings have no intercept, and their pixels' r is that of these.
+    factors = factors - factors[:known].mean(axis=0)
+    rows = []
+    for source, features in sources.items():
+        plain, shifted = (correlations(features, factors, known, shift) for shift in (False, True))
+        for factor, r, with_intercept in zip(UNTOLD, plain, shifted):
+            row = {"seed": seed, "source": source, "factor": factor, "r": r}
+            rows.append(row | {"with_intercept": with_intercept})
+    accuracy = float(np.mean(guessed == classes[known:, 0]))
+    return Record([row | {"accuracy": accuracy} for row in rows])
+
+
+def correlations(features: Array, factors: Array, known: int, shift: bool) -> list[float]:
+    """Pearson's r of factors with a fit to the first `known` rows, on the rows after them."""
+    x = features.astype(np.float64)
+    if shift:
+        x = np.column_stack([x, np.ones(len(x))])
+    guesses = x[known:] @ np.linalg.lstsq(x[:known], factors[:known], rcond=None)[0]
+    return [float(np.corrcoef(*pair)[0, 1]) for pair in zip(guesses.T, factors[known:].T)]

@@ -42,13 +42,8 @@ class Column:
     `less` and `reached` return another Column. Every other method returns a check, which is a
     function from tables to a Finding.
 
-    Attributes
-    ----------
-    values : callable
-        A function from tables to one value per seed, in the order of the seeds. It returns no
-        values if the column was not measured.
-    words : str or callable
-        A description of the values, or a function from tables to a description.
+    `values` is a function from tables to one value per seed, in the order of the seeds, or to none
+    if the column was not measured. `words` describes them, or is a function from tables to that.
     """
 
     values: Callable[[Tables], Any]
@@ -110,16 +105,10 @@ def column(table: str, name: str, words: str, **at: Any) -> Column:
 def trend(
     test: Callable[..., Finding], table: Callable[[Tables], pd.DataFrame], words: str, step: str
 ) -> Check:
-    """Check that values rise or fall from one column of a table to the next.
+    """Check by `rises` or `falls` how values change from one column of a table to the next.
 
-    Parameters
-    ----------
-    test : callable
-        `rises` or `falls`.
-    table : callable
-        A function from the study's tables to one with a row per seed and a column per x.
-    words, step : str
-        Descriptions of the values and of x.
+    `table` is a function from the study's tables to one with a row per seed and a column per x;
+    `words` and `step` describe the values and x.
     """
     sign = "below" if test is check.falls else "above"
     comment = f"{words}: the slope from one {step} to the next; {sign} 0 counts."

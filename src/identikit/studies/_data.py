@@ -1,8 +1,4 @@
-"""The data that studies read: from a folder, from a text file, or from a built-in stand-in.
-
-Nothing is ever downloaded. A missing file is an error that names the file and says what it should
-contain.
-"""
+"""The data that studies read: a folder, a text file, or a stand-in; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -11,18 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.studies._grammar import grammar
-from identikit.studies._text import read_sentences, words_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from identikit.studies._text import grammar, read_sentences, words_of
+from identikit.studies._torch import Tensor, torch
 
 VARIABLE = "IDENTIKIT_DATA"
 IMAGES, TEXT = "digits", "grammar"
@@ -34,18 +27,10 @@ STAND_INS = {
 
 @dataclass(frozen=True)
 class Need:
-    """A file or folder that a study needs in the data folder.
+    """A file or folder, and what it should contain, that a study needs in the data folder.
 
-    Attributes
-    ----------
-    file : str
-        Its path in the data folder.
-    contains : str
-        A description of what it should contain.
-    stand_in : str or None
-        The name of the stand-in that can replace it, if any: "digits" or "grammar".
-    optional : bool
-        If True, the study also runs without it, does something else or less, and says so.
+    `stand_in` names what can replace it, "digits" or "grammar". If it is `optional`, the study also
+    runs without it, does something else or less, and says so.
     """
 
     file: str
@@ -107,14 +92,8 @@ class Data:
         return self.given if isinstance(self.given, str) and self.given in STAND_INS else None
 
     def locate(self, need: Need) -> Path | None:
-        """The path of a needed file, or None if its stand-in is used; an error if there is neither.
-
-        Parameters
-        ----------
-        need : Need
-            The file to look for.
-        """
-        if self.stand_in is not None and self.stand_in == need.stand_in:
+        """The path of a needed file, or None if its stand-in is used; an error without either."""
+        if self.stands_in(need):
             return None
         if self.given is None:
             why = f"no data folder is given, neither with --data nor in {VARIABLE}"
@@ -138,13 +117,7 @@ class Data:
         )
 
     def find(self, need: Need) -> Path | None:
-        """The path of a file in the data folder, or None if it is not there.
-
-        Parameters
-        ----------
-        need : Need
-            The file to look for.
-        """
+        """The path of a file in the data folder, or None if it is not there."""
         if self.given is None or self.stand_in is not None:
             return None
         path = Path(self.given) / need.file
@@ -155,13 +128,7 @@ class Data:
         return self.stand_in is not None and self.stand_in == need.stand_in
 
     def check(self, needs: Sequence[Need]) -> dict[str, str]:
-        """The source of each needed file, with its name and size; an error if one is missing.
-
-        Parameters
-        ----------
-        needs : sequence of Need
-            The files that the study declares.
-        """
+        """The source of each needed file, with its name and size; an error if one is missing."""
         found = {}
         for need in needs:
             path = self.find(need) if need.optional else self.locate(need)
@@ -184,13 +151,8 @@ class Data:
     def text(self, prefer: str = "enwik8", max_words: int | None = None) -> list[str]:
         """The sentences of a text in order; if the text has no empty lines, its lines.
 
-        Parameters
-        ----------
-        prefer : str
-            Which text of the data folder to read: one of `CORPORA`. If the data is a text file,
-            that file is read instead.
-        max_words : int, optional
-            Stop after this many words (`str.split`).
+        `prefer` is one of `CORPORA`, unless the data is a text file, which is read instead. Reading
+        stops after `max_words` words.
         """
         if prefer not in CORPORA:
             raise InputError(f"there is no text {prefer!r}; choose from {', '.join(CORPORA)}")
@@ -198,13 +160,7 @@ class Data:
         return grammar(max_words) if path is None else read_sentences(path, max_words)
 
     def words(self, prefer: str = "enwik8", max_words: int | None = None) -> list[list[str]]:
-        """The sentences of `text`, as lower-case words without punctuation.
-
-        Parameters
-        ----------
-        prefer, max_words
-            As for `text`.
-        """
+        """The sentences of `text`, as lower-case words without punctuation."""
         return [found for line in self.text(prefer, max_words) if (found := words_of(line))]
 
 
@@ -221,8 +177,6 @@ def read_arrays(path: Path, names: Sequence[str], contains: str) -> dict[str, An
 
 def pixels(images: NDArray[np.uint8], side: int) -> Tensor:
     """Images as (n, 3, side, side) from −1 to 1; averaged over squares if side is below 32."""
-    import torch
-
     x = torch.from_numpy(images).permute(0, 3, 1, 2) / 127.5 - 1
     return torch.nn.functional.avg_pool2d(x, 32 // side)
 

@@ -1,14 +1,13 @@
 """Re-rendered dSprites: 64×64 images of a shape, given its size, orientation and place.
 
 dSprites (google-deepmind/dsprites-dataset, Matthey et al. 2017, Apache-2.0) is 737,280 binary
-images, one for every combination of its factors. The outlines in ``dsprites_outlines.npz`` (4 KB),
-also under Apache-2.0, were measured on 320 of its frames. They are not the original files, but they
+images, one for every combination of its factors. The outlines in ``dsprites_outlines.npz``, also
+under Apache-2.0, were measured on 320 of its frames. They are not the original files, but they
 reproduce the images, most of them exactly; images drawn from them are called re-rendered.
 
-A pixel belongs to a shape if, after rotating and scaling it back, it lies within the outline. The
-outline of the square is half a side. Those of the ellipse and the heart are radii at equal steps of
-the angle, over a quarter turn and over a half turn from the notch to the tip; the rest follows by
-symmetry.
+A pixel belongs to a shape if, after rotating and scaling it back, it lies within the outline: half
+a side of the square, and radii at equal steps of the angle for the ellipse (over a quarter turn)
+and the heart (over a half turn from the notch to the tip); the rest follows by symmetry.
 """
 
 from __future__ import annotations
@@ -49,15 +48,8 @@ def classes_of(index: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def render(classes: NDArray[Any]) -> NDArray[np.uint8]:
-    """Images (n, 64, 64) of zeros and ones.
+    """Images (n, 64, 64) of zeros and ones, by classes (n, 5) counted from 0 (`FACTORS`, `SIZES`).
 
-    Parameters
-    ----------
-    classes : array (n, 5)
-        Shape, scale, orientation, posX and posY, each counted from 0 (`FACTORS`, `SIZES`).
-
-    Examples
-    --------
     >>> render(np.array([[0, 0, 0, 0, 0]])).sum()  # a square of 10 by 10 pixels
     np.uint64(100)
     """
@@ -115,13 +107,7 @@ def images(classes: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def truth(classes: NDArray[Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The factors as classes, and those that are quantities as numbers.
-
-    Parameters
-    ----------
-    classes : array (n, 5)
-        As dSprites has them.
-    """
+    """The factors as classes, and those that are quantities as numbers."""
     import pandas as pd
 
     table = pd.DataFrame(np.asarray(classes, dtype=np.int64), columns=list(FACTORS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ from identikit._linalg import Array
 from identikit.errors import require
 from identikit.family import variability
 from identikit.recover import VarianceICA, causal_direction, within_correlation
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 from identikit.worlds import STRUCTURES, EnvironmentSources, ExchangeablePairs, Linear, Sample
 
 #: What varies, in each cell: the spread of θ, that of ψ, and the switch. The strict ones first;
@@ -44,17 +44,14 @@ def drawn(seed: int, cell: str, environments: int) -> tuple[ExchangeablePairs, S
 def decisions(first: int, last: int, s: Settings) -> Record:
     """Causal de Finetti, and DirectLiNGAM where it is installed, on repetitions first to last."""
     rows = []
-    for seed in range(first, last):
-        for cell in CELLS:
-            for environments in s.environments:
-                world, sample = drawn(seed, cell, environments)
-                known: dict[str, Any] = {"seed": seed, "cell": cell, "environments": environments}
-                known |= {"structure": world.structure, "edge": world.structure != "none"}
-                answers = answered(sample, s.level)
-                rows += [
-                    {**known, **each, "correct": float(each["answer"] == world.structure)}
-                    for each in answers
-                ]
+    for seed, cell, environments in product(range(first, last), CELLS, s.environments):
+        world, sample = drawn(seed, cell, environments)
+        known: dict[str, Any] = {"seed": seed, "cell": cell, "environments": environments}
+        known |= {"structure": world.structure, "edge": world.structure != "none"}
+        rows += [
+            {**known, **each, "correct": float(each["answer"] == world.structure)}
+            for each in answered(sample, s.level)
+        ]
     return Record(rows)
 
 
@@ -104,10 +101,7 @@ def duality(seed: int, s: Settings) -> Record:
 
 
 def scored(sample: Sample) -> dict[str, float]:
-    """Scores of ICA by variances and of a classifier of environments on the observations.
-
-    Sources and codes are standardised in every environment, as the environment may scale either.
-    """
+    """Scores of ICA by variances and of a classifier of environments, on standardised rows."""
     from sklearn.linear_model import LogisticRegression
 
     x, labels = sample.observations, sample.environments
@@ -135,8 +129,5 @@ def _standard(rows: Array) -> Array:
 
 def largest_drift(seeds: int) -> float:
     """The largest difference of a fixed parameter between environments."""
-    worst = 0.0
-    for cell in CELLS:
-        for seed in range(seeds):
-            worst = max(worst, drawn(seed, cell, 10)[0].check()["strict"].value)
-    return worst
+    worlds = (drawn(seed, cell, 10)[0] for cell, seed in product(CELLS, range(seeds)))
+    return max(world.check()["strict"].value for world in worlds)

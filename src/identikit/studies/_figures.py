@@ -2,13 +2,14 @@
 
 Each function draws tidy rows onto given axes, inside `report.drawing.sheet`. Means are over seeds
 (column `seed`) and have the same interval as in the checks; several rows of one seed are averaged
-first. Values that are not finite are left out, and a panel without any values says so.
+first. Values that are not finite are left out, and a panel without any values says so. `labels` are
+words for categories, for values of `by`, and for the names of the columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,8 +22,13 @@ from identikit.report.style import PALETTE
 from identikit.studies._study import mean_interval
 
 if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
     import pandas as pd
-    from matplotlib.axes import Axes
+
+# Names for annotations, so that a study need not import matplotlib, which is slow.
+Axes: TypeAlias = "matplotlib.axes.Axes"
+Figure: TypeAlias = "matplotlib.figure.Figure"
 
 DASHED = (0, (4, 2))
 # Lines differ in marker and dash as well as in colour, so that they can be distinguished in grey.
@@ -37,21 +43,14 @@ STRONGEST = 0.5
 
 
 def curve(
-    ax: Axes,
-    table: pd.DataFrame,
-    x: str,
-    y: str,
-    by: str | None = None,
-    labels: Mapping[Any, str] | None = None,
-    chance: float | None = None,
-    log_x: bool = False,
-) -> None:
+    ax: Axes, table: pd.DataFrame, x: str, y: str, by: str | None = None,
+    labels: Mapping[Any, str] | None = None, chance: float | None = None, log_x: bool = False,
+) -> None:  # fmt: skip
     """Draw the mean of y over seeds against x, with its 95 % interval: one line per value of `by`.
 
     Parameters
     ----------
     ax : Axes
-        The axes to draw on.
     table : DataFrame
         One row per seed and x, with the columns `seed`, x, y and `by`.
     x, y : str
@@ -59,7 +58,6 @@ def curve(
     by : str, optional
         Column with one line per value, in the order of first appearance.
     labels : mapping, optional
-        Labels for values of `by` and for the names of the columns.
     chance : float, optional
         Height of a dashed line at the level of chance.
     log_x : bool
@@ -79,31 +77,13 @@ def curve(
 
 
 def dots(
-    ax: Axes,
-    table: pd.DataFrame,
-    x: str,
-    y: str,
-    by: str | None = None,
-    labels: Mapping[Any, str] | None = None,
-    chance: float | None = None,
-) -> None:
+    ax: Axes, table: pd.DataFrame, x: str, y: str, by: str | None = None,
+    labels: Mapping[Any, str] | None = None, chance: float | None = None,
+) -> None:  # fmt: skip
     """Draw one dot per seed and, beside the dots, their mean with its 95 % interval, by category.
 
-    Parameters
-    ----------
-    ax : Axes
-        The axes to draw on.
-    table : DataFrame
-        One row per seed and category, with the columns `seed`, x, y and `by`.
-    x, y : str
-        The column of categories and the column of numbers.
-    by : str, optional
-        Column whose values are drawn side by side within a category, in the order of first
-        appearance.
-    labels : mapping, optional
-        Labels for categories, for values of `by`, and for the names of the columns.
-    chance : float, optional
-        Height of a dashed line at the level of chance.
+    x is the column of categories and y that of numbers. The values of `by` are drawn side by side
+    within a category, in the order of first appearance. All else is as for `curve`.
     """
     labels = labels or {}
     if _nothing(ax, table, (x, y), y, labels, chance):
@@ -127,28 +107,13 @@ def dots(
 
 
 def heat_map(
-    ax: Axes,
-    table: pd.DataFrame,
-    x: str,
-    y: str,
-    value: str,
+    ax: Axes, table: pd.DataFrame, x: str, y: str, value: str,
     labels: Mapping[Any, str] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Draw the mean of a value over seeds for every x and y; larger means have stronger colours.
 
-    Parameters
-    ----------
-    ax : Axes
-        The axes to draw on.
-    table : DataFrame
-        One row per seed and cell, with the columns `seed`, x, y and value.
-    x, y : str
-        Columns of numbers, drawn in ascending order, or of words, drawn in the order of first
-        appearance.
-    value : str
-        Column of numbers.
-    labels : mapping, optional
-        Labels for values of x and y, and for the names of these two columns.
+    The table has one row per seed and cell, with the columns `seed`, x, y and value. Numbers in x
+    and y are drawn in ascending order, and words in the order of first appearance.
     """
     from matplotlib.patches import Rectangle
 
@@ -180,15 +145,8 @@ def heat_map(
 def scatter_after_map(ax: Axes, truth: ArrayLike, image: ArrayLike) -> None:
     """Draw codes after a map against the true latents, with the line of equality.
 
-    The first three coordinates are drawn. Both sides are relative to the mean of the truth, in
-    standard deviations of the truth.
-
-    Parameters
-    ----------
-    ax : Axes
-        The axes to draw on.
-    truth, image : array_like
-        The true latents, and the codes mapped onto them, row by row.
+    `image` has the codes mapped onto the true latents, row by row. The first three coordinates are
+    drawn, relative to the mean of the truth, in standard deviations of the truth.
     """
     z, codes = (np.asarray(side, float) for side in (truth, image))
     z, codes = (side[:, None] if side.ndim == 1 else side for side in (z, codes))
@@ -216,13 +174,9 @@ def scatter_after_map(ax: Axes, truth: ArrayLike, image: ArrayLike) -> None:
 
 
 def _nothing(
-    ax: Axes,
-    table: pd.DataFrame,
-    axes: tuple[str, str],
-    value: str,
-    labels: Mapping[Any, str],
+    ax: Axes, table: pd.DataFrame, axes: tuple[str, str], value: str, labels: Mapping[Any, str],
     chance: float | None = None,
-) -> bool:
+) -> bool:  # fmt: skip
     """Label the axes and draw the level of chance; True if there is nothing else to draw."""
     ax.set_xlabel(labels.get(axes[0], axes[0]))
     ax.set_ylabel(labels.get(axes[1], axes[1]))

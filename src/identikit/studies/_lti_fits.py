@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from itertools import product
+from itertools import accumulate as powers_of
+from itertools import product, repeat
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from identikit._linalg import Array
@@ -15,8 +16,7 @@ from identikit.auditing import audit
 from identikit.moments import accumulate
 from identikit.recover import LTI, variability, within_correlation
 from identikit.similarity import mcc
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 from identikit.worlds import DCMotor, LinearSystem, Sample
 
 #: B and C by the letters of the published table: I for the identity, G for a Gaussian matrix.
@@ -88,10 +88,9 @@ def released(world: LinearSystem, sample: Sample) -> Row:
 
     The objective is Σ_e Σ_t Σ_i (w_iᵀz_t − μ_ei)²/2v_ei with z_t = (y_{t+1}, y_t), without
     log |det W|: for each row of W, weighted least squares of the environments' means on z. If all
-    means are 0, its optimum is W = 0. Gradient descent approaches it as
-    w_i ∝ exp(−H_i time) w_i(0), where H_i = Σ_e S_e/v_ei and S_e are the second moments of z. So
-    the direction that vanishes last is the eigenvector of H_i with the smallest eigenvalue. MCC
-    does not depend on scale, and is that of this direction.
+    means are 0, its optimum is W = 0, and gradient descent approaches it as
+    w_i ∝ exp(−H_i time) w_i(0), where H_i = Σ_e S_e/v_ei and S_e are the second moments of z. MCC
+    does not depend on scale, and is that of the eigenvector of H_i with the smallest eigenvalue.
     """
     k, steps = world.environments, world.steps // 2 * 2
     y, u = (a.reshape(k, world.steps, -1)[:, :steps] for a in (sample.observations, sample.latents))
@@ -131,23 +130,22 @@ def inverse_of(world: LinearSystem) -> Array:
     return np.hstack([first, -first @ transition(world)])
 
 
-def columns() -> Iterator[Row]:
-    """The columns of the published table: B/C by the means, and maximum variability."""
-    for mean, B, C in product((0.0, "random"), "IG", "IG"):
-        yield {"mean": mean, "input": LETTERS[B], "output": LETTERS[C]}
-    yield {"mean": "random", "variability": "maximum"}
-
-
 def cells(d: int, seed: int, s: Settings) -> Record:
     """A row of the published table, d + 1 environments: by our estimator, and as released."""
     level, rows = line(d, seed, s), []
-    for column in columns():
+    columns: dict[str, Row] = {
+        f"{'μ=0' if mean == 0.0 else 'μ≠0'} {B}/{C}":
+            {"mean": mean, "input": LETTERS[B], "output": LETTERS[C]}
+        for mean, B, C in product((0.0, "random"), "IG", "IG")
+    }  # fmt: skip
+    columns["maximum"] = {"mean": "random", "variability": "maximum"}
+    for name, column in columns.items():
         world = LinearSystem(d, d + 1, s.steps, seed, **column)
         sample = drawn(world)
         plain, found = fitted(sample, rounds=0), fitted(sample)
         true = transition(world)
         rows.append(
-            {"seed": seed, "d": d, "cell": name_of(world)}
+            {"seed": seed, "d": d, "cell": name}
             | correlations(sample, found.sources_)
             | {"line": level, "plain": correlations(sample, plain.sources_)["within"]}
             | {"amari": amari(found.unmixing_ @ world.C @ world.B)}
@@ -159,14 +157,6 @@ def cells(d: int, seed: int, s: Settings) -> Record:
             | (shrunk(world, sample) if world.mean == 0.0 else {})
         )
     return Record(rows)
-
-
-def name_of(world: LinearSystem) -> str:
-    """The name of a column of the published table, such as "μ≠0 I/G"."""
-    if world.variability == "maximum":
-        return "maximum"
-    letters = (kind[0].upper() for kind in (world.input, world.output))
-    return f"{'μ=0' if world.mean == 0.0 else 'μ≠0'} {'/'.join(letters)}"
 
 
 def numbers(seed: int, s: Settings) -> Record:
@@ -222,9 +212,8 @@ def conditions(seed: int, s: Settings) -> Record:
 def noisy(d: int, seed: int, s: Settings) -> Record:
     """Observation noise, with five ways of estimating the controls.
 
-    The released code uses the standard deviation as a variance: noise that it calls of variance
-    1e-4 has a variance of 1e-2. The "true system" is inverted as if there were no noise; the "best
-    reading" is the linear map of (y_{t+1}, y_t) that is closest to the controls.
+    The released code uses the standard deviation as a variance. The "true system" is inverted as if
+    there were no noise; the "best reading" is the best linear map of (y_{t+1}, y_t).
     """
     level, rows = line(d, seed, s), []
     for nominal in s.noise:
@@ -270,8 +259,7 @@ def best_reading(sample: Sample) -> Array:
 def systems(d: int, seed: int, s: Settings) -> Record:
     """Markov parameters, A, B, C and transfer function beside the true ones, order and scale free.
 
-    A, B, C are known up to a similarity transform T: the one that takes the true observability
-    matrix to that of the realisation.
+    The similarity transform T takes the true observability matrix to that of the realisation.
     """
     rows = []
     for environments in (1, d + 1):
@@ -309,10 +297,7 @@ def systems(d: int, seed: int, s: Settings) -> Record:
 
 def powers(A: Array, count: int) -> list[Array]:
     """I, A, A², …"""
-    found = [np.eye(len(A))]
-    for _ in range(count - 1):
-        found.append(A @ found[-1])
-    return found
+    return list(powers_of(repeat(A, count - 1), lambda power, A: A @ power, initial=np.eye(len(A))))
 
 
 def motors(seed: int, s: Settings) -> Record:
@@ -329,3 +314,49 @@ def motors(seed: int, s: Settings) -> Record:
             | {"transition": relative(found.transition_, motor.A)}
         )
     return Record(rows)
+
+
+# The published tables, cell by cell. B and C are the identity (I) or a Gaussian matrix (G).
+DIMENSIONS = (2, 3, 5, 8, 10)
+#: Table 1: MCC, mean and standard deviation over five runs, by column; a pair for each dimension.
+TABLE_1 = {
+    "μ≠0 I/I": ((0.866, 0.033), (0.901, 0.054), (0.892, 0.057), (0.943, 0.006), (0.939, 0.011)),
+    "μ≠0 I/G": ((0.767, 0.158), (0.910, 0.061), (0.929, 0.025), (0.940, 0.008), (0.915, 0.023)),
+    "μ≠0 G/I": ((0.730, 0.191), (0.916, 0.044), (0.928, 0.026), (0.941, 0.009), (0.925, 0.017)),
+    "μ≠0 G/G": ((0.697, 0.090), (0.861, 0.062), (0.911, 0.045), (0.867, 0.039), (0.924, 0.042)),
+    "μ=0 I/I": ((0.633, 0.104), (0.659, 0.201), (0.657, 0.116), (0.585, 0.144), (0.708, 0.042)),
+    "μ=0 I/G": ((0.675, 0.132), (0.618, 0.241), (0.618, 0.079), (0.479, 0.129), (0.611, 0.043)),
+    "μ=0 G/I": ((0.734, 0.158), (0.633, 0.110), (0.620, 0.025), (0.523, 0.016), (0.604, 0.063)),
+    "μ=0 G/G": ((0.725, 0.115), (0.667, 0.109), (0.539, 0.078), (0.414, 0.031), (0.525, 0.097)),
+    "maximum": ((0.968, 0.055), (1.000, 0.000), (0.995, 0.009), (0.977, 0.011), (0.996, 0.006)),
+}
+#: The same runs on unshuffled batches, from the results in the authors' repository (Table 1 is of
+#: the last training batch); None where there is none.
+VALIDATION = {
+    "maximum": (0.864, 0.997, 0.824, 0.436, 0.733),
+    "μ≠0 G/G": (0.596, 0.792, 0.745, 0.663, None),
+}
+#: Table 2: G/G, random means, three runs; by the noise variance that is named there.
+NOISE = (0.0, 1e-4, 1e-2, 1e-1, 1.0)
+TABLE_2 = {
+    2: ((0.627, 0.090), (0.679, 0.162), (0.643, 0.068), (0.590, 0.034), (0.625, 0.038)),
+    3: ((0.886, 0.057), (0.823, 0.052), (0.718, 0.168), (0.637, 0.194), (0.796, 0.022)),
+}
+
+
+def table_1() -> pd.DataFrame:
+    """One row per cell of Table 1: cell (its column), d, published, published_sd, validation."""
+    rows = [
+        (column, d, *cell, other)
+        for column, cells in TABLE_1.items()
+        for d, cell, other in zip(DIMENSIONS, cells, VALIDATION.get(column, [None] * len(cells)))
+    ]
+    return pd.DataFrame(rows, columns=["cell", "d", "published", "published_sd", "validation"])
+
+
+def table_2() -> pd.DataFrame:
+    """One row per cell of Table 2: d, nominal, published, published_sd."""
+    rows = [
+        (d, nominal, *cell) for d, cells in TABLE_2.items() for nominal, cell in zip(NOISE, cells)
+    ]
+    return pd.DataFrame(rows, columns=["d", "nominal", "published", "published_sd"])

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from identikit.axes import near_identifiability
 from identikit.errors import InputError
 from identikit.studies._data import Need, read_arrays
-from identikit.studies._store import Record
-from identikit.studies._study import Settings, mean_interval, per_seed
+from identikit.studies._study import Record, Settings, mean_interval, per_seed
+from identikit.studies._torch import learn, torch
 
 CONTAINS = "x_train and x_test (n, 28, 28) uint8"
 MNIST = Need("mnist.npz", CONTAINS, optional=True)
@@ -28,8 +28,8 @@ Images = NDArray[np.float32]
 def images(path: Path | None) -> tuple[Images, Images]:
     """Rows of pixels from 0 to 1 for training and for comparison.
 
-    They are from MNIST or, without a path, from scikit-learn's digits, a third of which is not used
-    for training.
+    They are from MNIST or, without a path, from scikit-learn's digits, a third of them for
+    comparison.
     """
     if path is None:
         from sklearn.datasets import load_digits
@@ -52,22 +52,19 @@ def law(L: Any) -> Any:
     return np.sqrt(2 * L + L**2)
 
 
-def learn(alpha: float, folder: str, path: Path | None, settings: Settings) -> Record:
+def teach(alpha: float, folder: str, path: Path | None, settings: Settings) -> Record:
     """Train the autoencoders of one leak α: one row per seed and stage.
 
     The arrays are the latents of the test images, (seeds, images, D), by stage.
     """
-    import torch
-
-    from identikit.learn import bilipschitz, shuffled, train
     from identikit.studies._pairs import orthogonal_autoencoder, reconstruction, unexplained
 
     s, (known, unseen) = settings, (torch.from_numpy(part) for part in images(path))
     unseen = unseen[: s.test]
     steps = dict(zip(STAGES, (0, s.steps // 10, s.steps)))
-    run = train(
+    run = learn.train(
         partial(orthogonal_autoencoder, [known.shape[1], *s.widths], alpha), reconstruction,
-        shuffled((known,), s.batch), s.steps, seeds=range(s.seeds), lr=s.lr,
+        learn.shuffled((known,), s.batch), s.steps, seeds=range(s.seeds), lr=s.lr,
         snapshots=steps.values(), folder=folder,
     )  # fmt: skip
     rows, latents = [], {}
@@ -75,7 +72,7 @@ def learn(alpha: float, folder: str, path: Path | None, settings: Settings) -> R
         latents[stage] = np.stack(list(run.embed(unseen, step).values()))
         for seed, own in zip(run.seeds, latents[stage]):
             net = run.net(seed, step)
-            found = bilipschitz(net.g, own)
+            found = learn.bilipschitz(net.g, own)
             row = {"alpha": alpha, "stage": stage, "seed": seed}
             row |= {"unexplained": unexplained(net, unseen)}
             row |= {"sigma_max": found.largest, "sigma_min": found.smallest}
@@ -88,9 +85,8 @@ def learn(alpha: float, folder: str, path: Path | None, settings: Settings) -> R
 def compare(alpha: float, learned: Record) -> Record:
     """Compare all pairs of seeds of one leak α: one row per pair and stage.
 
-    A row has distances after the best rigid map, divided by the diameter (mean, median, 95 %
-    quantile and largest, each averaged over both directions); the mean after the best affine map,
-    and with shuffled rows; the laws for the larger L; and the mean unexplained variance.
+    Distances after the best map are divided by the diameter and averaged over both directions; the
+    laws are for the larger L.
     """
     rows = []
     for stage, latents in learned.arrays.items():

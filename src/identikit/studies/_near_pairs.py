@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from identikit.axes import near_identifiability
 from identikit.errors import InputError
-from identikit.studies._store import Record
-from identikit.studies._study import mean_interval, per_seed
+from identikit.studies._study import Record, mean_interval, per_seed
 
 GPT2, CLASSIFIER, AUTOENCODER = "gpt2", "classifier", "autoencoder"
 MODELS = {GPT2: "The GPT-2", CLASSIFIER: "The classifier", AUTOENCODER: "The autoencoder"}
@@ -54,10 +53,8 @@ Groups = NDArray[Any] | None
 def compare(model: str, stage: str, a: Any, b: Any, views: Sequence[Any], groups: Groups) -> Record:
     """Compare two runs a and b at one layer: one row for raw and one for whitened coordinates.
 
-    `views` are arrays of rows or their paths, and `groups` are labels of dependent rows. A row has
-    the mean distance, divided by the diameter, after the best map of each kind and with shuffled
-    rows, and the efficiency with its interval over rows and its controls. Values are means over
-    both directions; intervals have the outer ends of both.
+    `views` are arrays of rows or their paths, and `groups` are labels of dependent rows. Values are
+    means over both directions; intervals have the outer ends of both.
     """
     near = near_identifiability(*views, names=["a", "b"], groups=groups)
     rows = []

@@ -1,7 +1,4 @@
-"""Networks whose seeds are compared: autoencoders, orthogonal or not, a classifier, and GPT-2.
-
-This module needs PyTorch; studies import it inside their functions.
-"""
+"""Networks whose seeds are compared: autoencoders, a classifier, and GPT-2. Needs PyTorch."""
 
 from __future__ import annotations
 
@@ -19,15 +16,13 @@ from torch import Tensor, nn
 from identikit.learn import MLP, Lookup, ResNet, Run, SoftmaxNet, rows, shuffled, supervised, train
 from identikit.studies import _text_models
 from identikit.studies._data import Data, pixels
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 
 
 class Orthogonal(nn.Module):
     """A linear layer with a bias, whose matrix has orthonormal rows or columns, whichever fit.
 
-    They are the Gram–Schmidt basis of the stored weight: any step of any optimiser leaves the layer
-    orthogonal, and many seeds can be trained as one stack.
+    They are the Gram–Schmidt basis of the stored weight, so any step of an optimiser keeps it so.
     """
 
     def __init__(self, width: int, out: int) -> None:
@@ -38,7 +33,6 @@ class Orthogonal(nn.Module):
         self.narrows = out < width
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of (n, width) to (n, out)."""
         q, r = torch.linalg.qr(self.weight)
         # Signs as of Gram–Schmidt, so that a small step of the weight is a small step of the basis.
         q = q * torch.diagonal(r).sign()
@@ -49,8 +43,7 @@ class Orthogonal(nn.Module):
 def orthogonal_autoencoder(sizes: Sequence[int], leak: float) -> SoftmaxNet:
     """Encoder f and decoder g of orthogonal layers, each but the latent one with a LeakyReLU.
 
-    With K layers in the decoder its singular values lie from leak^K to 1 everywhere. `sizes` are
-    widths, from the input's to the latents'; the decoder has them in reverse.
+    With K layers in the decoder its singular values lie from leak^K to 1 everywhere.
     """
     f, g = nn.Sequential(), nn.Sequential()
     for side, widths in ((f, sizes), (g, sizes[::-1])):
@@ -86,10 +79,7 @@ def inside(net: SoftmaxNet, x: Tensor) -> NDArray[np.float32]:
 
 
 def learn_autoencoder(seed: int, folder: Path, data: Data, settings: Settings) -> Record:
-    """Train an autoencoder by reconstruction alone: one row with its error.
-
-    The arrays are its latents of test images, by stage.
-    """
+    """Train an autoencoder by reconstruction; arrays: its latents of test images, by stage."""
     s, images = settings, data.images()
     x, test = (pixels(part, s.side) for part in (images.x_train, images.x_test))
     run = train(
@@ -128,15 +118,11 @@ def _of_gpt2(settings: Settings) -> Settings:
 
 
 def text_for_gpt2(data: Data, settings: Settings) -> Record:
-    """Rows of tokens."""
     return _text_models.tokens(_of_gpt2(settings), data)
 
 
 def learn_gpt2(seed: int, folder: Path, text: Record, settings: Settings) -> Record:
-    """A GPT-2 as of the study roeder-gpt2, and the states of the tokens of `text_for_gpt2`.
-
-    The layer is `gpt2_back` layers before the last.
-    """
+    """A GPT-2 of the study roeder-gpt2, and the states `gpt2_back` layers before the last."""
     s, vocabulary = _of_gpt2(settings), text.rows[0]["vocabulary"]
     record = _text_models.learn(s.width, seed, folder, text.arrays, vocabulary, s)
     run = _text_models.restored((s.width, seed, record), vocabulary, s)

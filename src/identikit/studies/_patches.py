@@ -6,15 +6,9 @@ together are one 3 × 3 matrix and one shift per patch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from identikit._linalg import Array
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+from identikit.studies._torch import Tensor, torch
 
 # How far colours change: those of the Inception networks, which Hénaff et al. 2019 follow. The
 # paper gives none. Brightness is added; saturation and contrast are factors; hue is in turns.
@@ -26,21 +20,13 @@ _YIQ = np.array(
 )
 
 
-def _colour_axes() -> Array:
-    """Projections on luma and on chroma, and the quarter turn of the chroma plane: (3, 3, 3)."""
-    turn = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
-    parts = np.stack([np.diag([1.0, 0.0, 0.0]), np.diag([0.0, 1.0, 1.0]), turn])
-    axes: Array = np.linalg.inv(_YIQ) @ parts @ _YIQ
-    return axes
-
-
-_LUMA, _CHROMA, _TURN = _colour_axes()
+# Projections on luma and on chroma, and the quarter turn of the chroma plane.
+_PARTS = [np.diag([1.0, 0, 0]), np.diag([0.0, 1, 1]), [[0.0, 0, 0], [0, 0, -1], [0, 1, 0]]]
+_LUMA, _CHROMA, _TURN = np.linalg.inv(_YIQ) @ np.array(_PARTS) @ _YIQ
 
 
 def crop(images: Tensor, size: int, top: Tensor, left: Tensor) -> Tensor:
     """One square of each image, from row `top` and column `left`: (n, 3, size, size)."""
-    import torch
-
     windows = images.unfold(2, size, 1).unfold(3, size, 1)
     return windows[torch.arange(len(images)), :, top, left]
 
@@ -54,15 +40,9 @@ def recolour(
     where L projects on luma, I' on chroma, and J rotates chroma by a quarter turn. Brightness,
     saturation, hue and contrast are b, s, h/2π and c; (0, 1, 0, 1) leaves a patch unchanged.
     """
-    import torch
-
     x = patches.flatten(2)
     luma, chroma, turn = (torch.from_numpy(part).to(x) for part in (_LUMA, _CHROMA, _TURN))
-    angle, s, c = (
-        2 * torch.pi * hue[:, None, None],
-        saturation[:, None, None],
-        contrast[:, None, None],
-    )
+    angle, s, c = (of[:, None, None] for of in (2 * torch.pi * hue, saturation, contrast))
     colour = luma + s * (angle.cos() * chroma + angle.sin() * turn)
     shift = (1 - c) * (colour @ x.mean(-1, keepdim=True)) + brightness[:, None, None]
     return torch.baddbmm(shift, c * colour, x).clamp(0, 1).view(patches.shape)
@@ -70,8 +50,6 @@ def recolour(
 
 def jitter(patches: Tensor, generator: torch.Generator) -> Tensor:
     """Patches with random brightness, saturation, hue and contrast, independent for each."""
-    import torch
-
     u = 2 * torch.rand(4, len(patches), generator=generator) - 1
     return recolour(
         patches, BRIGHTNESS * u[0], 1 + SATURATION * u[1], HUE * u[2], 1 + CONTRAST * u[3]
@@ -82,8 +60,6 @@ def random_pair(
     batch: tuple[Tensor, ...], generator: torch.Generator, size: int
 ) -> tuple[Tensor, Tensor]:
     """A random, jittered patch of the top half and one of the bottom half of each uint8 image."""
-    import torch
-
     (images,) = batch
     n, _, height, width = images.shape
     top = torch.randint(height // 2 - size + 1, (2, n), generator=generator)

@@ -21,10 +21,8 @@ from identikit.report import shows
 from identikit.studies import _store as store
 from identikit.studies._data import Data
 from identikit.studies._find import code_digest, find
-from identikit.studies._report import shown, write_report
-from identikit.studies._settings import settings_of
-from identikit.studies._study import KINDS, NOT, Finding, Settings, Study, Tables
-from identikit.studies._words import headline
+from identikit.studies._report import headline, shown, write_report
+from identikit.studies._study import KINDS, NOT, Finding, Settings, Study, Tables, settings_of
 from identikit.studies._work import WORKING, Work
 
 if TYPE_CHECKING:
@@ -95,15 +93,9 @@ shows(Result.__name__)(shown)
 
 def finding_of(claim: Mapping[str, Any]) -> Finding:
     """The finding in a row of claims.json."""
+    found = {key: claim[key] for key in ("value", "verdict", "comment", "seeds", "p")}
     interval = claim["interval"]
-    return Finding(
-        claim["value"],
-        None if interval is None else (interval[0], interval[1]),
-        claim["verdict"],
-        claim["comment"],
-        claim["seeds"],
-        claim["p"],
-    )
+    return Finding(interval=None if interval is None else (interval[0], interval[1]), **found)
 
 
 def run(
@@ -150,20 +142,14 @@ def run(
     source = Data(data)
     target = Path(f"{study.name}-{preset}" if folder is None else folder)
     header: dict[str, Any] = {
-        "identikit": __version__,
-        "study": study.name,
-        "preset": preset,
-        "settings": store.finite(chosen),
-        "data": source.check(study.needs),
-    }
+        "identikit": __version__, "study": study.name, "preset": preset,
+        "settings": store.finite(chosen), "data": source.check(study.needs),
+    }  # fmt: skip
     header |= {
-        "digest": digest_of(store.asked(header)),
-        "title": study.title,
-        "paper": study.paper,
-        "about": study.about,
-        "from": named,
+        "digest": digest_of(header), "title": study.title, "paper": study.paper,
+        "about": study.about, "from": named,
         "command": _command(study, named, preset, chosen, data, target),
-    }
+    }  # fmt: skip
     store.open_folder(target, header)
     with (
         naming_extras("This study"),
@@ -175,25 +161,14 @@ def run(
     shutil.rmtree(target / WORKING, ignore_errors=True)
     work.progress("writing", 1, 1)
     store.write_tables(target, tables)
+    said = ("key", "says", "published", "source", "kind")
     claims = [
-        {
-            "key": claim.key,
-            "says": claim.says,
-            "published": claim.published,
-            "source": claim.source,
-            "kind": claim.kind,
-            **asdict(claim.check(tables)),
-        }
+        {name: getattr(claim, name) for name in said} | asdict(claim.check(tables))
         for claim in study.claims
     ]
-    document = header | {
-        "units": {
-            "count": len(work.seconds),
-            "seconds": round(sum(work.seconds.values()), 1),
-            "of_other_code": len(work.stale),
-        },
-        "claims": claims,
-    }
+    seconds = round(sum(work.seconds.values()), 1)
+    units = {"count": len(work.seconds), "seconds": seconds, "of_other_code": len(work.stale)}
+    document = header | {"units": units, "claims": claims}
     result = Result(target, store.finite(document), tables, work.resumed)
     write_report(result, study.figure(tables, chosen))
     # Written last: a folder that has this file is complete.
@@ -202,13 +177,7 @@ def run(
 
 
 def load(folder: str | os.PathLike[str]) -> Result:
-    """Load the results of a study that has been run.
-
-    Parameters
-    ----------
-    folder : path
-        The study's folder.
-    """
+    """Load the results of a study that has been run from its folder."""
     target = Path(folder)
     header = store.read_json(target, store.HEADER)
     if not (target / store.RESULT).is_file():
@@ -218,12 +187,8 @@ def load(folder: str | os.PathLike[str]) -> Result:
     result = Result(target, store.read_json(target, store.RESULT), store.read_tables(target))
     try:
         # Older folders lack the kinds, the numbers of seeds and the p-values.
-        claims = [
-            claim | {key: value for key, value in OLD.items() if key not in claim}
-            for claim in result.document["claims"]
-        ]
-        result.document["claims"] = claims
-        for claim in claims:
+        result.document["claims"] = [claim | OLD | claim for claim in result.document["claims"]]
+        for claim in result.document["claims"]:
             finding_of(claim)
             if claim["kind"] not in KINDS:
                 raise ValueError(f"the kind is {claim['kind']!r}; expected one of {KINDS}")
@@ -233,12 +198,7 @@ def load(folder: str | os.PathLike[str]) -> Result:
 
 
 def _command(
-    study: Study,
-    named: str,
-    preset: str,
-    chosen: Settings,
-    data: str | os.PathLike[str] | None,
-    folder: Path,
+    study: Study, named: str, preset: str, chosen: Settings, data: object, folder: Path
 ) -> str:
     """The command line that repeats this run."""
     words = ["identikit", "study", "run", named, "--preset", preset]

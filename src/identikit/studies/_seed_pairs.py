@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -11,16 +10,13 @@ import pandas as pd
 from identikit.report.drawing import BELOW, absent, beside, dots, thinned
 from identikit.report.style import PALETTE
 from identikit.studies._columns import where
-from identikit.studies._figures import DASHED, LOOKS, MAX_TICKS, curve
+from identikit.studies._figures import DASHED, LOOKS, MAX_TICKS, Axes, curve
 from identikit.studies._study import per_seed
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 #: What `identikit models` tolerates of κ, the logit gap and the error of a map.
 TOLERANCE = 0.1
 
-Panel = Callable[["Axes"], None]
+Panel = Callable[[Axes], None]
 
 
 def lines(
@@ -29,21 +25,9 @@ def lines(
     """Columns of a table of pairs against x, as `curve` takes them: x, value, line and seed.
 
     The value is that of `per_seed`: over seeds it has the mean of the pairs, and the interval that
-    the checks judge.
+    the checks judge. `columns` maps each column to the name of its line; with `by`, every value of
+    that column has a line of its own.
 
-    Parameters
-    ----------
-    pairs : DataFrame
-        With the columns `a` and `b`.
-    x : str
-        Column of numbers.
-    columns : mapping of str to str
-        Columns to show, and what their lines are called.
-    by : str, optional
-        Column whose values have a line each.
-
-    Examples
-    --------
     >>> table = pd.DataFrame({"a": [0, 0, 1], "b": [1, 2, 2], "M": 2, "r2": [0.9, 0.5, 0.7]})
     >>> lines(table, "M", {"r2": "R²"})["value"].round(6).to_list()
     [0.7, 1.1, 0.3]
@@ -64,14 +48,9 @@ def lines(
 
 
 def curves(
-    title: str,
-    table: pd.DataFrame,
-    x: str,
-    words: str,
-    log_x: bool = False,
-    log_y: bool = False,
+    title: str, table: pd.DataFrame, x: str, words: str, log_x: bool = False, log_y: bool = False,
     tolerance: bool = False,
-) -> Panel:
+) -> Panel:  # fmt: skip
     """A panel with the table of `lines`; `words` labels its x axis.
 
     With `tolerance`, the tolerance of `identikit models` is drawn, too.
@@ -152,7 +131,6 @@ def bounds(title: str, pairs: pd.DataFrame) -> Panel:
 
 
 def tolerated(ax: Axes) -> None:
-    """The tolerance of `identikit models`, as a dashed line."""
     ax.axhline(TOLERANCE, color=PALETTE["muted"], lw=0.9, ls=DASHED)
     beside(ax, TOLERANCE, "tolerance", "muted")
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.studies._data import Data
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from identikit.learn import SoftmaxNet
+from identikit.studies._study import Record, Settings
+from identikit.studies._torch import Tensor, learn, nn, torch
 
 #: Of an augmentation: side of the crop, its middle, mirrored or not, and changes of the colours.
 PARAMETERS = ("size", "x", "y", "flip", "brightness", "contrast")
@@ -33,15 +27,12 @@ PROBED = 2**20
 
 def augmented(images: Tensor, side: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Random views of images, (n, 3, side, side), and their parameters (n, 6): `PARAMETERS`."""
-    import torch
-    from torch.nn import functional
-
     u = torch.rand(len(images), len(PARAMETERS), generator=generator)
     size = SMALLEST + (1 - SMALLEST) * u[:, 0]
     x, y = ((2 * u[:, k] - 1) * (1 - size) for k in (1, 2))
     flip = (u[:, 3] < 0.5).float()
     brightness, contrast = 0.8 * (u[:, 4] - 0.5), u[:, 5] - 0.5
-    views = functional.grid_sample(
+    views = nn.functional.grid_sample(
         images, _grid(size, x, y, flip, side), align_corners=False, padding_mode="border"
     )
     mean = views.mean((1, 2, 3), keepdim=True)
@@ -52,55 +43,42 @@ def augmented(images: Tensor, side: int, generator: torch.Generator) -> tuple[Te
 
 def _grid(size: Tensor, x: Tensor, y: Tensor, flip: Tensor, side: int) -> Tensor:
     """Where the pixels of crops lie in their images, from −1 to 1."""
-    import torch
-    from torch.nn import functional
-
     zero = torch.zeros_like(size)
     rows = torch.stack([size * (1 - 2 * flip), zero, x]), torch.stack([zero, size, y])
     maps = torch.stack(rows).permute(2, 0, 1)
-    return functional.affine_grid(maps, [len(size), 3, side, side], align_corners=False)
+    return nn.functional.affine_grid(maps, [len(size), 3, side, side], align_corners=False)
 
 
 def two_views(batch: tuple[Tensor, ...], generator: torch.Generator, side: int) -> Any:
-    """Two augmentations of every image."""
     return tuple(augmented(batch[0], side, generator)[0] for _ in range(2))
 
 
-def build(loss: str, s: Settings) -> SoftmaxNet:
+def build(loss: str, s: Settings) -> learn.SoftmaxNet:
     """Two convolutions and two layers to the sphere; concentrations start from 1/τ."""
-    from torch import nn
-
-    from identikit.learn import MLP, Concentrations, Normalised, SoftmaxNet
-
     c, left = s.channels, s.side // 4
     encoder = nn.Sequential(
         nn.Conv2d(3, c, 3, 2, 1), nn.ReLU(), nn.Conv2d(c, 2 * c, 3, 2, 1), nn.ReLU(),
-        MLP([2 * c * left**2, s.features, s.M]),
+        learn.MLP([2 * c * left**2, s.features, s.M]),
     )  # fmt: skip
-    start = 1 / s.temperature
-    return SoftmaxNet(Normalised(encoder), Concentrations(s.M, LOSSES[loss], start))
+    values = learn.Concentrations(s.M, LOSSES[loss], 1 / s.temperature)
+    return learn.SoftmaxNet(learn.Normalised(encoder), values)
 
 
 def probe(loss: str, seed: int, data: Data, settings: Settings) -> Record:
     """Train one network, and decode classes and augmentations from it (a unit of work).
 
-    There is one row before and one after training: the accuracy of a linear probe for the class on
-    f of whole images, and R² of a probe for the parameters on f of an image and f of its view, each
-    and their mean (`augmentations`). All are on images that neither network nor probe has seen.
+    There is a row before and one after training: the accuracy of a linear probe for the class on f
+    of whole images, and R² of one for the parameters on f of an image and of its view, on images
+    that neither network nor probe has seen.
     """
-    import torch
-
-    from identikit.learn import Concentrations, aninfonce, shuffled, train
-    from identikit.learn import rows as embedded
-
     s, images = settings, data.images()
     known, new = (
         torch.from_numpy(x).permute(0, 3, 1, 2).float() / 127.5 - 1
         for x in (images.x_train[: s.images], images.x_test)
     )
-    run = train(
-        partial(build, loss, s), aninfonce,
-        shuffled((known,), s.image_batch, partial(two_views, side=s.side)), s.image_steps,
+    run = learn.train(
+        partial(build, loss, s), learn.aninfonce,
+        learn.shuffled((known,), s.image_batch, partial(two_views, side=s.side)), s.image_steps,
         seeds=(seed,), lr=s.image_lr, rates={"g.": s.image_rate}, schedule="cosine", snapshots=(0,),
     )  # fmt: skip
     generator = torch.Generator().manual_seed(PROBED)
@@ -113,7 +91,7 @@ def probe(loss: str, seed: int, data: Data, settings: Settings) -> Record:
     rows = []
     for step in (0, s.image_steps):
         f = run.net(seed, step).f
-        codes = [(embedded(f, whole), embedded(f, views)) for whole, views, _ in parts]
+        codes = [(learn.rows(f, whole), learn.rows(f, views)) for whole, views, _ in parts]
         guessed = linear_reading(codes[0][0], classes, codes[1][0]).argmax(1)
         read = linear_reading(np.hstack(codes[0]), parts[0][2], np.hstack(codes[1]))
         r2 = 1 - ((read - parts[1][2]) ** 2).mean(axis=0) / parts[1][2].var(axis=0)
@@ -121,7 +99,7 @@ def probe(loss: str, seed: int, data: Data, settings: Settings) -> Record:
         row |= {"classes": float((guessed == images.y_test).mean())}
         rows.append(row | {"augmentations": r2.mean(), **dict(zip(PARAMETERS, r2))})
     g = run.net(seed).g
-    assert isinstance(g, Concentrations)
+    assert isinstance(g, learn.Concentrations)
     return Record(rows, {"concentrations": np.sort(g.values.numpy())})
 
 

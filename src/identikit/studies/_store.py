@@ -13,48 +13,21 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from identikit import _store
 from identikit._files import replacing, write_text
 from identikit.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from identikit.studies._study import Tables
+from identikit.studies._study import Record, Tables
 
 HEADER, RESULT, UNITS, TABLES = "study.json", "claims.json", "units", "tables"
 REMEDY = "delete the folder and run the study again, or give another with -o"
 # Two runs are the same if these entries of their headers agree.
 ASKED = ("identikit", "study", "preset", "settings", "data")
-
-
-@dataclass(frozen=True)
-class Record:
-    """The result of a unit of work: rows of a tidy table, and arrays by name.
-
-    Rows contain JSON scalars: NumPy's scalars are converted, NaN and infinity become None. Arrays
-    contain numbers.
-    """
-
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
-
-
-def rows_of(records: Iterable[Record], columns: list[str] | None = None) -> pd.DataFrame:
-    """The rows of several units as one table; without any rows, the table has these `columns`."""
-    import pandas as pd
-
-    rows = list(chain.from_iterable(record.rows for record in records))
-    return pd.DataFrame(rows, columns=None if rows else columns)
 
 
 def asked(header: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,12 +58,9 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
 
 def _read(path: Path, kind: type) -> Any:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}); {REMEDY}") from error
-    if not isinstance(found, kind):
-        raise InputError(f"{path} is damaged: expected a JSON {kind.__name__}; {REMEDY}")
-    return found
+        return _store.read_json(path, kind)
+    except _store.DamagedError as error:
+        raise InputError(f"{error}; {REMEDY}") from error
 
 
 def write_json(path: Path, document: Any) -> None:
@@ -110,12 +80,10 @@ def finite(value: Any) -> Any:
 
 
 def unit_path(folder: Path, key: str) -> Path:
-    """The file of a unit."""
     return folder / UNITS / f"{key}.safetensors"
 
 
 def write_unit(path: Path, record: Record, digest: str, seconds: float, code: str = "") -> None:
-    """Write a unit's file, atomically."""
     rows = [finite(row) for row in record.rows]
     about = {"digest": digest, "code": code, "seconds": round(seconds, 3), "rows": rows}
     _store.write(path, about, record.arrays)
@@ -151,7 +119,6 @@ def write_tables(folder: Path, tables: Tables) -> None:
 
 
 def read_tables(folder: Path) -> Tables:
-    """The tables of a folder, by name."""
     import pandas as pd
 
     paths = sorted((folder / TABLES).glob("*.json"))

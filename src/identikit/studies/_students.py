@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,8 @@ from identikit.family import SoftmaxModel, distances
 from identikit.moments import accumulate
 from identikit.similarity import cca
 from identikit.studies._angles import points, sectors
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from identikit.learn import Run, SoftmaxNet
+from identikit.studies._study import Record, Settings
+from identikit.studies._torch import Tensor, learn, torch
 
 M, HIDDEN = 2, 64
 # Seeds that no student has: of the teacher, and of the points on which models are compared.
@@ -29,18 +24,14 @@ TEACHER, TEST = 2**20, 2**21
 
 def by_angle(rows: int, rng: np.random.Generator, settings: Settings) -> tuple[Tensor, Tensor]:
     """Points, and the sectors that they lie in."""
-    import torch
-
     x = points(rows, rng, settings.noise)
     return torch.from_numpy(x), torch.from_numpy(sectors(x, settings.classes, 2 * np.pi))
 
 
 def by_teacher(
-    rows: int, rng: np.random.Generator, settings: Settings, teacher: SoftmaxNet
+    rows: int, rng: np.random.Generator, settings: Settings, teacher: learn.SoftmaxNet
 ) -> tuple[Tensor, Tensor]:
     """Points with labels of the teacher: drawn from its softmax, or its most likely ones."""
-    import torch
-
     x = torch.from_numpy(points(rows, rng, settings.noise))
     with torch.no_grad():
         logits = teacher.f(x) @ teacher.g().T
@@ -52,20 +43,17 @@ def by_teacher(
     return x, torch.searchsorted(steps, uniform).squeeze(1)
 
 
-def build(settings: Settings) -> SoftmaxNet:
+def build(settings: Settings) -> learn.SoftmaxNet:
     """f is 22-64-64-2, and g is 18-64-64-2 on one-hot labels."""
-    from identikit.learn import MLP, OneHot, SoftmaxNet
+    g = learn.MLP([settings.classes, HIDDEN, HIDDEN, M])
+    f = learn.MLP([2 + settings.noise, HIDDEN, HIDDEN, M])
+    return learn.SoftmaxNet(f, learn.OneHot(settings.classes, g))
 
-    g = MLP([settings.classes, HIDDEN, HIDDEN, M])
-    return SoftmaxNet(MLP([2 + settings.noise, HIDDEN, HIDDEN, M]), OneHot(settings.classes, g))
 
-
-def learn(sample: Any, steps: int, settings: Settings, **kwargs: Any) -> Run:
+def trained(sample: Any, steps: int, settings: Settings, **kwargs: Any) -> learn.Run:
     """Train by maximum likelihood on points that are new at every step."""
-    from identikit.learn import fresh, supervised, train
-
-    batches = fresh(partial(sample, settings=settings), settings.batch)
-    return train(partial(build, settings), supervised, batches, steps, **kwargs)
+    batches = learn.fresh(partial(sample, settings=settings), settings.batch)
+    return learn.train(partial(build, settings), learn.supervised, batches, steps, **kwargs)
 
 
 def held_out_points(settings: Settings) -> NDArray[np.float32]:
@@ -75,10 +63,8 @@ def held_out_points(settings: Settings) -> NDArray[np.float32]:
 
 def fit_teacher(settings: Settings, **kwargs: Any) -> Record:
     """The teacher's weights, its accuracy and its mean entropy: a unit of work."""
-    import torch
-
     steps, lr = settings.teacher_steps, settings.teacher_lr
-    run = learn(by_angle, steps, settings, seeds=(TEACHER,), lr=lr, **kwargs)
+    run = trained(by_angle, steps, settings, seeds=(TEACHER,), lr=lr, **kwargs)
     x = held_out_points(settings)
     logs = run.model(TEACHER, torch.from_numpy(x)).log_prob()
     right = logs.argmax(axis=1) == sectors(x, settings.classes, 2 * np.pi)
@@ -90,16 +76,14 @@ def fit_teacher(settings: Settings, **kwargs: Any) -> Record:
 def teach(lr: float, folder: str, weights: dict[str, Array], settings: Settings) -> Record:
     """Train the students of one learning rate (a unit of work).
 
-    The arrays are f (snapshots, seeds, rows, M) and g (snapshots, seeds, classes, M). There is one
-    row per snapshot and seed, with the KL divergence from the teacher, and the mean CCA of f with
-    the plain input, with another seed's untrained f, and with the teacher's f.
+    The arrays are f (snapshots, seeds, rows, M) and g (snapshots, seeds, classes, M). A row has the
+    KL divergence from the teacher, and the mean CCA of f with the plain input, with another seed's
+    untrained f, and with the teacher's f.
     """
-    import torch
-
     teacher = build(settings)
     teacher.load_state_dict({name: torch.from_numpy(w) for name, w in weights.items()})
     steps, count = snapshots(settings), settings.seeds
-    run = learn(
+    run = trained(
         partial(by_teacher, teacher=teacher), steps[-1], settings,
         seeds=range(count), lr=lr, snapshots=steps, folder=folder,
     )  # fmt: skip

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from identikit.errors import InputError
 from identikit.studies._data import Need
 
 if TYPE_CHECKING:
@@ -52,6 +56,17 @@ class Settings(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Settings({self.__dict__})"
+
+
+@dataclass(frozen=True)
+class Record:
+    """The result of a unit of work: rows of a tidy table, and arrays of numbers by name.
+
+    Rows contain JSON scalars: NumPy's scalars are converted, NaN and infinity become None.
+    """
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,6 +123,10 @@ class Claim:
             raise ValueError(f"the kind is {self.kind!r}; expected one of {KINDS}")
 
 
+#: A claim that the paper does not make.
+control = partial(Claim, published="not in the paper", source="control", kind="control")
+
+
 @dataclass(frozen=True)
 class Study:
     """An experiment of a paper that anyone can run, stop, resume and check.
@@ -145,13 +164,6 @@ class Study:
 def mean_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
     """Mean and its 95 % interval, mean ± t s/√n; the interval of a single value is None.
 
-    Parameters
-    ----------
-    values : sequence of float
-        One value per seed, or one per independent pair.
-
-    Examples
-    --------
     >>> mean_interval([1.0, 2.0, 3.0])
     (2.0, (-0.484..., 4.484...))
     """
@@ -171,17 +183,8 @@ def per_seed(pairs: pd.DataFrame, column: str) -> list[float]:
     the mean over the pairs without seed i. Their mean is θ, and t times their standard error gives
     the jackknife's interval. Pairs that share a seed are not independent, so an interval computed
     directly over pairs would be far too short. Two seeds form a single pair, whose value is
-    returned unchanged.
+    returned unchanged. Columns `a` and `b` name the seeds, and every pair appears once.
 
-    Parameters
-    ----------
-    pairs : DataFrame
-        Columns `a` and `b` name the seeds. Every pair appears once.
-    column : str
-        The column to average.
-
-    Examples
-    --------
     >>> import pandas as pd
     >>> table = pd.DataFrame({"a": [0, 0, 1], "b": [1, 2, 2], "cca": [0.9, 0.5, 0.7]})
     >>> [round(value, 6) for value in per_seed(table, "cca")]
@@ -264,3 +267,49 @@ def _decided(
         more, True, key=lambda m: stdtrit(m - 1, 0.975) * spread / m**0.5 < distance
     )
     return (more[place] if place < len(more) else None), p
+
+
+def settings_of(
+    study: Study, preset: str, seeds: int | None, changes: Mapping[str, Any] | None
+) -> Settings:
+    """A preset with the caller's changes; text is parsed as JSON unless the preset has text."""
+    if preset not in study.presets:
+        raise InputError(
+            f"{study.name} has no preset {preset!r}; it has {', '.join(study.presets)}"
+        )
+    values = dict(study.presets[preset])
+    given = dict(changes or {}) | ({} if seeds is None else {"seeds": seeds})
+    for key, value in given.items():
+        if key not in values:
+            raise InputError(f"{study.name} has no setting {key!r}; it has {', '.join(values)}")
+        values[key] = _like(values[key], value, key)
+    if values["seeds"] < 1:
+        raise InputError(f"seeds is {values['seeds']}; at least one is needed")
+    return Settings(values)
+
+
+def _like(model: Any, value: Any, key: str) -> Any:
+    """The value converted to the type in the preset, or an error that names that type."""
+    if isinstance(value, str) and not isinstance(model, str):
+        value = _parsed(value, isinstance(model, list))
+    if isinstance(model, list) and isinstance(value, list | tuple) and value:
+        return [_like(model[0], item, key) for item in value]
+    # 3 is accepted for 3.0, but True, which is an int in Python, is not accepted for 1.
+    if type(model) is float and type(value) is int:
+        return float(value)
+    if model is None or type(value) is type(model) is not list:
+        return value
+    kind = (
+        f"a list of {type(model[0]).__name__}" if isinstance(model, list) else type(model).__name__
+    )
+    raise InputError(f"{key} is {value!r}; expected {kind}, such as {json.dumps(model)}")
+
+
+def _parsed(text: str, as_list: bool) -> Any:
+    """Text parsed as JSON if possible; lists may also be given without brackets and quotes."""
+    if as_list and not text.startswith("["):
+        return [_parsed(part.strip(), False) for part in text.split(",")]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,4 +1,4 @@
-"""Plain text from files: packed or not, one file, a folder or an archive, as sentences."""
+"""Text as sentences: from files, packed or not, folders or archives; and of a made-up grammar."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import lzma
 import re
 import tarfile
 import zlib
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import chain, groupby, islice
+from itertools import accumulate, chain, groupby, islice, product
 from pathlib import Path
+from random import Random
 from typing import IO, Any, cast
 
 from identikit.errors import InputError
@@ -99,3 +100,64 @@ def _split(lines: Iterable[str]) -> Iterator[str]:
     for full, paragraph in groupby(stripped, key=bool):
         if full:
             yield from _END.split(" ".join(paragraph))
+
+
+#: The default number of words of the made-up text.
+WORDS = 200_000
+TOPICS = 6
+#: How much likelier a word is in a sentence of its own topic.
+PREFERENCE = 8
+
+CONTENT = {"noun": 200, "verb": 120, "adjective": 90, "adverb": 50, "name": 30}
+FUNCTION = {
+    "article": ("the", "a", "this", "every"),
+    "preposition": ("in", "on", "near", "with", "from", "under"),
+    "conjunction": ("and", "but", "while"),
+}
+# What each part of a sentence may be replaced by; the first choices are the likelier ones.
+RULES = {
+    "sentence": ("clause .", "clause .", "clause .", "clause , conjunction clause ."),
+    "clause": ("subject verb object", "subject verb object place", "subject adverb verb object"),
+    "subject": ("article noun", "article noun", "article adjective noun", "name"),
+    "object": ("article noun", "article noun", "article adjective noun", "name"),
+    "place": ("preposition article noun", "preposition name"),
+}
+
+
+def grammar(max_words: int | None = None) -> list[str]:
+    """Sentences of about 500 made-up words, one topic each, with frequencies by Zipf's law.
+
+    The text is the same everywhere and has `max_words` words, full stops and commas included;
+    200,000 by default. A longer text begins with the shorter one.
+    """
+    rng = Random(0)
+    made_up = ["".join(letters) for letters in product(*2 * ("bdfgklmnprstvz", "aeiou"))]
+    rng.shuffle(made_up)
+    words: dict[str, Sequence[str]] = {**FUNCTION}
+    words |= {part: [made_up.pop() for _ in range(n)] for part, n in CONTENT.items()}
+
+    def weight(part: str, rank: int, topic: int) -> float:
+        preferred = part in CONTENT and rank % TOPICS == topic
+        return (PREFERENCE if preferred else 1) / (rank + 1)
+
+    odds = {
+        (part, topic): list(accumulate(weight(part, rank, topic) for rank in range(len(own))))
+        for part, own in words.items()
+        for topic in range(TOPICS)
+    }
+
+    def expand(part: str, topic: int) -> list[str]:
+        if part in RULES:
+            return [
+                word for each in rng.choice(RULES[part]).split() for word in expand(each, topic)
+            ]
+        if part in words:
+            return rng.choices(words[part], cum_weights=odds[part, topic])
+        return [part]
+
+    sentences, left = [], WORDS if max_words is None else max_words
+    while left > 0:
+        sentence = expand("sentence", rng.randrange(TOPICS))
+        sentences.append(" ".join(sentence))
+        left -= len(sentence)
+    return sentences

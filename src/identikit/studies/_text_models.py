@@ -1,7 +1,4 @@
-"""Small GPT-2s, of transformers' own class, trained on a text: tokens, training, states.
-
-Needs PyTorch; studies import it inside their functions.
-"""
+"""Small GPT-2s, of transformers' own class: tokens, training, states. Needs PyTorch."""
 
 from __future__ import annotations
 
@@ -19,8 +16,7 @@ from torch import Tensor, nn
 from identikit.errors import InputError, require
 from identikit.learn import Lookup, Run, SoftmaxNet, autoregressive, shuffled, train
 from identikit.studies._data import Data
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
+from identikit.studies._study import Record, Settings
 
 PURPOSE = "training GPT-2"
 # Entries of an attention head.
@@ -41,7 +37,6 @@ class Body(nn.Module):
         self.transformer = transformer
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """The last states."""
         return self.states(tokens, 0)
 
     def states(self, tokens: Tensor, back: int) -> Tensor:
@@ -52,13 +47,7 @@ class Body(nn.Module):
 
 
 def gpt2(vocabulary: int, width: int, blocks: int, context: int) -> SoftmaxNet:
-    """A new GPT-2 without dropout: f is the state after the final norm, g the token embedding.
-
-    Parameters
-    ----------
-    vocabulary, width, blocks, context : int
-        Tokens, entries of a state (a multiple of 16), blocks, and tokens of a sequence at most.
-    """
+    """A new GPT-2 without dropout: f is the state after the final norm, g the token embedding."""
     if width % HEAD:
         raise InputError(f"a width is {width}; expected a multiple of {HEAD}, the size of a head")
     transformers = require("transformers", "hf", PURPOSE)
@@ -106,11 +95,7 @@ def learn(
     width: int, seed: int, folder: Path, text: Mapping[str, NDArray[Any]], vocabulary: int,
     settings: Settings,
 ) -> Record:  # fmt: skip
-    """Train one GPT-2; the record has its history and its weights before and after training.
-
-    The seed determines the initialisation and the order of the text, whose rows of tokens are
-    `train` and `test`.
-    """
+    """Train one GPT-2; the record has its history and its weights before and after training."""
     s, rows, test = settings, *(torch.from_numpy(text[name]) for name in ("train", "test"))
     run = train(
         partial(gpt2, vocabulary, width, s.blocks, s.context), autoregressive,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,13 +16,8 @@ from identikit.family import diversity
 from identikit.moments import Moments, accumulate
 from identikit.similarity import cka, mcc
 from identikit.studies._data import Data, Need
-from identikit.studies._store import Record
-from identikit.studies._study import Settings, per_seed
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from identikit.learn import AfterStep
+from identikit.studies._study import Record, Settings, per_seed
+from identikit.studies._torch import learn, nn, torch
 
 JSB = Need(
     "JSB_Chorales.mat",
@@ -51,19 +46,16 @@ class Arm(NamedTuple):
         share = self.coverage / 2
         return self.p * (share**2 if self.operation == REINITIALIZATION else share)
 
-    def kick(self) -> AfterStep | None:
-        """The perturbation, for `train`."""
-        from identikit.learn import weight_reinitialization, weight_shuffling
+    def kick(self) -> learn.AfterStep | None:
         from identikit.studies._weight_problems import released_shuffling
 
         if self.operation == NONE:
             return None
         make: Any = {
-            REINITIALIZATION: weight_reinitialization,
-            SHUFFLING: weight_shuffling,
+            REINITIALIZATION: learn.weight_reinitialization, SHUFFLING: learn.weight_shuffling,
             RELEASED: released_shuffling,
-        }[self.operation]
-        kick: AfterStep = make(self.p, self.coverage, layers=KICKED)
+        }[self.operation]  # fmt: skip
+        kick: learn.AfterStep = make(self.p, self.coverage, layers=KICKED)
         return kick
 
 
@@ -92,18 +84,17 @@ def fitted(
 ) -> Record:
     """Train all seeds of an arm (a unit of work): one row per seed and snapshot.
 
-    `name` is that of a `problem`. Weights are kicked until step `{name}_steps`. `{name}_after` are
-    the later steps at which networks are measured; the last of them is the end. The arrays are the
-    kicked weights and the logits at the first and the last snapshot, with seeds as the first axis.
+    Weights are kicked until step `{name}_steps`; `{name}_after` are the later steps at which
+    networks are measured. The arrays are the kicked weights and the logits at the first and the
+    last snapshot, with seeds as the first axis.
     """
-    from identikit.learn import shuffled, train, weight_entropy
     from identikit.studies._weight_problems import problem
 
     task, kick = problem(name, data, s), arm.kick()
     steps, after = s[f"{name}_steps"], s[f"{name}_after"]
     x, y = task.test[0], task.test[1].numpy()
-    run = train(
-        task.build, task.objective, shuffled(task.train, s.batch), steps + after[-1],
+    run = learn.train(
+        task.build, task.objective, learn.shuffled(task.train, s.batch), steps + after[-1],
         seeds=range(first, first + s.seeds), optimizer="sgd", **task.sgd,
         after_step=kick, after_step_until=None if kick is None else steps,
         snapshots=[steps + since for since in after], folder=folder,
@@ -119,7 +110,7 @@ def fitted(
         for place, seed in enumerate(run.seeds):
             row: dict[str, Any] = {"problem": name, **arm._asdict(), "dose": arm.dose}
             row |= {"seed": seed, "since": since, **task.scores(logits[place], y)}
-            row |= {"entropy": weight_entropy(parts[place]), **alike[place]}
+            row |= {"entropy": learn.weight_entropy(parts[place]), **alike[place]}
             rows.append(row | {"rank": diversity(models[place]).rank})
         if since in (after[0], after[-1]):
             arrays[f"logits,{since}"] = np.stack([own[:COMPARED] for own in logits])
@@ -151,10 +142,7 @@ def alive(features: Array) -> Array:
 
 
 def compared(features: Sequence[Array], logits: Sequence[Array]) -> list[dict[str, Any]]:
-    """How alike seeds are: R² of features and of centred logits, CKA and MCC of features.
-
-    There is one value per seed, from `per_seed`; their mean is that over all pairs.
-    """
+    """R² of features and of centred logits, CKA and MCC of features: one value per seed."""
     seeds = range(len(features))
     f, z = (
         accumulate([prepare(view) for view in views])
@@ -196,10 +184,6 @@ def beside(arm: Record, plain: Record) -> list[dict[str, Any]]:
 
 def distinct(seed: int, size: int = 10_000, times: int = 500) -> Record:
     """Distinct values and entropy of `size` weights after many shuffles (p = 1, coverage .15)."""
-    import torch
-
-    from identikit.learn import weight_entropy
-
     rows = []
     for operation in (SHUFFLING, RELEASED):
         part = torch.nn.Linear(100, size // 100)
@@ -207,10 +191,10 @@ def distinct(seed: int, size: int = 10_000, times: int = 500) -> Record:
         net = torch.nn.ModuleDict({"f": torch.nn.ModuleList([part])})
         kick, generator = Arm(operation, 1.0, 0.15).kick(), torch.Generator().manual_seed(seed)
         assert kick is not None
-        before, entropy = len(np.unique(part.weight.detach())), weight_entropy(part)
+        before, entropy = len(np.unique(part.weight.detach())), learn.weight_entropy(part)
         for _ in range(times):
             kick(net, generator)
-        lost, bits = before - len(np.unique(part.weight.detach())), entropy - weight_entropy(part)
-        row = {"seed": seed, "operation": operation, "lost": lost, "left": before - lost}
-        rows.append(row | {"bits": bits})
+        left = len(np.unique(part.weight.detach()))
+        row = {"seed": seed, "operation": operation, "lost": before - left, "left": left}
+        rows.append(row | {"bits": entropy - learn.weight_entropy(part)})
     return Record(rows)

@@ -1,8 +1,4 @@
-"""The learning problems of the study of kicks to the weights: data, networks, losses, scores.
-
-This module needs PyTorch; the study imports it inside its functions. Kicks act on the first part of
-every f, `f[0]`.
-"""
+"""The learning problems of reizinger-weights. Kicks act on `f[0]`. Needs PyTorch."""
 
 from __future__ import annotations
 
@@ -41,19 +37,17 @@ class Problem(NamedTuple):
 
 def problem(name: str, data: Data, s: Settings) -> Problem:
     """One of "digits", "cifar" and "jsb", with the learning rates of the authors."""
+    sgd = {"lr": 0.05, "momentum": 0.75}
     if name == "digits":
-        sgd = {"lr": 0.05, "momentum": 0.75}
         return Problem(*digits(), mlp, supervised, classified, sgd)
     if name == "cifar":
-        sgd = {"lr": 0.01, "momentum": 0.9}
-        parts = images(data, s.side)
-        return Problem(*parts, partial(lenet, s.side), supervised, classified, sgd)
+        net, sgd = partial(lenet, s.side), {"lr": 0.01, "momentum": 0.9}
+        return Problem(*images(data, s.side), net, supervised, classified, sgd)
     path = data.locate(JSB)
     assert path is not None
     pieces = read_chorales(path)
-    sgd = {"lr": 0.05, "momentum": 0.75, "weight_decay": 1e-4}
     parts = windows(pieces["train"]), windows(pieces["test"])
-    return Problem(*parts, recurrent, keys_loss, keys_scored, sgd)
+    return Problem(*parts, recurrent, keys_loss, keys_scored, sgd | {"weight_decay": 1e-4})
 
 
 def digits() -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -75,7 +69,6 @@ def mlp() -> SoftmaxNet:
 def images(data: Data, side: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """CIFAR-10 from −1 to 1; averaged over squares if side is below 32."""
     found = data.images()
-
     parts = (found.x_train, found.y_train), (found.x_test, found.y_test)
     train, test = ((pixels(x, side).contiguous(), torch.from_numpy(y)) for x, y in parts)
     return train, test
@@ -135,14 +128,11 @@ def recurrent() -> SoftmaxNet:
 
 
 class _Last(nn.Module):
-    """The last state of an LSTM."""
-
     def forward(self, out: tuple[Tensor, Any]) -> Tensor:
         return out[0][:, -1]
 
 
 def keys_loss(net: SoftmaxNet, x: Tensor, y: Tensor) -> Tensor:
-    """Binary cross-entropy of every key."""
     return nn.functional.binary_cross_entropy_with_logits(logits_of(net, net.f(x)), y)
 
 
@@ -171,7 +161,6 @@ class Released(Shuffling):
     """
 
     def order(self, count: int, generator: Generator) -> Tensor:
-        """A j from 0 to i for every i."""
         return (torch.rand(count, generator=generator) * torch.arange(1, count + 1)).long()
 
 

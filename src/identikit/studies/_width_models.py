@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,47 +13,34 @@ from identikit.family import Distances, SoftmaxModel, distances
 from identikit.moments import accumulate
 from identikit.similarity import cca
 from identikit.studies._angles import points, sectors
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
-
-if TYPE_CHECKING:
-    from identikit.learn import SoftmaxNet
+from identikit.studies._study import Record, Settings
+from identikit.studies._torch import learn, torch
 
 M = 2
 TRAIN, TEST = 0, 1  # the authors' seeds of the data
 
 
-def build(classes: int, width: int) -> SoftmaxNet:
+def build(classes: int, width: int) -> learn.SoftmaxNet:
     """f is 2-w-w-w-2, and g is (K−1)-w-w-w-2 on one-hot labels, the last of which is zero."""
-    from identikit.learn import MLP, OneHot, SoftmaxNet
-
     f, g = (
-        MLP([first, width, width, width, M], activation="leaky_relu", last_bias=False)
+        learn.MLP([first, width, width, width, M], activation="leaky_relu", last_bias=False)
         for first in (2, classes - 1)
     )
-    return SoftmaxNet(f, OneHot(classes, g, truncated=True))
+    return learn.SoftmaxNet(f, learn.OneHot(classes, g, truncated=True))
 
 
 def data(classes: int, rows: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Points and their labels."""
     x = points(rows, np.random.default_rng(seed))
     return x, sectors(x, classes, np.pi)
 
 
 def teach(classes: int, width: int, folder: str, settings: Settings) -> Record:
-    """Train the networks of one width (a unit of work).
-
-    The record has one row per seed, with accuracy and loss on the test points, and the arrays f (2,
-    seeds, test, M) and g (2, seeds, classes, M), before and after training.
-    """
-    import torch
-
-    from identikit.learn import shuffled, supervised, train
-
+    """Train the networks of one width; f (2, seeds, test, M) and g, before and after training."""
     known = [torch.from_numpy(part) for part in data(classes, settings.train, TRAIN)]
-    run = train(
-        partial(build, classes, width), supervised, shuffled(known, settings.batch), settings.steps,
-        seeds=range(settings.seeds), data_seed=0, lr=settings.lr, snapshots=(0,), folder=folder,
+    s, batches = settings, learn.shuffled(known, settings.batch)
+    run = learn.train(
+        partial(build, classes, width), learn.supervised, batches, s.steps, seeds=range(s.seeds),
+        data_seed=0, lr=s.lr, snapshots=(0,), folder=folder,
     )  # fmt: skip
     x, y = data(classes, settings.test, TEST)
     ends = (0, settings.steps)

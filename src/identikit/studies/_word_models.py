@@ -6,7 +6,7 @@ from collections import Counter
 from functools import lru_cache, partial
 from itertools import chain, combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,8 @@ from identikit.inference import cca_chance, held_out_cca
 from identikit.moments import FOLDS, accumulate
 from identikit.similarity import cca
 from identikit.studies._data import Data
-from identikit.studies._store import Record
-from identikit.studies._study import Settings
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from identikit.learn import Batches, SoftmaxNet
+from identikit.studies._study import Record, Settings
+from identikit.studies._torch import Tensor, learn, torch
 
 Ints = NDArray[np.int64]
 
@@ -49,11 +44,7 @@ class Corpus(NamedTuple):
 
 
 def windows(sentences: list[list[str]], vocabulary: int, side: int, rows: int) -> Corpus:
-    """All windows within sentences; one sentence in twenty is held out.
-
-    The `vocabulary` most frequent words are kept. A context has `side` words on each side of the
-    target. At most `rows` windows of the held-out sentences are sampled for testing.
-    """
+    """All windows within sentences, for the most frequent words; at most `rows` are for testing."""
     frequent = Counter(chain.from_iterable(sentences)).most_common(vocabulary)
     number = {word: place for place, (word, _) in enumerate(frequent)}
     found: dict[bool, list[Ints]] = {False: [], True: []}
@@ -84,19 +75,15 @@ def read(data: Data, s: Settings) -> Corpus:
     return _read(data, s.corpus, s.max_words, s.vocabulary, s.side, s.rows)
 
 
-def build(start: Array, width: int, context: int, diagonal: bool) -> SoftmaxNet:
+def build(start: Array, width: int, context: int, diagonal: bool) -> learn.SoftmaxNet:
     """The model, initialised as in the notebook: tiny context vectors, small g and bias.
 
-    `start` is added to the bias. With `diagonal` there are weights c_i, as in the notebook;
-    otherwise matrices C_i, as in Appendix D.7.
+    With `diagonal` there are weights c_i, as in the notebook; otherwise matrices C_i (Appendix
+    D.7).
     """
-    import torch
-
-    from identikit.learn import LogBilinear, Lookup, SoftmaxNet
-
     words = len(start)
-    f = LogBilinear(words + 1, width, context, diagonal)
-    net = SoftmaxNet(f, Lookup(words, width), bias=words)
+    f = learn.LogBilinear(words + 1, width, context, diagonal)
+    net = learn.SoftmaxNet(f, learn.Lookup(words, width), bias=words)
     for name, parameter in net.named_parameters():
         reach = 0.001 if name.startswith("f.") else 0.05
         torch.nn.init.uniform_(parameter, -reach, reach)
@@ -105,12 +92,8 @@ def build(start: Array, width: int, context: int, diagonal: bool) -> SoftmaxNet:
     return net
 
 
-def task(name: str, text: Corpus, s: Settings) -> tuple[Any, Batches]:
+def task(name: str, text: Corpus, s: Settings) -> tuple[Any, learn.Batches]:
     """One of the `OBJECTIVES`, and its batches; noise words follow the unigram distribution."""
-    import torch
-
-    from identikit.learn import nce, negative_sampling, nplm, shuffled
-
     context = torch.from_numpy(np.delete(text.train, s.side, axis=1))
     word = torch.from_numpy(text.train[:, s.side].copy())
 
@@ -120,11 +103,11 @@ def task(name: str, text: Corpus, s: Settings) -> tuple[Any, Batches]:
         return (*batch, word[places])
 
     if name == "softmax":
-        return nplm, shuffled((context, word), s.batch)
-    noisy = shuffled((context, word), s.batch, with_noise)
+        return learn.nplm, learn.shuffled((context, word), s.batch)
+    noisy = learn.shuffled((context, word), s.batch, with_noise)
     if name == "nce":
-        return partial(nce, log_noise=torch.from_numpy(log_unigram(text)).float()), noisy
-    return negative_sampling, noisy
+        return partial(learn.nce, log_noise=torch.from_numpy(log_unigram(text)).float()), noisy
+    return learn.negative_sampling, noisy
 
 
 def log_unigram(text: Corpus) -> Array:
@@ -134,22 +117,20 @@ def log_unigram(text: Corpus) -> Array:
     return logs
 
 
-def learn(
+def teach(
     objective: str, width: int, seed: int, folder: Path, settings: Settings, data: Data
 ) -> Record:
     """Train a model and evaluate it on held-out windows, before and after (a unit of work)."""
-    import torch
-
-    from identikit.learn import train
-
     s, text = settings, read(data, settings)
     loss, batches = task(objective, text, s)
     unigram = log_unigram(text)
     # Scores of NCE are log-probabilities; from a bias of zero it would learn the words' frequencies
     # and little else.
     start = unigram if objective == "nce" else np.zeros_like(unigram)
-    made = partial(build, start, width, 2 * s.side, s.diagonal)
-    run = train(made, loss, batches, s.steps, seeds=[seed], lr=s.lr, snapshots=[0], folder=folder)
+    run = learn.train(
+        partial(build, start, width, 2 * s.side, s.diagonal), loss, batches, s.steps, seeds=[seed],
+        lr=s.lr, snapshots=[0], folder=folder,
+    )  # fmt: skip
     context = torch.from_numpy(np.delete(text.test, s.side, axis=1))
     before, after = (run.model(seed, context, step=step) for step in (0, s.steps))
     assert after.bias is not None
@@ -187,8 +168,7 @@ def compare(objective: str, width: int, models: list[dict[str, Array]], groups: 
 def fit(first: Array, second: Array) -> dict[str, float]:
     """R² of the best map between two embeddings of the same words, on held-out words.
 
-    `r2` is that of the second from the first, `r2_back` that of the first from the second, and
-    `r2_notebook` that of the notebook's mistake: fit X₁W ≈ X₂ on z-scores, and use X₂W for X₁.
+    `r2_notebook` is that of the notebook's mistake: fit X₁W ≈ X₂ on z-scores, and use X₂W for X₁.
     """
     moments = accumulate([first, second], folds=FOLDS, groups=np.arange(len(first)), sample=0)
     forward, backward = ladder(moments, 0, 1, ("affine",))["affine"]

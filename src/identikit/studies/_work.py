@@ -9,15 +9,19 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from identikit._progress import Progress
 from identikit.errors import InputError, MissingExtraError, naming_extras
 from identikit.moments.engines import Engine, LostError, Pool, engine_for
 from identikit.studies._data import Data
-from identikit.studies._store import Record, read_unit, unit_path, write_unit
-from identikit.studies._study import Settings
+from identikit.studies._store import read_unit, unit_path, write_unit
+from identikit.studies._study import Record, Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WORKING = "working"
 _KEY = re.compile(r"\w[\w.,=+-]{0,119}", re.ASCII)
@@ -33,14 +37,6 @@ class _Call(NamedTuple):
     function: Callable[..., Record]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-
-
-class _Failure(NamedTuple):
-    """An error in a unit, in a form that can be sent back; not every exception can be pickled."""
-
-    error: type[InputError] | type[MissingExtraError]
-    message: str
-    trace: str
 
 
 class Work:
@@ -68,15 +64,9 @@ class Work:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        settings: Settings,
-        data: Data,
-        digest: str,
-        progress: Progress | None = None,
-        engine: str | Engine | None = "pool",
-        code: str = "",
-    ) -> None:
+        self, folder: Path, settings: Settings, data: Data, digest: str,
+        progress: Progress | None = None, engine: str | Engine | None = "pool", code: str = "",
+    ) -> None:  # fmt: skip
         self.folder, self.settings, self.data = folder, settings, data
         self.progress: Progress = progress or (lambda _what, _done, _of: None)
         self.seconds: dict[str, float] = {}
@@ -100,15 +90,9 @@ class Work:
         return self._all([self._call(key, function, args, kwargs)], processes=False)[0]
 
     def each(
-        self,
-        key: str,
-        function: Callable[..., Record],
-        items: Iterable[Any],
-        *,
-        processes: bool = False,
-        checkpoints: bool = False,
-        **kwargs: Any,
-    ) -> list[Record]:
+        self, key: str, function: Callable[..., Record], items: Iterable[Any], *,
+        processes: bool = False, checkpoints: bool = False, **kwargs: Any,
+    ) -> list[Record]:  # fmt: skip
         """The Records of `function(*item, **kwargs)` for every item, in order.
 
         Parameters
@@ -136,25 +120,13 @@ class Work:
         return self._all(calls, processes)
 
     def folder_of(self, key: str) -> Path:
-        """A folder for a unit's temporary files, such as checkpoints.
-
-        It is removed once the unit is done.
-
-        Parameters
-        ----------
-        key : str
-            The unit's key.
-        """
+        """A folder for a unit's temporary files, such as checkpoints, removed once it is done."""
         path = self.folder.absolute() / WORKING / _checked(key)
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def _call(
-        self,
-        key: str,
-        function: Callable[..., Record],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        self, key: str, function: Callable[..., Record], args: tuple[Any, ...], kwargs: Any
     ) -> _Call:
         if _checked(key) in self.seconds:
             raise InputError(f"two units have the key {key!r}; each needs its own")
@@ -207,7 +179,8 @@ class Work:
         for place, call in enumerate(missing, total - len(missing)):
             if total > 1:
                 self.progress(call.key, place, total)
-            _raise(_compute(call))
+            if (failure := _compute(call)) is not None:
+                raise failure
 
     def _by_engine(self, engine: Engine, missing: list[_Call], total: int) -> None:
         before = total - len(missing)
@@ -216,11 +189,20 @@ class Work:
         calls = [call._replace(path=call.path.absolute()) for call in missing]
         try:
             for done, (_, failure) in enumerate(engine.map(_compute, calls), before + 1):
-                _raise(failure)
+                if failure is not None:
+                    raise failure
                 self.progress("units", done, total)
         except LostError as error:
             unit = "" if error.item is None else f"unit {missing[error.item].key!r}: "
             raise InputError(f"{unit}{error}; finished units are kept") from error
+
+
+def rows_of(records: Iterable[Record], columns: list[str] | None = None) -> pd.DataFrame:
+    """The rows of several units as one table; without any rows, the table has these `columns`."""
+    import pandas as pd
+
+    rows = list(chain.from_iterable(record.rows for record in records))
+    return pd.DataFrame(rows, columns=None if rows else columns)
 
 
 def _checked(key: str) -> str:
@@ -249,8 +231,13 @@ def _check_sendable(calls: list[_Call]) -> None:
         ) from error
 
 
-def _compute(call: _Call) -> _Failure | None:
-    """Compute a unit and write its file, or return what went wrong."""
+def _compute(call: _Call) -> InputError | MissingExtraError | None:
+    """Compute a unit and write its file, or return what went wrong as an error to raise.
+
+    Not every exception can be sent back by a process, so it is one of these two. The trace is a
+    note: Python shows it, and the command line shows only the message.
+    """
+    failure: InputError | MissingExtraError
     start = time.perf_counter()
     try:
         with naming_extras("This study"):
@@ -259,17 +246,12 @@ def _compute(call: _Call) -> _Failure | None:
             raise InputError(f"it returned a {type(record).__name__}; expected a Record")
         write_unit(call.path, record, call.digest, time.perf_counter() - start, call.code)
     except MissingExtraError as error:
-        return _Failure(MissingExtraError, str(error), traceback.format_exc())
+        failure = MissingExtraError(str(error))
+        failure.add_note(traceback.format_exc())
     except Exception as error:
         kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-        message = f"unit {call.key!r} failed: {kind}{' '.join(str(error).split())}"
-        return _Failure(InputError, message, traceback.format_exc())
-    return None
-
-
-def _raise(failure: _Failure | None) -> None:
-    if failure is not None:
-        error = failure.error(failure.message)
-        # The trace is a note: Python shows it, and the command line shows only the message.
-        error.add_note(failure.trace)
-        raise error
+        failure = InputError(f"unit {call.key!r} failed: {kind}{' '.join(str(error).split())}")
+        failure.add_note(traceback.format_exc())
+    else:
+        return None
+    return failure

@@ -1,22 +1,15 @@
 """Nelson et al. on microscopy: do ICA's axes carry over to batches that were never seen?
 
-A linear classifier learns to distinguish control wells from treated ones on some batches and is
-scored on others by the area under the ROC curve (AUROC). Its inputs are raw features, principal
-components of unit variance (PCA), and these components rotated by ICA or at random. The paper finds
-ICA best on six genes of RxRx3-core and does not name its classifier. On whitened data, only a
-classifier that prefers axes can profit from a rotation. So a sparse one (L1) is used, with an L2
-classifier as a control that cannot gain. Controls are easily distinguished from most treatments of
-BBBC021; distinguishing one treatment from the others, which is harder, is also tested.
+The paper does not name its classifier. On whitened data, only one that prefers axes can profit from
+a rotation. So a sparse one (L1) is used, with an L2 classifier as a control that cannot gain.
+Controls are easily distinguished from most treatments of BBBC021, so one treatment is also tested
+against the others.
 
-Here the wells are those of BBBC021, and its ten weeks are the batches. Each compound occurs in one
-week only, so a held-out week contains compounds that were never seen. Nothing is fitted to the
-labels of a held-out week, and neither PCA nor ICA is fitted to its rows. The study also measures
-centring and scaling by batch; typical variation normalisation (TVN) by controls, for which every
-other control of a held-out week is set aside and not scored; how much of the variance of each axis
-is due to batch (among controls) and to treatment (within batches); and the effect of leaving out
-the axes with the strongest batch effect. Of the single-cell data sets, the cell lines have two
-types, and only one batch contains both; the blood cells have no types. So only their axes are
-examined, before and after Harmony.
+The ten weeks of BBBC021 are the batches. Each compound occurs in one week only, so a held-out week
+has compounds that were never seen. Nothing is fitted to its labels, and neither PCA nor ICA to its
+rows; for TVN every other control of it is set aside and not scored. Of the single-cell data sets,
+the cell lines have two types, and only one batch contains both; the blood cells have no types. So
+only their axes are examined, before and after Harmony.
 
 The paper's row "biological signal in top 25 % of features" is not measured: the known values cannot
 be what the name says (the best quarter would hold at least a quarter, but raw has 0.163). The
@@ -28,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,31 +30,14 @@ from identikit.errors import InputError
 from identikit.report.drawing import BELOW, absent, sheet
 from identikit.report.drawing import dots as draw_dots
 from identikit.report.style import PALETTE
+from identikit.studies import _batch_units as scoring
 from identikit.studies import _checks as check
 from identikit.studies._batch_data import NEEDS, read
-from identikit.studies._batch_units import (
-    AXES,
-    EACH,
-    LEARNERS,
-    OTHERS,
-    TREATED,
-    by_unit,
-    carried,
-    chosen,
-    held_out,
-    means,
-    profile,
-    score,
-    tasks,
-)
-from identikit.studies._figures import DASHED, dots
-from identikit.studies._store import rows_of
+from identikit.studies._batch_units import EACH, OTHERS, TREATED, by_unit
+from identikit.studies._columns import where
+from identikit.studies._figures import DASHED, Axes, Figure, dots
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from identikit.studies._work import Work, rows_of
 
 # The claims are about the first of these data sets that was measured.
 MAIN, SECOND = ("bbbc021_raw", "rxrx3_core", "planted"), ("bbbc021_normalised",)
@@ -83,25 +59,25 @@ def run(work: Work) -> Tables:
     parts = []
     for name in s.sets:
         wells = read(name, work.data)
-        if tasks(wells):
-            folds = range(len(held_out(wells.batch, s.folds)))
+        if scoring.tasks(wells):
+            folds = range(len(scoring.held_out(wells.batch, s.folds)))
             parts += [(name, k, fold) for k in s.components for fold in folds]
     shared: dict[str, Any] = {"processes": True, "data": work.data, "settings": s}
-    records = work.each("{0},components={1},part={2}", score, parts, **shared)
+    records = work.each("{0},components={1},part={2}", scoring.score, parts, **shared)
     controlled = [
         each for each in parts
         if each[1] == s.components[0] and read(each[0], work.data).control.any()
     ]  # fmt: skip
     key = "others,{0},components={1},part={2}"
-    records += work.each(key, score, controlled, others=True, **shared)
-    axes = work.each("axes,{0}", carried, s.sets, **shared)
-    scores = chosen(records, s.penalties)
-    table = rows_of(axes).reindex(columns=AXES)
+    records += work.each(key, scoring.score, controlled, others=True, **shared)
+    axes = work.each("axes,{0}", scoring.carried, s.sets, **shared)
+    scores = scoring.chosen(records, s.penalties)
+    table = rows_of(axes).reindex(columns=scoring.AXES)
     return {
-        "mean": means(scores),
+        "mean": scoring.means(scores),
         "scores": scores,
         "axes": table,
-        "carried": profile(table),
+        "carried": scoring.profile(table),
         "published": PUBLISHED,
     }
 
@@ -145,7 +121,7 @@ def compared(
 
 def failures(tables: Tables, name: str) -> str:
     """How many fits did not converge, if any."""
-    there = tables["mean"][tables["mean"]["set"] == name]
+    there = where(tables["mean"], set=name)
     learners, rotations = (int(there[key].sum()) for key in ("failed_fits", "failed_icas"))
     said = f" Fits that did not converge: {learners} of learners" if learners or rotations else ""
     return f"{said}, {rotations} with ICA's axes." if said else ""
@@ -165,7 +141,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     """AUROC of every input, its difference from PCA's, and the effects of batch and treatment."""
     name = measured(tables, MAIN) or settings.sets[0]
     areas = {task: areas_of(tables["scores"], name, task, settings.components[0]) for task in TASKS}
-    axes = tables["axes"][tables["axes"]["set"] == name]
+    axes = where(tables["axes"], set=name)
     return sheet(
         [
             partial(_inputs, table=areas[task], y="auroc", says=f"AUROC, {words}", chance=0.5)
@@ -185,7 +161,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
 def areas_of(scores: pd.DataFrame, name: str, task: str, components: int) -> pd.DataFrame:
     """AUROC and its difference from PCA's, by learner, input and unit (which acts as the seed)."""
     found = [pd.DataFrame(columns=["learner", "seed", "input", "auroc", "over_pca"])]
-    for learner in LEARNERS if len(scores) else ():
+    for learner in scoring.LEARNERS if len(scores) else ():
         units = by_unit(scores, name, task, learner, components)
         if len(units):
             areas = units["auroc"][[each for each in ORDER if each in units["auroc"]]]
@@ -295,8 +271,5 @@ STUDY = Study(
         "measured, because its values do not fit its name."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    needs=NEEDS,
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure, needs=NEEDS,
+)  # fmt: skip

@@ -1,18 +1,11 @@
 """The warm-up of Nelson et al.: the nearer a decoder is to an isometry, the more alike seeds are.
 
-The autoencoders have orthogonal layers, three in the encoder and three in the decoder, and a
-LeakyReLU with leak α. Every singular value of the decoder's Jacobian lies between α³ and 1, so the
-decoder is (1+L)-bi-Lipschitz with 1+L = α⁻³. At α = 1 it is a linear isometry; the smaller α is,
-the further from an isometry it may be. By Theorem 1, encoders that lead to the same output agree up
-to a rigid map and an error ε ≤ c √(2L+L²) Δ, where Δ is the diameter of the latents and c is an
-unknown constant. So the theorem says how errors scale, which can be tested by their order; it gives
-no bound to compare a number with.
-
-For each α, seeds are compared by the distance that remains after the best rigid map, divided by the
-diameter, on images that neither the networks nor the map have seen. L is computed in two ways: from
-α, and from the singular values measured on these images, with the scale removed.
-
-The study uses MNIST if the data folder has an mnist.npz, and scikit-learn's digits otherwise.
+Autoencoders have three orthogonal layers on each side and a LeakyReLU with leak α, so the decoder
+is (1+L)-bi-Lipschitz with 1+L = α⁻³. By Theorem 1, encoders that lead to the same output agree up
+to a rigid map and an error ε ≤ c √(2L+L²) Δ, where Δ is the diameter of the latents and c is
+unknown. So the theorem says how errors scale, which can be tested by their order; it gives no bound
+to compare a number with. L is computed from α, and from the singular values measured on test
+images, with the scale removed.
 """
 
 from __future__ import annotations
@@ -21,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,15 +25,11 @@ from identikit.report.drawing import BELOW, sheet
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies._columns import where
-from identikit.studies._figures import DASHED, curve
-from identikit.studies._mnist_units import BOUND, LAYERS, MEASURED, MNIST, compare, learn, summary
-from identikit.studies._store import rows_of
+from identikit.studies._figures import DASHED, Axes, Figure, curve
+from identikit.studies._mnist_units import BOUND, LAYERS, MEASURED, MNIST, compare, summary, teach
+from identikit.studies._seed_pairs import lines
 from identikit.studies._study import Claim, Finding, Interval, Settings, Study, Tables, per_seed
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from identikit.studies._work import Work, rows_of
 
 #: The rank correlation from which a law counts as predicting the order of errors.
 PREDICTS = 0.5
@@ -70,7 +59,7 @@ def run(work: Work) -> Tables:
     name = "digits" if path is None else "mnist"
     key = f"models,{name},alpha={{0}}"
     learned = work.each(
-        key, learn, s.alphas, processes=True, checkpoints=True, path=path, settings=s
+        key, teach, s.alphas, processes=True, checkpoints=True, path=path, settings=s
     )
     records = list(zip(s.alphas, learned))
     compared = work.each(f"pairs,{name},alpha={{0}}", compare, records, processes=True)
@@ -149,8 +138,8 @@ def in_range(tables: Tables) -> Finding:
 def rank_correlation(pairs: pd.DataFrame, column: str) -> tuple[float, Interval | None]:
     """Spearman's correlation of a column with the mean error over all pairs, with its interval.
 
-    The jackknife is over seeds: each is left out at every α, with all its pairs. It needs at least
-    four seeds, because without one of three seeds only one pair per α would remain.
+    The jackknife over seeds, each left out with all its pairs, needs at least four: without one of
+    three only one pair per α would remain.
     """
 
     def of(some: pd.DataFrame) -> float:
@@ -208,22 +197,17 @@ def figure(tables: Tables, _settings: Settings) -> Figure:
         ("trained", "largest", "largest"), ("untrained", "mean", "untrained, mean"),
         ("trained", "shuffled", "rows shuffled, mean"),
     )  # fmt: skip
-    errors = pd.DataFrame(
-        [
-            {"alpha": alpha, "seed": seed, "what": name, "error": value}
-            for stage, column, name in shown
-            for alpha, own in at_stage(tables, stage).groupby("alpha")
-            for seed, value in enumerate(per_seed(own, column))
-        ]
+    errors = pd.concat(
+        [lines(at_stage(tables, stage), "alpha", {column: name}) for stage, column, name in shown]
     )
     models = tables["models"][tables["models"]["stage"] != "untrained"]
-    words = {"alpha": "leak α (1: linear)", "error": "distance / diameter"}
+    words = {"alpha": "leak α (1: linear)", "value": "distance / diameter"}
     words |= {"early": "after a tenth of the steps", "unexplained": "share of variance unexplained"}
     against: dict[str, Any] = {"x": "alpha", "labels": words}
     pairs = at_stage(tables)
     return sheet(
         [
-            partial(_logarithmic, table=errors, y="error", by="what", **against),
+            partial(_logarithmic, table=errors, y="value", by="line", **against),
             partial(_against_law, pairs=pairs, column=BOUND, title="By the bound 1+L = α⁻³"),
         ],
         [
@@ -307,8 +291,5 @@ STUDY = Study(
         "diameter, on images and rows that were not used for any fit; intervals are over seeds."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    needs=(MNIST,),
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure, needs=(MNIST,),
+)  # fmt: skip

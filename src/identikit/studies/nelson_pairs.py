@@ -1,21 +1,13 @@
 """Table 1 of Nelson et al.: how alike two runs are inside the network, up to each kind of map.
 
-Two networks that differ only in their seed are compared at an inner layer, one that a nonlinear
-decoder or head follows: the latents of an autoencoder, the input of the last block of an image
-classifier, and the input of a middle block of a small GPT-2. By the theory they agree up to a rigid
-map and an error. ICA of each side alone, without knowledge of the pairing, should then remove part
-of the error that a permutation of raw axes leaves. Its efficiency is
-(e_perm − e_ICA)/(e_perm − e_rigid): 0 is no better than the permutation, 1 is as good as the best
-rigid map.
+The inner layer is one that a nonlinear decoder or head follows. ICA of each side alone should
+remove part of the error that a permutation of raw axes leaves. Its efficiency is (e_perm −
+e_ICA)/(e_perm − e_rigid): 0 is no better than the permutation, 1 as good as the best rigid map.
 
-Errors are mean distances after the best map, divided by the diameter, on rows that were not used to
-fit the map. The paper does not say whether all its columns are after whitening. Its rigid errors
-are up to three times the linear ones, and whitening would have made them nearly equal. So the
-claims use raw coordinates, and whitened coordinates have a table of their own.
-
-Images are CIFAR-10 and text is Wikipedia if the data folder has them, and small stand-ins
-otherwise. With --set a=FOLDER --set b=FOLDER, two folders of `identikit extract` are compared
-instead, at every layer that both have.
+The paper does not say whether all its columns are after whitening. Its rigid errors are up to three
+times the linear ones, and whitening would have made them nearly equal. So the claims use raw
+coordinates, and whitened ones have a table of their own. With --set a=FOLDER --set b=FOLDER, two
+folders of `identikit extract` are compared instead, at every layer that both have.
 """
 
 from __future__ import annotations
@@ -25,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,33 +26,13 @@ from identikit.errors import InputError
 from identikit.report.drawing import BELOW, sheet
 from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
+from identikit.studies import _near_pairs as near
 from identikit.studies._columns import where
 from identikit.studies._data import CIFAR10, CORPORA, Data, Need
-from identikit.studies._figures import DASHED, curve
-from identikit.studies._near_pairs import (
-    AUTOENCODER,
-    CONTROL,
-    EFFICIENCY,
-    GAINS,
-    GPT2,
-    GROUPS,
-    MODELS,
-    RAW,
-    STAGES,
-    TABLE_1,
-    WHITENED,
-    Published,
-    compare,
-    extracts,
-    summary,
-)
-from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from identikit.studies._figures import DASHED, Axes, Figure, curve
+from identikit.studies._near_pairs import EFFICIENCY, GPT2, MODELS, RAW, STAGES, WHITENED
+from identikit.studies._study import Claim, Finding, Record, Settings, Study, Tables, per_seed
+from identikit.studies._work import Work, rows_of
 
 
 def source(data: Data, need: Need) -> Data:
@@ -74,8 +46,8 @@ def run(work: Work) -> Tables:
     if bool(s.a) != bool(s.b):
         raise InputError(f"a is {s.a!r} and b is {s.b!r}; give two extracted folders, or neither")
     pairs, models = of_folders(work) if s.a else of_trained(work)
-    tables = {name: summary(pairs[pairs["coordinates"] == name]) for name in (RAW, WHITENED)}
-    return tables | {"published": pd.DataFrame(TABLE_1), "pairs": pairs, "models": models}
+    tables = {name: near.summary(pairs[pairs["coordinates"] == name]) for name in (RAW, WHITENED)}
+    return tables | {"published": pd.DataFrame(near.TABLE_1), "pairs": pairs, "models": models}
 
 
 def of_trained(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -111,7 +83,7 @@ def of_trained(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
             for a, b in combinations(range(s.seeds), 2)
         ]
         key = f"pairs,{name},{{0}},{{1}},{{2}}-{{3}}"
-        compared = work.each(key, compare, cases, processes=True, groups=groups)
+        compared = work.each(key, near.compare, cases, processes=True, groups=groups)
         pairs += compared
     return rows_of(pairs), rows_of(models)
 
@@ -119,7 +91,7 @@ def of_trained(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
 def of_folders(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Compare two folders of `identikit extract`; the tables of pairs and of networks."""
     folders = [Path(work.settings.a).absolute(), Path(work.settings.b).absolute()]
-    manifests, layers, groups = extracts(folders)
+    manifests, layers, groups = near.extracts(folders)
     files = [{str(of["layer"]): of["file"] for of in each["layers"]} for each in manifests]
     # The settings do not include the folders' contents, so their size is part of the units' names.
     size = sum(sum(each["files"].values()) for each in manifests)
@@ -128,7 +100,9 @@ def of_folders(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
         (f"layer={layer}", STAGES[1], a, b, [f / of[layer] for f, of in zip(folders, files)])
         for layer in layers
     ]
-    compared = work.each(f"folders,{size},{{0}}", compare, cases, processes=True, groups=groups)
+    compared = work.each(
+        f"folders,{size},{{0}}", near.compare, cases, processes=True, groups=groups
+    )
     about = [
         {"folder": str(folder), "model": each["model"]["name"], "rows": each["rows"]}
         for folder, each in zip(folders, manifests)
@@ -142,10 +116,10 @@ def of_folders(work: Work) -> tuple[pd.DataFrame, pd.DataFrame]:
 def trained(tables: Tables, model: str, coordinates: str = RAW) -> pd.DataFrame:
     """The pairs of one model after training, with a few ratios and differences."""
     own = where(tables["pairs"], model=model, coordinates=coordinates, stage=STAGES[1])
-    own = own.astype(dict.fromkeys((*GROUPS, EFFICIENCY, CONTROL), float))
+    own = own.astype(dict.fromkeys((*near.GROUPS, EFFICIENCY, near.CONTROL), float))
     return own.assign(
         gained=own["permutation"] - own["ica"],
-        above_control=own[EFFICIENCY] - own[CONTROL],
+        above_control=own[EFFICIENCY] - own[near.CONTROL],
         rigid_share=own["rigid"] / own["permutation"],
         linear_share=own["linear"] / own["rigid"],
     )
@@ -157,7 +131,7 @@ def judged(
     """Check a column of a model's pairs against its bars; the comment also lists `beside`."""
 
     def over(tables: Tables, model: str) -> Finding:
-        own, white = (trained(tables, model, where) for where in (RAW, WHITENED))
+        own, white = (trained(tables, model, of) for of in (RAW, WHITENED))
         if own.empty:
             return check.unmeasured(f"{MODELS[model]} was not run.")
         shown = ", ".join(f"{name} {own[name].mean():.3f}" for name in beside)
@@ -172,7 +146,8 @@ def judged(
 
 def theory(tables: Tables) -> Finding:
     """Check that a linear map gains less on autoencoders than on GPT-2s."""
-    shares = [per_seed(trained(tables, model), "linear_share") for model in (AUTOENCODER, GPT2)]
+    both = (trained(tables, model) for model in (near.AUTOENCODER, GPT2))
+    shares = [per_seed(own, "linear_share") for own in both]
     if not all(shares):
         return check.unmeasured("Needs the autoencoder and the GPT-2.")
     comment = (
@@ -194,7 +169,7 @@ def folders(tables: Tables) -> Finding:
     low, high = worst[f"{EFFICIENCY}_low"], worst[f"{EFFICIENCY}_high"]
     comment = (
         f"ICA's efficiency at {worst['model']}, the lowest of {len(table)} layers, with its "
-        f"interval over rows; from 0 to 1 counts. A random rotation has {worst[CONTROL]:.2f}."
+        f"interval over rows; from 0 to 1 counts. A random rotation has {worst[near.CONTROL]:.2f}."
     )
     return check.by_interval(worst[EFFICIENCY], (low, high), 0, 1, comment)
 
@@ -205,23 +180,23 @@ SHOWN = {"permutation": "permu-\ntation", "random rotation": "random\nrotation",
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
     """Errors by kind of map, raw and whitened; efficiencies and their controls; Table 1."""
-    after = tables["pairs"][tables["pairs"]["stage"] == STAGES[1]]
+    after = where(tables["pairs"], stage=STAGES[1])
     rows = [
-        {"what": model, "coordinates": where, "place": place, "seed": seed, "error": value}
-        for (model, where), own in after.groupby(["model", "coordinates"], sort=False)
+        {"what": model, "coordinates": of, "place": place, "seed": seed, "error": value}
+        for (model, of), own in after.groupby(["model", "coordinates"], sort=False)
         for place, name in enumerate(SHOWN)
         for seed, value in enumerate(per_seed(own.astype({name: float}), name))
     ]
     printed = [
         {"what": of.pair, "coordinates": "Table 1", "place": place, "seed": 0, "error": value}
-        for of in TABLE_1
+        for of in near.TABLE_1
         for place, name in enumerate(SHOWN)
         if (value := getattr(of, name, None)) is not None
     ]
     every = pd.DataFrame(rows + printed)
 
-    def errors(where: str, title: str) -> Callable[[Axes], None]:
-        return partial(_errors, table=every[every["coordinates"] == where], title=title)
+    def errors(of: str, title: str) -> Callable[[Axes], None]:
+        return partial(_errors, table=where(every, coordinates=of), title=title)
 
     return sheet(
         [errors(RAW, "Raw coordinates"), errors(WHITENED, "Whitened coordinates")],
@@ -240,7 +215,7 @@ def _errors(ax: Axes, table: pd.DataFrame, title: str) -> None:
 def _efficiencies(ax: Axes, tables: Tables) -> None:
     """ICA and its controls (filled marks: raw), with intervals over seeds, or rows for one pair."""
     ax.set_title("Efficiency of ICA")
-    after = [tables[of][tables[of]["stage"] == STAGES[1]] for of in (RAW, WHITENED)]
+    after = [where(tables[of], stage=STAGES[1]) for of in (RAW, WHITENED)]
     names = list(after[0]["model"])
     for table, shift, fill, name in zip(after, (-0.12, 0.12), (None, "none"), (RAW, WHITENED)):
         at = np.arange(len(table)) + shift
@@ -251,13 +226,13 @@ def _efficiencies(ax: Axes, tables: Tables) -> None:
         look: dict[str, Any] = {"ls": "", "ms": 5, "mfc": fill}
         ax.errorbar(at, value, ends, marker="o", color=PALETTE["accent"], capsize=2,
                     label=f"ICA, {name}", **look)  # fmt: skip
-        for (gain, words), mark in zip(GAINS.items(), "vx_"):
+        for (gain, words), mark in zip(near.GAINS.items(), "vx_"):
             # Shuffled rows are far below; clipping them leaves room for the rest.
             own = table[f"efficiency_{gain}"].astype(float).clip(lower=-1)
             label = None if fill else words
             ax.plot(at, own, marker=mark, color=PALETTE["second"], label=label, **look)
     known = [
-        (names.index(of.nearest) + 0.3, of.efficiency) for of in TABLE_1 if of.nearest in names
+        (names.index(of.nearest) + 0.3, of.efficiency) for of in near.TABLE_1 if of.nearest in names
     ]
     if known:
         ax.plot(*zip(*known), "+", color=PALETTE["ink"], ms=6, label="Table 1 (other models)")
@@ -271,7 +246,7 @@ def _efficiencies(ax: Axes, tables: Tables) -> None:
 
 SCALE = "Table 1, for scale"
 #: For every model: the claim, the matching number of Table 1, and the check.
-ASKED: dict[str, tuple[str, Callable[[Published], str] | None, Callable[..., Finding]]] = {
+ASKED: dict[str, tuple[str, Callable[[near.Published], str] | None, Callable[..., Finding]]] = {
     "efficiency": (
         "ICA closes part of the gap between a permutation and the best rigid map.",
         lambda of: f"{of.efficiency:.0%}",
@@ -286,7 +261,7 @@ ASKED: dict[str, tuple[str, Callable[[Published], str] | None, Callable[..., Fin
         "axes found by ICA match better than randomly rotated whitened axes.",
         None,
         judged(check.above, 0.0, column="above_control",
-               beside=(EFFICIENCY, *(f"efficiency_{gain}" for gain in GAINS)),
+               beside=(EFFICIENCY, *(f"efficiency_{gain}" for gain in near.GAINS)),
                says="Efficiency of ICA minus that of a random rotation; above 0 counts.")),
     "rigid": (
         "a rigid map does better than a permutation.",
@@ -306,8 +281,8 @@ def asked(model: str, key: str) -> Claim:
     says, of_row, test = ASKED[key]
     told, source, kind = "no number given", "a control, not in Table 1", "control"
     if of_row is not None:
-        near = [of for of in TABLE_1 if of.nearest == model]
-        told, source, kind = "; ".join(f"{of_row(of)} ({of.pair})" for of in near), SCALE, "paper"
+        printed = [f"{of_row(of)} ({of.pair})" for of in near.TABLE_1 if of.nearest == model]
+        told, source, kind = "; ".join(printed), SCALE, "paper"
     says = f"{MODELS[model]}: {says}"
     return Claim(f"{key}-{model}", says, told, source, partial(test, model=model), kind)
 
@@ -355,8 +330,6 @@ STUDY = Study(
         "only. Intervals are over seeds."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    run=run, claims=CLAIMS, figure=figure,
     needs=tuple(replace(need, optional=True) for need in (CIFAR10, CORPORA["enwik8"])),
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+)  # fmt: skip

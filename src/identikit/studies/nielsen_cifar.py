@@ -1,17 +1,14 @@
 """CIFAR-10 classifiers of Nielsen et al.: nearly the same loss, but different embeddings.
 
 The models are p(y|x) ∝ exp(f(x)ᵀ g(y)) with a ResNet f into M = 2, 3 or 5 dimensions and a small
-MLP g on one-hot labels. Seeds differ only in their initialisation: all see the same images in the
-same order. All pairs of seeds are compared on the test images by their losses, their distributions
-(d_KL, d_LLV) and their embeddings (m_CCA, d_fg), as in Figures 3 (left) and 5, and with the bounds
-that d_LLV puts on d_fg.
+MLP g on one-hot labels. All seeds see the same images in the same order.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,38 +25,21 @@ from identikit.similarity import cca
 from identikit.studies import _checks as check
 from identikit.studies._columns import where
 from identikit.studies._data import CIFAR10, Data, pixels
-from identikit.studies._figures import LOOKS
+from identikit.studies._figures import LOOKS, Axes, Figure
 from identikit.studies._seed_pairs import bounds, dotted
-from identikit.studies._store import Record, rows_of
-from identikit.studies._study import (
-    INCONCLUSIVE,
-    NOT,
-    REPRODUCED,
-    Claim,
-    Finding,
-    Settings,
-    Study,
-    Tables,
-)
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from identikit.learn import SoftmaxNet
+from identikit.studies._study import Claim, Finding, Record, Settings, Study, Tables
+from identikit.studies._torch import learn, torch
+from identikit.studies._work import Work, rows_of
 
 #: M, with the test accuracy of another replication; the paper gives none.
 DIMENSIONS = {2: 0.737, 3: 0.840, 5: 0.867}
 HIDDEN = 128
-# All seeds see the data in the same order, as in the authors' code.
-ORDER = 0
+ORDER = 0  # that of the data, as in the authors' code
 # The pairs of ten seeds, as in the paper. What does not occur among these is not reproduced.
 MANY = 45
 # "Nearly the same loss", and what counts as an m_CCA of about 0.55.
 SAME_LOSS, LOW = 0.05, 0.65
-# Images of a class in a scatter.
-SHOWN = 30
+SHOWN = 30  # images of a class in a scatter
 
 
 def run(work: Work) -> Tables:
@@ -70,7 +50,7 @@ def run(work: Work) -> Tables:
     if s.side < 1 or 32 % s.side:
         raise InputError(f"side is {s.side}; images have 32 pixels a side, so give a divisor of 32")
     records = work.each(
-        "M={0},seed={1}", learn, product(DIMENSIONS, range(s.seeds)), processes=True,
+        "M={0},seed={1}", teach, product(DIMENSIONS, range(s.seeds)), processes=True,
         checkpoints=True, data=work.data, settings=s,
     )  # fmt: skip
     groups = {M: records[at * s.seeds :][: s.seeds] for at, M in enumerate(DIMENSIONS)}
@@ -86,34 +66,23 @@ def run(work: Work) -> Tables:
     }
 
 
-def build(M: int, classes: int, settings: Settings) -> SoftmaxNet:
+def build(M: int, classes: int, settings: Settings) -> learn.SoftmaxNet:
     """A ResNet f whose last layer has a bias, and an MLP g without one on K − 1 one-hot entries."""
-    import torch
-
-    from identikit.learn import MLP, OneHot, ResNet, SoftmaxNet
-
-    f = ResNet(settings.channels, M, settings.blocks, "batch")
-    g = MLP([classes - 1, HIDDEN, HIDDEN, HIDDEN, M], "leaky_relu", last_bias=False)
+    f = learn.ResNet(settings.channels, M, settings.blocks, "batch")
+    g = learn.MLP([classes - 1, HIDDEN, HIDDEN, HIDDEN, M], "leaky_relu", last_bias=False)
     # The layout in which convolutions are fastest; torch's own type hints leave it out.
     f = f.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return SoftmaxNet(f, OneHot(classes, g, truncated=True))
+    return learn.SoftmaxNet(f, learn.OneHot(classes, g, truncated=True))
 
 
-def learn(M: int, seed: int, folder: str, data: Data, settings: Settings) -> Record:
-    """Train one network (a unit of work).
-
-    The record has one row with loss and accuracy on the test images, and the arrays f (trained and
-    untrained, on the test images) and g.
-    """
-    import torch
-
-    from identikit.learn import shuffled, supervised, train
-
+def teach(M: int, seed: int, folder: str, data: Data, settings: Settings) -> Record:
+    """Train one network (a unit of work): its fit and, on the test images, f, f untrained and g."""
     s, images = settings, data.images()
     x, y = pixels(images.x_train, s.side), torch.from_numpy(images.y_train)
-    result = train(
-        partial(build, M, len(images.names), s), supervised, shuffled((x, y), s.batch), s.steps,
-        seeds=(seed,), data_seed=ORDER, lr=s.lr, snapshots=(0,), folder=folder,
+    result = learn.train(
+        partial(build, M, len(images.names), s), learn.supervised,
+        learn.shuffled((x, y), s.batch), s.steps, seeds=(seed,), data_seed=ORDER, lr=s.lr,
+        snapshots=(0,), folder=folder,
     )  # fmt: skip
     test = pixels(images.x_test, s.side)
     model = result.model(seed, test)
@@ -166,10 +135,7 @@ def summary(models: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def example(pairs: pd.DataFrame) -> pd.Series[Any]:
-    """The pair with the lowest m_CCA among those with M = 2 and nearly the same loss.
-
-    If no two losses are that close, it is chosen from all pairs with M = 2.
-    """
+    """Of M = 2 and nearly the same loss (or, if there is none, any), the pair of lowest m_CCA."""
     plane = where(pairs, M=2).sort_values("cca")
     near = plane[plane["loss_difference"] <= SAME_LOSS]
     return (near if len(near) else plane).iloc[0]
@@ -188,11 +154,6 @@ def scatter(drawn: dict[int, Array], labels: NDArray[np.int64], names: list[str]
 # What the claims are checked on: single pairs, as in the paper.
 
 
-def occurs(found: bool, pairs: int) -> str:
-    """The verdict on something that should occur: a few pairs without it are inconclusive."""
-    return REPRODUCED if found else NOT if pairs >= MANY else INCONCLUSIVE
-
-
 def out_of_order(tables: Tables, M: int) -> Finding:
     """Check that pairs with closer losses can be clearly less alike."""
     own = where(tables["pairs"], M=M).sort_values("loss_difference")
@@ -206,7 +167,7 @@ def out_of_order(tables: Tables, M: int) -> Finding:
         "lowest of the third with the closest losses and the highest of the third with the most "
         "different losses. The value is the second minus the first; 0.1 or more counts."
     )
-    return Finding(value, None, occurs(value >= 0.1, len(own)), comment)
+    return check.occurs(value, value >= 0.1, len(own) >= MANY, comment)
 
 
 def dissimilar(tables: Tables) -> Finding:
@@ -219,7 +180,7 @@ def dissimilar(tables: Tables) -> Finding:
         f"These differ by {pair['loss_difference']:.3f}. Untrained {pair['cca_untrained']:.3f}, "
         f"by chance {pair['chance']:.3f}."
     )
-    return Finding(float(pair["cca"]), None, occurs(near and pair["cca"] <= LOW, count), comment)
+    return check.occurs(pair["cca"], near and pair["cca"] <= LOW, count >= MANY, comment)
 
 
 def like_published(tables: Tables, column: str, published: float) -> Finding:
@@ -230,11 +191,9 @@ def like_published(tables: Tables, column: str, published: float) -> Finding:
         "Of the two seeds with the lowest m_CCA at nearly the same loss; within a factor of 1.5 "
         f"counts. Test accuracy is {accuracy:.3f}, elsewhere {DIMENSIONS[2]} with ResNet-18."
     )
-    if published / 1.5 <= value <= published * 1.5:
-        return Finding(value, None, REPRODUCED, comment)
     # Networks that fit worse may well differ in other ways.
     fitted = accuracy >= DIMENSIONS[2] - 0.05
-    return Finding(value, None, NOT if fitted else INCONCLUSIVE, comment)
+    return check.occurs(value, published / 1.5 <= value <= published * 1.5, fitted, comment)
 
 
 def within(tables: Tables, bound: str) -> Finding:
@@ -293,19 +252,17 @@ def against(ax: Axes, pairs: pd.DataFrame, x: str, y: str) -> None:
 WORDS = {
     "loss_difference": "loss difference", "cca": "m_CCA", "kl": "d_KL", "representation": "d_fg",
 }  # fmt: skip
-SMOKE = {
-    "seeds": 3, "channels": 8, "blocks": [1, 1], "side": 16, "batch": 32, "lr": 3e-3,
-    "steps": 80, "candidates": 40,
-}  # fmt: skip
 # A smaller network, half the resolution and a higher learning rate, to learn within a minute.
 LAPTOP = {
     "seeds": 6, "channels": 16, "blocks": [1, 1, 1], "side": 16, "batch": 32, "lr": 1e-3,
     "steps": 5000, "candidates": 200,
 }  # fmt: skip
+SMOKE = LAPTOP | {
+    "seeds": 3, "channels": 8, "blocks": [1, 1], "lr": 3e-3, "steps": 80, "candidates": 40,
+}  # fmt: skip
 # ResNet-18. The paper learns from 50,000 images; this study uses the images in the file.
-PAPER = {
-    "seeds": 10, "channels": 64, "blocks": [2, 2, 2, 2], "side": 32, "batch": 32, "lr": 1e-4,
-    "steps": 20_000, "candidates": 200,
+PAPER = LAPTOP | {
+    "seeds": 10, "channels": 64, "blocks": [2, 2, 2, 2], "side": 32, "lr": 1e-4, "steps": 20_000,
 }  # fmt: skip
 CLAIMS = (
     *(
@@ -317,12 +274,12 @@ CLAIMS = (
     ),
     Claim("example-cca", "Two networks with M = 2 and nearly the same loss can differ: low m_CCA.",
         0.551, "Figure 3, left", dissimilar),
-    Claim("example-kl", "Two networks with M = 2 and nearly the same loss have different "
-        "distributions: d_KL.", 1.131, "Figure 3, left", partial(like_published, column="kl",
-        published=1.131)),
-    Claim("example-llv", "Two networks with M = 2 and nearly the same loss have different "
-        "distributions: d_LLV.", 1.546, "Figure 3, left", partial(like_published, column="llv",
-        published=1.546)),
+    *(
+        Claim(f"example-{key}", "Two networks with M = 2 and nearly the same loss have different "
+            f"distributions: {name}.", value, "Figure 3, left",
+            partial(like_published, column=key, published=value))
+        for key, name, value in (("kl", "d_KL", 1.131), ("llv", "d_LLV", 1.546))
+    ),
     Claim("bound", "d_fg is never above 2M d_LLV.",
         "at most 1", "Theorem 4.7", partial(within, bound="bound"), "check"),
     Claim("sharper-bound", "d_fg is never above 2 d_LLV².",
@@ -339,8 +296,5 @@ STUDY = Study(
         "embeddings can be. All pairs of seeds are compared on the test images."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-    needs=(CIFAR10,),
-)
+    run=run, claims=CLAIMS, figure=figure, needs=(CIFAR10,),
+)  # fmt: skip

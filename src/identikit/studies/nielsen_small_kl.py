@@ -1,17 +1,15 @@
 """Theorem 3.1 of Nielsen et al.: models arbitrarily close in KL, with unrelated embeddings.
 
-This is the pair of models in the paper's Table 1 and Figure 2. K = 7 labels lie on a circle, and
-inputs lie in clusters around the direction of their label. The second model moves label k and its
-cluster to the place of label π(k) = 2k − 2 mod 7. No linear map does this, and the mean canonical
-correlation is 0. Both models give nearly all probability to the true label, and the more so the
-longer the label vectors are (their length is ρ). So their KL divergence goes to 0, while the
-embeddings do not change.
+K = 7 labels lie on a circle, and inputs in clusters around the direction of their label. The second
+model moves label k and its cluster to the place of label π(k) = 2k − 2 mod 7. No linear map does
+this. As the length ρ of the label vectors grows, both models give nearly all probability to the
+true label, and their KL divergence goes to 0.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,21 +22,16 @@ from identikit.report.style import PALETTE
 from identikit.similarity import cca
 from identikit.studies import _checks as check
 from identikit.studies._columns import where
+from identikit.studies._figures import Axes, Figure
 from identikit.studies._seed_pairs import curves
-from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from identikit.studies._study import Claim, Finding, Record, Settings, Study, Tables
+from identikit.studies._work import Work, rows_of
 
 K, RADIUS = 7, 2.0
 MOVED = (2 * np.arange(K) - 2) % K
 # A length of the label vectors at which, according to the paper, the models nearly agree.
 LONG = 18
-# Points of a cluster that the figure shows.
-SHOWN = 30
+SHOWN = 30  # points of a cluster in the figure
 
 
 def run(work: Work) -> Tables:
@@ -74,10 +67,7 @@ def embeddings(per_label: int, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def measure(seed: int, settings: Settings) -> Record:
-    """Compare the models on one draw of the inputs at every ρ (a unit of work).
-
-    The seed also determines the sets of inputs from which d_LLV chooses.
-    """
+    """Compare the models on one draw of the inputs, and of d_LLV's candidates, at every ρ."""
     both = embeddings(settings.per_label, np.random.default_rng(seed))
     f, moved = (each.reshape(-1, 2) for each in both)
     g = directions(2 * np.pi * np.arange(K) / K)
@@ -96,10 +86,7 @@ def measure(seed: int, settings: Settings) -> Record:
 
 
 def noise_free_kl(rho: float) -> float:
-    """KL without noise: Σ_j q_j 2ρ (cos θ_j − cos 2θ_j) with q_j ∝ exp(2ρ cos θ_j).
-
-    There is one input per label, at radius 2.
-    """
+    """KL of one input per label, at radius 2: Σ_j q_j 2ρ (cos θ_j − cos 2θ_j), q ∝ exp 2ρ cos θ."""
     angles = 2 * np.pi * np.arange(K) / K
     q = np.exp(RADIUS * rho * (np.cos(angles) - 1))
     return float(q / q.sum() @ (RADIUS * rho * (np.cos(angles) - np.cos(2 * angles))))
@@ -178,6 +165,8 @@ CLAIMS = (
     Claim("nll", "Both models come arbitrarily close to the maximum likelihood.",
         "to 0", "Corollary 3.2", likelihood),
 )  # fmt: skip
+LAPTOP = {"seeds": 20, "rhos": list(range(1, 21)), "per_label": 500, "candidates": 100}
+SMOKE = LAPTOP | {"seeds": 4, "rhos": [1, 3, 10, 18]}
 STUDY = Study(
     name="nielsen-small-kl",
     title="Small KL divergence, unrelated embeddings",
@@ -189,12 +178,6 @@ STUDY = Study(
         "difference. The paper shows one random draw of the inputs; here intervals are over "
         "several draws."
     ),
-    presets={
-        "smoke": {"seeds": 4, "rhos": [1, 3, 10, 18], "per_label": 500, "candidates": 100},
-        "laptop": {"seeds": 20, "rhos": list(range(1, 21)), "per_label": 500, "candidates": 100},
-        "paper": {"seeds": 40, "rhos": list(range(1, 21)), "per_label": 500, "candidates": 100},
-    },
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": LAPTOP | {"seeds": 40}},
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

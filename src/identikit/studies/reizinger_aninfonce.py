@@ -1,18 +1,12 @@
 """Rusak et al.: contrastive learning when latents vary by different amounts within a pair.
 
-Latents z are uniform on a sphere, their partners follow p(z⁺|z) ∝ exp(−½ Σ λ_k (z⁺_k − z_k)²), and
-both are observed through a nonlinear mixing. A latent with a large λ is content, which a pair
-shares; one with a small λ is style. InfoNCE has one temperature for all latents. AnInfoNCE learns a
-concentration for each, and at its optimum f(x) = Oz with OΛOᵀ = Λ̂: a signed permutation if all λ
-differ, a rotation inside each block of equal ones. Every seed has its own mixing and pairs.
-
-The loss is compared with that of the true latents. AnInfoNCE reaches it. InfoNCE goes far below it,
-so the latents that it loses are lost at its optimum, and not for lack of training. With a learned
-temperature it folds the sphere (a map of degree 0): one style latent is lost, and its place is used
-for the others. The reference implementation draws partners approximately; here they are exact, and
-a control measures the difference.
-
-On CIFAR-10, classes and the parameters of augmentations are decoded from a small SimCLR.
+Latents z are uniform on a sphere, and their partners follow p(z⁺|z) ∝ exp(−½ Σ λ_k (z⁺_k − z_k)²).
+One with a large λ is content, which a pair shares; one with a small λ is style. At the optimum of
+AnInfoNCE f(x) = Oz with OΛOᵀ = Λ̂: a signed permutation if all λ differ, a rotation inside each
+block of equal ones. InfoNCE goes far below the loss of the true latents, so what it loses is lost
+at its optimum; with a learned temperature it folds the sphere (a map of degree 0). The reference
+implementation draws partners approximately; here they are exact, and a control measures the
+difference.
 """
 
 from __future__ import annotations
@@ -20,7 +14,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -28,15 +21,11 @@ import pandas as pd
 from identikit.report.drawing import sheet
 from identikit.studies._columns import Check, Column, column, where
 from identikit.studies._data import CIFAR10
-from identikit.studies._figures import dots
+from identikit.studies._figures import Figure, dots
 from identikit.studies._pair_arms import ARMS, fit_at_truth, measure, world
 from identikit.studies._simclr import LOSSES, PARAMETERS, probe
-from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from identikit.studies._study import Claim, Record, Settings, Study, Tables, control
+from identikit.studies._work import Work, rows_of
 
 IMAGES = replace(CIFAR10, optional=True)
 #: A loss this close to that of the true latents is at its floor; a fold costs more than that.
@@ -151,7 +140,7 @@ WORDS = {
 }
 FIGURE, LOGS = "read off a figure, 50,000 steps", "committed training logs"
 PAGE = "project page, CIFAR-10"
-paper, control = Claim, partial(Claim, published="not in the paper", kind="control")
+paper = Claim
 CLAIMS = (
     paper("content", "AnInfoNCE finds the content latents up to a linear map.",
         "about 0.99", FIGURE, of("aninfonce", "content", SLACK).least(0.95)),
@@ -189,18 +178,18 @@ CLAIMS = (
         source="the mixing alone: R² 0.69 and 0.66 in the committed logs", check=more(("aninfonce",
         "style"), ("aninfonce", "seen_style"), "R² of the style from f, minus that from x")),
     control("infonce-truth", "At τ = 1 the true latents have a higher loss than the learned ones: "
-        "style is not lost for lack of training.", source="control", check=more(("tau-1", "truth"),
+        "style is not lost for lack of training.", check=more(("tau-1", "truth"),
         ("tau-1", "loss"), "Loss of the truth, minus that learned")),
     control("learned-style", "A learned temperature does not save the style.",
-        source="control", check=of("tau-learned", "style").most(0.8)),
+        check=of("tau-learned", "style").most(0.8)),
     control("learned-truth", "With a learned temperature, too, the true latents have a higher loss "
-        "than the learned ones, even at their own best temperature.", source="control",
+        "than the learned ones, even at their own best temperature.",
         check=more(("tau-learned", "truth"), ("tau-learned", "loss"), "Loss of the truth, less "
         "that learned")),
     control("learned-fold", "With a learned temperature the encoder folds the sphere: its degree "
-        "is 0.", source="control", check=of("tau-learned", "degree").most(0.2)),
+        "is 0.", check=of("tau-learned", "degree").most(0.2)),
     control("unfolded", "The encoder of AnInfoNCE covers the sphere once.",
-        source="control", check=of("aninfonce", "degree", SLACK).between(0.9, 1.1)),
+        check=of("aninfonce", "degree", SLACK).between(0.9, 1.1)),
     control("hard-content", "With negatives drawn around the anchor by Λ⁻, the concentrations of "
         "content are those of Λ⁺ − Λ⁻.", source="by derivation", check=of("hard", "high",
         HARD_SLACK).between(0.8, 1.2)),
@@ -212,18 +201,18 @@ CLAIMS = (
         "high"), f"{WORDS['high']}, fitted to the true latents of approximate " "pairs, minus that "
         "of exact ones").between(-0.05, 0.05)),
     control("shrunk", "Λ̂ is too small because the encoder is not quite at its optimum.",
-        source="control", check=more(("exact", "high"), ("aninfonce", "high"), f"{WORDS['high']} "
+        check=more(("exact", "high"), ("aninfonce", "high"), f"{WORDS['high']} "
         "with the true latents, minus that with the learned ones")),
     control("across", "A rotation that mixes content and style changes the loss.",
         source="by derivation", check=of("exact", "across").least(0.1)),
     control("images-temperature", "On images InfoNCE with a learned temperature keeps as much of "
-        "the augmentations as AnInfoNCE.", source="control", check=pictures(
+        "the augmentations as AnInfoNCE.", check=pictures(
         "augmentations", "aninfonce", "tau-learned").between(-0.03, 0.03)),
     control("images-accuracy", "On images InfoNCE with a learned temperature keeps as much of the "
-        "classes as AnInfoNCE.", source="control", check=pictures("classes", "aninfonce",
+        "classes as AnInfoNCE.", check=pictures("classes", "aninfonce",
         "tau-learned").between(-0.02, 0.02)),
     control("images-learned", "Classes of images are decoded better after training than before.",
-        source="control", check=pictures("classes", "aninfonce", "aninfonce", before=True)
+        check=pictures("classes", "aninfonce", "aninfonce", before=True)
         .positive()),
     Claim("inside", "A rotation inside blocks of equal concentration does not change the loss.",
         "exact", "by derivation", Column(lambda t: t["truth"]["inside"], "Change of the loss of "
@@ -271,8 +260,5 @@ STUDY = Study(
         "latent in some or most seeds."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-    needs=(IMAGES,),
-)
+    run=run, claims=CLAIMS, figure=figure, needs=(IMAGES,),
+)  # fmt: skip

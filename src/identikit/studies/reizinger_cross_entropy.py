@@ -1,41 +1,29 @@
 """Reizinger et al.: a classifier trained by cross-entropy inverts the process that made the data.
 
-Latents z lie on a sphere in clusters around class vectors v_c, p(z|c) ∝ exp(κ v_cᵀz), and are
-observed through a nonlinear mixing x = g(z). A network f with a linear head learns the class of x,
-or which of N instances it is a view of (DIET). At the optimum f∘g is linear if the differences of
-the v_c span R^d, and a rotation, possibly scaled, if f or the weights are constrained to unit norm
-(cases C1 to C4). Every seed has its own class vectors, mixing and data, which are new at every
-step.
-
-The loss is compared with its floor, to distinguish "not optimised" from "not identified". With as
-many classes as dimensions the floor is reached and one direction stays unknown; at κ = 50 or in 20
-dimensions the training does not reach the floor. The paper's condition for unit weights (C3) is too
-weak: below d(d+3)/2 classes there are other optima, and one of them is constructed here exactly.
-
-On re-rendered dSprites, factors that a classifier of shapes was never told are decoded from it.
+Latents z lie on a sphere in clusters p(z|c) ∝ exp(κ v_cᵀz) and are observed through x = g(z). At
+the optimum f∘g is linear if the differences of the class vectors v_c span R^d, and a rotation,
+possibly scaled, if f or the weights have unit norm (cases C1 to C4). The floor of the loss
+distinguishes "not optimised" from "not identified". The paper's condition for unit weights (C3) is
+too weak: below d(d+3)/2 classes there are other optima, and one of them is constructed here
+exactly.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
-from identikit.studies._cluster_arms import SMALL, Arm, another, arms, measure
+from identikit.studies._cluster_arms import SMALL, Arm, another, arms, decode, measure
 from identikit.studies._columns import Check, Column, column, trend, where
-from identikit.studies._figures import curve, dots
-from identikit.studies._shape_classifier import decode
-from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from identikit.studies._figures import Figure, curve, dots
+from identikit.studies._study import Claim, Settings, Study, Tables, control
+from identikit.studies._work import Work, rows_of
 
 #: A loss this close to its floor, in nats, counts as being at the floor.
 SLACK = 0.05
@@ -153,7 +141,7 @@ TABLE_2, TABLE_3 = "Table 2, W free", "Table 3"
 TABLE_4, FIGURE = "Table 4, MLP", "read off a figure"
 DIET: dict[str, Any] = {"diet": True}
 UNIT: dict[str, Any] = {"diet": True, "case": "C3"}
-paper, control = Claim, partial(Claim, published="not in the paper", kind="control")
+paper = Claim
 CLAIMS = (
     paper("supervised", "A classifier of 100 classes finds the five latents up to a linear map.",
         0.998, TABLE_3, of().least(0.95)),
@@ -200,18 +188,18 @@ CLAIMS = (
     paper("images-place", "A classifier of shapes encodes the position of a sprite better than "
         "pixels.", "0.97 against 0.92", TABLE_4, read_off("trained", "pixels", PLACE).positive()),
     control("observed", "The network finds more of the latents than the observations show.",
-        source="control", check=more("R² from f minus that from x", {}, {}, "r2", "observed")),
+        check=more("R² from f minus that from x", {}, {}, "r2", "observed")),
     control("too-few-floor", "With 5 classes in 5 dimensions the loss reaches its floor.",
-        source="control", check=of("gap", classes=5).most(SLACK)),
+        check=of("gap", classes=5).most(SLACK)),
     control("too-few-missing", "With 5 classes in 5 dimensions, at the floor of the loss, the "
-        "direction that the classes do not span is unknown.", source="control", check=of("missing",
+        "direction that the classes do not span is unknown.", check=of("missing",
         SLACK, classes=5).most(0.3)),
     control("narrow-gap", "Latents are lost at κ = 50 for lack of training: the training loss is "
-        "farther from its floor.", source="control", check=more(
+        "farther from its floor.", check=more(
         "Loss above its floor, minus that at κ = 10",
         {"kappa": 50.0}, {}, "gap")),
     control("dimensions-gap", "Latents are lost in more dimensions for lack of training, too.",
-        source="control", check=over(check.rises, "gap")),
+        check=over(check.rises, "gap")),
     control("rungs", "The norms determine on which rung latents are found: rigid in C1 and C2, "
         "similarity in C3.", source="the theorem's cases as rungs", check=Column(named,
         "Share of the three cases in which the ladder names that rung").least(0.8)),
@@ -222,13 +210,13 @@ CLAIMS = (
         "make f a rotation.", source="corrected condition", check=of("spread", 0.02, classes=20,
         **SMALL).most(0.15)),
     control("images-intercept", "Pixels seem to lack the size of a sprite only because the probe "
-        "has no intercept.", source="control", check=column("factors", "with_intercept",
+        "has no intercept.", check=column("factors", "with_intercept",
         f"{WORDS['with_intercept']} " "on pixels", source="pixels", factor="scale").least(0.8)),
     control("images-learned-size", "The features encode the size of a sprite because shapes were "
-        "learned.", source="control", check=read_off("trained", "untrained", SIZE, "with_intercept")
+        "learned.", check=read_off("trained", "untrained", SIZE, "with_intercept")
         .positive()),
     control("images-place-before", "The features encode the position of a sprite just as well "
-        "before training.", source="control", check=read_off("trained", "untrained", PLACE,
+        "before training.", check=read_off("trained", "untrained", PLACE,
         "with_intercept").between(-0.02, 0.02)),
     Claim("other-optimum", "Below the bound on classes there is another optimum: unit weights, the "
         "same probabilities, no rotation.", "exact", "corrected condition",
@@ -275,7 +263,5 @@ STUDY = Study(
         "bars were set after pilots on the seeds 1000 to 1009."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

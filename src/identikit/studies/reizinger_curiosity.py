@@ -1,15 +1,9 @@
 """Reizinger and Szemenyei: attention in an actor-critic, and features from what actions do.
 
-The study has three parts. First, agents on CartPole: a softmax gate before each head (AttA2C)
-divides the d features by about d, and the LSTM compensates by saturating. So a gate shows in the
-features' standard deviation, and a gate multiplied by d does not. Second, features in a world whose
-factors are known: the inverse model of an intrinsic curiosity module (ICM) is a softmax over
-actions that is linear in [φ(s); φ(s')], so it finds the factors that actions control up to an
-affine map, and nothing of the others. Third, pictures of Pong: the same model learns from pixels.
-
-In the released code the gates of the ICM and the rational loss are never switched on, and the
-intrinsic reward is never added; here they are. Game scores are not judged, because the authors'
-tables have one run per cell.
+A softmax gate before each head (AttA2C) divides the d features by about d, and the LSTM compensates
+by saturating. So a gate shows in the features' standard deviation, and a gate multiplied by d does
+not. The inverse model of an ICM is a softmax over actions that is linear in [φ(s); φ(s')], so it
+finds the factors that actions control up to an affine map, and nothing of the others.
 """
 
 from __future__ import annotations
@@ -17,19 +11,15 @@ from __future__ import annotations
 from functools import partial
 from importlib.util import find_spec
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from identikit.report.drawing import sheet
+from identikit.studies import _curiosity as parts
 from identikit.studies._columns import Check, Column, column, where
-from identikit.studies._curiosity_features import ARMS, CONTROLLABLE, FEATURES, features
-from identikit.studies._curiosity_games import AGENTS, agent, pixels
-from identikit.studies._figures import dots
-from identikit.studies._store import Record, rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from identikit.studies._curiosity import AGENTS, ARMS, CONTROLLABLE, FEATURES
+from identikit.studies._figures import Figure, dots
+from identikit.studies._study import Claim, Record, Settings, Study, Tables, control
+from identikit.studies._work import Work, rows_of
 
 # The score of an agent that has learned; a random one has about 22.
 LEARNED = 150.0
@@ -45,12 +35,12 @@ def run(work: Work) -> Tables:
     """All units; agents and pixels only if the games are installed."""
     s = work.settings
     each = partial(work.each, processes=True, s=s)
-    found: dict[str, list[Record]] = {"features": each("features={}", features, list(ARMS))}
+    found: dict[str, list[Record]] = {"features": each("features={}", parts.features, list(ARMS))}
     if find_spec("gymnasium") is not None:
         places = list(product(AGENTS, range(s.seeds)))
-        found["agents"] = each("agent={0},seed={1}", agent, places)
+        found["agents"] = each("agent={0},seed={1}", parts.agent, places)
         if find_spec("ale_py") is not None:
-            found["pixels"] = each("pixels={}", pixels, range(s.pixel_seeds))
+            found["pixels"] = each("pixels={}", parts.pixels, range(s.pixel_seeds))
     tables = {
         name: rows_of(found.get(name, []), COLUMNS.get(name))
         for name in ("features", "agents", "pixels")
@@ -124,7 +114,6 @@ WORDS = {
 }
 TABLE = "committed results, six games"
 PATHAK = "Pathak et al. 2017, section 2.2"
-control = partial(Claim, published="not in the paper", source="control", kind="control")
 identity = partial(Claim, published="a bound", source="by derivation", kind="check")
 CLAIMS = (
     Claim("feature-std", "Attention before the heads of an actor-critic enlarges the standard "
@@ -236,7 +225,5 @@ STUDY = Study(
         "pilots on the seeds 1000 to 1003."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

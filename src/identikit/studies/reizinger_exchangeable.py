@@ -1,22 +1,16 @@
 """Reizinger et al.: environments in which cause or mechanism vary reveal the causal direction.
 
-Two samples of one environment share its parameters: θ of the cause and ψ of the mechanism. If x
-causes y, X₁ ⟂ Y₂ | X₂ holds and Y₁ ⟂ X₂ | Y₂ does not, and it is enough that one of θ and ψ varies.
-The paper's experiments draw θ and ψ from U(−1, 1), but all of them also add a quadratic term in
-half of the environments. That switch is itself a mechanism that varies. So the published panels are
-run here with it and without it. Two further settings let exactly one thing vary, and strongly (θ
-on ±5, or the switch), and in a control nothing varies.
-
-"No edge" is a third of all structures and always easy to detect. So accuracy is also given on true
-edges, where chance is a half. Answers follow the paper's decision rule. `causal_direction` also
-says when the data are silent, meaning that they do not reveal a direction, and how many halves of
-the environments agree; both are counted separately.
+Two samples of one environment share θ of the cause and ψ of the mechanism. If x causes y, X₁ ⟂ Y₂ |
+X₂ holds and Y₁ ⟂ X₂ | Y₂ does not, and it is enough that one of θ and ψ varies. The quadratic term
+that all of the paper's experiments switch on in half of the environments is itself a mechanism that
+varies, so the published panels are run with and without it. "No edge" is a third of all structures
+and easy to detect, so accuracy is also given on true edges, where chance is a half.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -24,13 +18,9 @@ from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
 from identikit.studies._columns import Column, column, trend, where
 from identikit.studies._exchangeable_units import CELLS, decisions, duality, largest_drift
-from identikit.studies._figures import curve
-from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from identikit.studies._figures import Figure, curve
+from identikit.studies._study import Claim, Settings, Study, Tables, control
+from identikit.studies._work import Work, rows_of
 
 CDF, LINGAM = "causal de Finetti", "DirectLiNGAM"
 #: Proportion of correct structures by environments: from committed results (both) or a figure.
@@ -150,7 +140,6 @@ def figure(tables: Tables, settings: Settings) -> Figure:  # noqa: ARG001
 
 FIGURE, COMMITTED = "read off a figure", "committed results"
 paper = Claim
-control = partial(Claim, published="not in the paper", source="control", kind="control")
 identity = partial(Claim, published="an identity", source="by derivation", kind="check")
 CLAIMS = (
     paper("cause", "It is enough that the law of the cause varies.",
@@ -255,7 +244,5 @@ STUDY = Study(
         "±5 and the test of silence were set after pilots on seeds from 1000 upwards."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

@@ -1,52 +1,29 @@
 """Reizinger et al.: VAEs with a nearly deterministic decoder do independent mechanism analysis.
 
-The data are x = f(z) with independent sources z. As the decoder's precision γ² grows, the gap
-between likelihood and ELBO tends to C_IMA, the mean contrast of the decoder's Jacobian. So a VAE
-prefers decoders whose Jacobian has orthogonal columns, and finds the sources if f has this
-property. Here f is a Möbius map (C_IMA = 0), alone or followed by a linear map of chosen C_IMA, or
-it draws small pictures of a disc.
-
-All x have mean 0 and, over their entries, variance 1, so γ² here corresponds to γ² Var(x) in the
-paper: its data have a standard deviation near .05, and its γ² = 1e4 is about 30 here. Restarts are
-chosen by their ELBO on held-out rows, which needs no knowledge of the sources.
-
-At a large γ², less is found for lack of optimisation: if γ² is raised during training, the sources
-are found there too. After a linear map of large C_IMA the codes are poor, partly because γ² is too
-small for the directions that the map makes narrow. With a large enough γ² the VAE still has
-orthogonal columns and a better ELBO than the truth, but its codes are not the sources.
+As the decoder's precision γ² grows, the gap between likelihood and ELBO tends to C_IMA, the mean
+contrast of the decoder's Jacobian. So a VAE prefers decoders whose Jacobian has orthogonal columns,
+and finds the sources of x = f(z) if f has this property. The paper's data have a standard deviation
+near .05, so its γ² = 1e4 is about 30 here. At a large γ², less is found for lack of optimisation:
+if γ² is raised during training, the sources are found there too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
+from identikit.studies import _ima_fits as fits
 from identikit.studies._columns import Check, Column, column, trend, where
-from identikit.studies._figures import curve, dots
-from identikit.studies._ima_fits import (
-    HIGH,
-    LARGEST,
-    SMALL,
-    USUAL,
-    broken,
-    gaps,
-    gaussian,
-    moebius,
-    pictures,
-)
-from identikit.studies._sprites import COLOURS
-from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from identikit.studies._figures import Figure, curve, dots
+from identikit.studies._ima_fits import COLOURS, HIGH, LARGEST, SMALL, USUAL
+from identikit.studies._study import Claim, Settings, Study, Tables, control
+from identikit.studies._work import Work, rows_of
 
 Part = dict[str, Any]
 # Mean MCC of a random rotation in three dimensions, and the distance that still counts as equal.
@@ -60,18 +37,18 @@ def run(work: Work) -> Tables:
     s = work.settings
     records = [
         work.each(f"{unit.__name__},seed={{}}", unit, range(s.seeds), processes=True, s=s)
-        for unit in (moebius, broken, gaussian, pictures, gaps)
+        for unit in (fits.moebius, fits.broken, fits.gaussian, fits.pictures, fits.gaps)
     ]
     *parts, gap = map(rows_of, records)
     # The true mixing is known only for these.
     sources, on = pd.concat(parts[:2]), ["seed", "true_contrast", "gamma2"]
     sources = sources.merge(gap[[*on, "floor"]], "left", on)
-    fits = pd.concat([sources, *parts[2:]], ignore_index=True)
-    fits["excess"] = fits["loss"] - fits["floor"]
-    fits["ratio"] = fits["variance"] / fits["predicted"]
-    fits["log_mse"] = np.log10(fits["mse"])
-    fits["missing"] = np.log10(1 - fits["mcc"])
-    return {"fits": fits, "gap": gap.assign(left=gap["gap"] - gap["local"])}
+    found = pd.concat([sources, *parts[2:]], ignore_index=True)
+    found["excess"] = found["loss"] - found["floor"]
+    found["ratio"] = found["variance"] / found["predicted"]
+    found["log_mse"] = np.log10(found["mse"])
+    found["missing"] = np.log10(1 - found["mcc"])
+    return {"fits": found, "gap": gap.assign(left=gap["gap"] - gap["local"])}
 
 
 # What the claims are checked on: a column of a part, one value per seed.
@@ -105,9 +82,9 @@ def sweep(low: float, high: float) -> Callable[[Tables], pd.DataFrame]:
 
 def maps(t: Tables) -> pd.DataFrame:
     """The best restarts with a linear map, and without one (C_IMA = 0), at one γ²."""
-    fits = where(t["fits"], chosen=True)
-    whole = (fits["part"] == "fixed") & (fits["gamma2"] == HIGH)
-    return fits[whole | (fits["part"] == "broken")]
+    best = where(t["fits"], chosen=True)
+    whole = (best["part"] == "fixed") & (best["gamma2"] == HIGH)
+    return best[whole | (best["part"] == "broken")]
 
 
 def of_broad(name: str) -> Column:
@@ -136,9 +113,9 @@ def last_gap(t: Tables) -> pd.Series[float]:
 
 def figure(tables: Tables, settings: Settings) -> Figure:
     """MCC against γ² and against C_IMA of a linear map, the gap against γ², and pictures."""
-    fits = tables["fits"][tables["fits"]["chosen"]]
-    swept, colours = (fits[fits["part"].isin(p)] for p in (("fixed", "raised"), COLOURS))
-    mapped = pd.concat([maps(tables).assign(part="broken"), fits[fits["part"] == "broken, raised"]])
+    best = where(tables["fits"], chosen=True)
+    swept, colours = (where(best, part=parts) for parts in (("fixed", "raised"), COLOURS))
+    mapped = pd.concat([maps(tables).assign(part="broken"), where(best, part="broken, raised")])
     gap = tables["gap"].assign(
         map=tables["gap"]["true_contrast"].map("C_IMA {:g}".format),
         log10=np.log10(tables["gap"]["gamma2"]),
@@ -184,7 +161,6 @@ RAISED: Part = {"part": "raised", "gamma2": LARGEST}
 ALL: Part = {"starts": "all"}
 MAPPED: Part = {"part": "broken, raised", "true_contrast": 1.0}
 paper = Claim
-control = partial(Claim, published="not in the paper", source="control", kind="control")
 CLAIMS = (
     paper("sources", "At a γ² well above 1/Var(x) a VAE finds the sources of a Möbius mixing.",
         ".961 ± .008 at 1e4", SWEEP, of("mcc", **AT_30).least(0.95)),
@@ -296,7 +272,5 @@ STUDY = Study(
         "count."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

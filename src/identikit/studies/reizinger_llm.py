@@ -1,18 +1,12 @@
 """Reizinger et al. on language models: the same loss, but different answers off the support.
 
-Models learn the language aⁿbⁿ, n = 1 to N, in three regimes: by maximum likelihood alone, or also
-with completions of the 251 prompts of 8 letters with which no string begins. An oracle gives
-completions that satisfy rule R1 (#a = #b); an adversary gives completions that break it by one
-letter. All regimes reach the entropy ln N of the language. After those prompts the models do what
-they were trained to do or, after maximum likelihood alone, something arbitrary. The paper's two
-other cases are also covered: a rare prompt answered differently at a KL divergence of ε, in closed
-form, and one function with two sets of weights that fine-tune differently.
-
-Where the released code has errors, this study differs from it: the loss of a completion includes
-the first new token (the control `released` leaves it out), PAD is not a target, floors are exact,
-unfinished completions count, and the weights are rescaled, because relu(αx)/α changes neither
-values nor gradients (a control shows this). The released Transformer has, in effect, no positional
-information, and neither has ours.
+Models learn aⁿbⁿ, n = 1 to N, alone or with completions of the 251 prompts of 8 letters with which
+no string begins: an oracle's, which satisfy rule R1 (#a = #b), or an adversary's, which break it by
+one letter. Where the released code has errors, this study differs from it: the loss of a completion
+includes the first new token (the control `released` leaves it out), PAD is not a target, floors are
+exact, unfinished completions count, and the weights are rescaled, because relu(αx)/α changes
+neither values nor gradients (a control shows this). The released Transformer has, in effect, no
+positional information, and neither has ours.
 """
 
 from __future__ import annotations
@@ -20,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,15 +23,11 @@ from identikit.family import BernoulliMixture
 from identikit.report.drawing import sheet
 from identikit.studies import _language_models as lm
 from identikit.studies._checks import above, below, higher, holds, ordered, within
-from identikit.studies._figures import dots
-from identikit.studies._finetune import tune
-from identikit.studies._store import rows_of
+from identikit.studies._columns import where
+from identikit.studies._figures import Axes, Figure, dots
+from identikit.studies._seed_pairs import Panel
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from identikit.studies._work import Work, rows_of
 
 NAMES = {
     lm.TRANSFORMER: "Transformer without positions",
@@ -61,7 +51,7 @@ def run(work: Work) -> Tables:
     ]
     pairs = units("pairs,{0}", lm.compare, arrays)
     seeds = range(s.first_seed, s.first_seed + s.seeds)
-    tuning = units("finetune,seed={}", tune, seeds)
+    tuning = units("finetune,seed={}", lm.tune, seeds)
     tables = {"models": rows_of(taught.values()), "pairs": rows_of(pairs)}
     return tables | {"tuning": rows_of(tuning), "rare": rare()}
 
@@ -81,8 +71,7 @@ def rare() -> pd.DataFrame:
 
 def tuned(tables: Tables, by: str, alpha: float, column: str = "mse") -> list[float]:
     """The result of fine-tuning weights rescaled by α, one value per seed."""
-    rows = tables["tuning"]
-    rows = rows[(rows["by"] == by) & (rows["alpha"] == alpha) & (rows["scaled"] == "weights")]
+    rows = where(tables["tuning"], by=by, alpha=alpha, scaled="weights")
     return list(rows[column].astype(float))
 
 
@@ -106,10 +95,10 @@ def _order(tables: Tables, architecture: str) -> Finding:
 def _share(tables: Tables, given: tuple[str, str, float, float]) -> Finding:
     regime, column, low, high = given
     values = lm.wide(tables, lm.TRANSFORMER, column)[regime]
-    where, what = column.split(": ")
-    counts = f"{low} or more" if high == inf else f"{high} or less"
-    counts = f"from {low} to {high}" if -inf < low and high < inf else counts
-    comment = f"Share of {what}, {where} the support; {counts} counts."
+    place, what = column.split(": ")
+    one = f"{low} or more" if high == inf else f"{high} or less"
+    counts = f"from {low} to {high}" if -inf < low and high < inf else one
+    comment = f"Share of {what}, {place} the support; {counts} counts."
     return within(values, low, high, comment + lm.counted(tables, lm.TRANSFORMER))
 
 
@@ -120,8 +109,7 @@ def _at_once(tables: Tables, architecture: str) -> Finding:
 
 
 def _first_token(tables: Tables) -> Finding:
-    models = tables["models"]
-    models = models[models["architecture"] == lm.TRANSFORMER]
+    models = where(tables["models"], architecture=lm.TRANSFORMER)
     r1 = models.pivot(index="seed", columns="regime", values="off: R1")
     r1 = r1.reindex(columns=[lm.ORACLE, lm.RELEASED]).dropna()
     comment = "R1 over all prompts off the support with the first new token learned, minus without"
@@ -149,7 +137,7 @@ def _differ(tables: Tables, architecture: str, kind: str, bar: float) -> Finding
 
 def _logits(tables: Tables) -> Finding:
     on, off = (
-        lm.apart(tables, lm.TRANSFORMER, "seeds", where, "logit gap") for where in (lm.ON, lm.OFF)
+        lm.apart(tables, lm.TRANSFORMER, "seeds", place, "logit gap") for place in (lm.ON, lm.OFF)
     )
     comment = (
         "Relative gap of centred logits of two seeds of maximum likelihood, off the support minus "
@@ -169,8 +157,7 @@ def _tuned(tables: Tables, by: str, alphas: tuple[float, ...]) -> Finding:
 
 
 def _inert(tables: Tables) -> Finding:
-    rows = tables["tuning"]
-    errors = rows[rows["scaled"] == "activation"].groupby(["seed", "by"])["mse"]
+    errors = where(tables["tuning"], scaled="activation").groupby(["seed", "by"])["mse"]
     comment = "Largest difference of final errors between values of α; rounding may leave 0.005."
     return holds(errors.max() - errors.min(), 5e-3, comment)
 
@@ -190,11 +177,9 @@ def figure(tables: Tables, _settings: Settings) -> Figure:
     words = {"off: R1": "R1 satisfied", "excess": "nats per sequence", "tv": "total variation"}
     words |= {"mse": "error", "alpha": "weights rescaled by α", "slice": "", "regime": ""}
 
-    def panel(
-        title: str, table: pd.DataFrame, x: str, y: str, by: str, chance: float | None = None
-    ) -> Callable[[Axes], None]:
+    def panel(title: str, table: pd.DataFrame, x: str, y: str, by: str, **level: Any) -> Panel:
         def draw(ax: Axes) -> None:
-            dots(ax, table, x, y, by, words, chance)
+            dots(ax, table, x, y, by, words, **level)
             ax.set_title(title)
 
         return draw
@@ -202,7 +187,7 @@ def figure(tables: Tables, _settings: Settings) -> Figure:
     line = float(models["at once"].iloc[0])
     return sheet(
         [
-            panel("Off the support", models, "regime", "off: R1", "architecture", line),
+            panel("Off the support", models, "regime", "off: R1", "architecture", chance=line),
             panel("Loss above its floor", models, "regime", "excess", "architecture"),
         ],
         [
@@ -262,13 +247,10 @@ BOUNDS = {
 CLAIMS = (
     *(
         Claim(
-            f"{key}-{each}",
-            f"{name}: {says}.",
+            f"{key}-{each}", f"{name}: {says}.",
             published if each == lm.TRANSFORMER or not source else "not in the paper",
-            source or "counted",
-            partial(check, architecture=each),
-            "paper" if source and each == lm.TRANSFORMER else "control",
-        )
+            source or "counted", partial(check, architecture=each),
+            "paper" if source and each == lm.TRANSFORMER else "control")
         for key, (says, published, source, check) in EACH.items()
         for each, name in NAMES.items()
     ),
@@ -281,12 +263,8 @@ CLAIMS = (
         _first_token, "control"),
     *(
         Claim(
-            by.lower(),
-            f"Rescaled weights of the same function fine-tune differently under {by}.",
-            "differ",
-            CASE.format(3),
-            partial(_tuned, by=by, alphas=alphas),
-        )
+            by.lower(), f"Rescaled weights of the same function fine-tune differently under {by}.",
+            "differ", CASE.format(3), partial(_tuned, by=by, alphas=alphas))
         for by, alphas in (("Adam", (10.0, 1.0, 0.1)), ("SGD", (1.0, 0.1)))
     ),
     Claim("logits", "Centred logits of two seeds are farther apart off the support than on it.",
@@ -299,6 +277,24 @@ CLAIMS = (
         "0", "derived", _inert, "check"),
 )  # fmt: skip
 
+LAPTOP = {
+    "seeds": 12, "first_seed": 0, "longest": 16, "prompt": 8, "new_tokens": 48, "batch": 32,
+    "architectures": [lm.TRANSFORMER, lm.LSTM, lm.DECODER], "widths": [10, 32, 16],
+    "layers": [3, 1, 2], "heads": [5, 1, 2], "inner": [64, 16, 43], "steps": [1000, 1000, 600],
+    "lr": [5e-3, 1e-2, 5e-3], "stack": True, "alphas": [0.1, 1.0, 10.0], "pretrain": 1500,
+    "finetune": 300,
+}  # fmt: skip
+SMOKE = LAPTOP | {
+    "seeds": 3, "longest": 5, "prompt": 4, "new_tokens": 15, "batch": 13, "layers": [2, 1, 1],
+    "inner": [40, 16, 43], "steps": [300, 300, 250], "lr": [1e-2, 2e-2, 1e-2], "pretrain": 300,
+}  # fmt: skip
+# The sizes of the LSTM are those of the follow-up.
+PAPER = LAPTOP | {
+    "seeds": 34, "longest": 128, "new_tokens": 300, "batch": 251,
+    "architectures": [lm.TRANSFORMER, lm.LSTM], "widths": [10, 64], "layers": [5, 5],
+    "heads": [5, 1], "inner": [1024, 16], "steps": [50_000, 50_000], "lr": [2e-3, 2e-3],
+    "stack": False,
+}  # fmt: skip
 STUDY = Study(
     name="reizinger-llm",
     title="Language models of equal loss that answer differently",
@@ -315,31 +311,6 @@ STUDY = Study(
         "instead of 5; ours is pre-norm and has no dropout. Sizes, steps and bars were chosen on "
         "pilot seeds from 1000 upwards."
     ),
-    presets={
-        "smoke": {
-            "seeds": 3, "first_seed": 0, "longest": 5, "prompt": 4, "new_tokens": 15, "batch": 13,
-            "architectures": [lm.TRANSFORMER, lm.LSTM, lm.DECODER], "widths": [10, 32, 16],
-            "layers": [2, 1, 1], "heads": [5, 1, 2], "inner": [40, 16, 43],
-            "steps": [300, 300, 250], "lr": [1e-2, 2e-2, 1e-2], "stack": True,
-            "alphas": [0.1, 1.0, 10.0], "pretrain": 300, "finetune": 300,
-        },
-        "laptop": {
-            "seeds": 12, "first_seed": 0, "longest": 16, "prompt": 8, "new_tokens": 48, "batch": 32,
-            "architectures": [lm.TRANSFORMER, lm.LSTM, lm.DECODER], "widths": [10, 32, 16],
-            "layers": [3, 1, 2], "heads": [5, 1, 2], "inner": [64, 16, 43],
-            "steps": [1000, 1000, 600], "lr": [5e-3, 1e-2, 5e-3], "stack": True,
-            "alphas": [0.1, 1.0, 10.0], "pretrain": 1500, "finetune": 300,
-        },
-        # The sizes of the LSTM are those of the follow-up.
-        "paper": {
-            "seeds": 34, "first_seed": 0, "longest": 128, "prompt": 8, "new_tokens": 300,
-            "batch": 251, "architectures": [lm.TRANSFORMER, lm.LSTM], "widths": [10, 64],
-            "layers": [5, 5], "heads": [5, 1], "inner": [1024, 16], "steps": [50_000, 50_000],
-            "lr": [2e-3, 2e-3], "stack": False,
-            "alphas": [0.1, 1.0, 10.0], "pretrain": 1500, "finetune": 300,
-        },
-    },
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
+    presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
+    run=run, claims=CLAIMS, figure=figure,
 )  # fmt: skip

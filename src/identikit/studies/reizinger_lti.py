@@ -1,45 +1,33 @@
 """Rajendran et al.: linear systems driven by Gaussian controls, identified by environments.
 
-The system is x_{t+1} = A x_t + B u_t, y_t = C x_t, and the controls u are not observed. If the
-variances of the controls differ enough between environments, u is identified up to order and scale,
-and with it the Markov parameters and the transfer function. Here everything is estimated by least
-squares and joint diagonalisation (`recover.LTI`), without knowledge of variances or means; no
-network is trained.
-
-MCC is computed within environments. If it were pooled over environments with different means, it
-would be high as soon as the environment can be guessed. It is compared with the MCC from a single
-environment, from which nothing is identified.
-
-The released code maximises a likelihood without its log-determinant. If means differ, its optimum
-is the regression of the environments' means on the observations. If they are 0, its optimum is
-W = 0, and the MCC is that of the direction in which W vanishes last. Both are computed here in
-closed form, and both are close to the values printed in Tables 1 and 2.
+The system is x_{t+1} = A x_t + B u_t, y_t = C x_t. If the variances of the unobserved controls u
+differ enough between environments, u is identified up to order and scale. An MCC pooled over
+environments with different means would be high as soon as the environment can be guessed. If means
+differ, the optimum of the released objective is the regression of the environments' means on the
+observations. If they are 0, it is W = 0, and the MCC is that of the direction in which W vanishes
+last. Both are close to the values printed in Tables 1 and 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
+from identikit.studies import _lti_fits as fits
 from identikit.studies._columns import Check, Column, where
-from identikit.studies._figures import curve, heat_map
-from identikit.studies._lti_fits import cells, conditions, motors, noisy, numbers, systems
-from identikit.studies._lti_published import DIMENSIONS, NOISE, TABLE_1, table_1, table_2
-from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables
-from identikit.studies._work import Work
+from identikit.studies._figures import Figure, curve, heat_map
+from identikit.studies._lti_fits import DIMENSIONS, NOISE, TABLE_1
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables, control
+from identikit.studies._work import Work, rows_of
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Test = Callable[..., Finding]
 Row = dict[str, Any]
 ZERO, RANDOM = (tuple(name for name in TABLE_1 if name.startswith(mean)) for mean in ("μ=0", "μ≠0"))
 MAXIMUM = ("maximum",)
@@ -52,22 +40,21 @@ def run(work: Work) -> Tables:
     s, seeds = work.settings, range(work.settings.seeds)
 
     def table(unit: Any, items: Iterable[Any], key: str = "d={0},seed={1}") -> pd.DataFrame:
-        found = work.each(f"{unit.__name__},{key}", unit, items, processes=True, s=s)
-        return rows_of(found)
+        return rows_of(work.each(f"{unit.__name__},{key}", unit, items, processes=True, s=s))
 
-    own = table(cells, product(s.dimensions, seeds)).merge(table_1(), "left", ["cell", "d"])
-    noise = table(noisy, product(s.noise_dimensions, seeds)).merge(
-        table_2(), "left", ["d", "nominal"]
-    )
+    own = table(fits.cells, product(s.dimensions, seeds))
+    own = own.merge(fits.table_1(), "left", ["cell", "d"])
+    noise = table(fits.noisy, product(s.noise_dimensions, seeds))
+    noise = noise.merge(fits.table_2(), "left", ["d", "nominal"])
     return {
         "table_1": summary(own, ["cell", "d"]),
         "table_2": summary(noise, ["d", "way", "nominal", "variance"]),
         "cells": own,
         "noise": noise,
-        "environments": table(numbers, seeds, "seed={}"),
-        "conditions": table(conditions, seeds, "seed={}"),
-        "systems": table(systems, product(s.dimensions, seeds)),
-        "motor": table(motors, seeds, "seed={}"),
+        "environments": table(fits.numbers, seeds, "seed={}"),
+        "conditions": table(fits.conditions, seeds, "seed={}"),
+        "systems": table(fits.systems, product(s.dimensions, seeds)),
+        "motor": table(fits.motors, seeds, "seed={}"),
     }
 
 
@@ -89,20 +76,25 @@ def by_seed(rows: pd.DataFrame, column: str, less: str = "") -> pd.Series[float]
 
 
 def judged(
-    test: Test, *bars: float, table: str, column: str, less: str = "", by: str = "", **at: Any
+    test: str, *bars: float, table: str, column: str, less: str = "", by: str = "", **at: Any
 ) -> Check:
     """Check a column, or its difference from another; with `by`, the worst of its cells counts."""
-    comment = counting(f"{WORDS[column]}{f', minus {WORDS[less]}' if less else ''}", test, bars)
+    words = f"{WORDS[column]}{f', minus {WORDS[less]}' if less else ''}"
+
+    def on(rows: pd.DataFrame) -> Finding:
+        check_of = getattr(Column(lambda _: by_seed(rows, column, less), words), test)
+        found: Finding = check_of(*bars)({})
+        return found
 
     def over(t: Tables) -> Finding:
         rows, names = where(t[table], **at), by.split()
         if not names or not len(rows):
-            return test(by_seed(rows, column, less), *bars, comment)
+            return on(rows)
         found = []
         for key, cell in rows.groupby(names, sort=False):
-            words = (str(k) if name == "cell" else f"{name} = {k}" for name, k in zip(names, key))
-            worst = f"{comment} Worst: {', '.join(words)}."
-            found.append(test(by_seed(cell, column, less), *bars, worst))
+            place = (str(k) if name == "cell" else f"{name} = {k}" for name, k in zip(names, key))
+            own = on(cell)
+            found.append(replace(own, comment=f"{own.comment} Worst: {', '.join(place)}."))
         return check.worst(found)
 
     return over
@@ -113,13 +105,7 @@ def of(table: str, name: str, **at: Any) -> Column:
     return Column(lambda t: by_seed(where(t[table], **at), name), WORDS.get(name, ""))
 
 
-def counting(what: str, test: Test, bars: Iterable[float]) -> str:
-    """What was measured, and what counts."""
-    counts = {check.above: "{:g} or more", check.below: "{:g} or less"}
-    return f"{what}; {counts.get(test, '{:g} to {:g}').format(*bars)} counts."
-
-
-least, most, between = (partial(judged, test) for test in (check.above, check.below, check.within))
+least, most, between = (partial(judged, test) for test in ("least", "most", "between"))
 
 
 def follows(column: str, bar: float) -> Check:
@@ -151,16 +137,15 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     names |= {"published": "published, pooled", "line": "one environment"}
 
     def against(column: str) -> Any:
-        kept = own[own["cell"] == column]
-        long = kept.melt(["seed", "d"], list(names), "way", "mcc")
+        long = where(own, cell=column).melt(["seed", "d"], list(names), "way", "mcc")
         words = {**names, "mcc": f"MCC, {column}"}
         return partial(curve, table=long, x="d", y="mcc", by="way", labels=words)
 
     gaps = own.assign(gap=own["published"] - own["line"])
-    noise = tables["noise"][tables["noise"]["d"] == max(settings.noise_dimensions)]
-    fits = noise[noise["way"].isin(["least squares", "instruments"])]
-    read = noise[noise["way"].isin(["least squares", "best reading", "released"])]
-    printed = noise[noise["way"] == "released"]
+    noise = where(tables["noise"], d=max(settings.noise_dimensions))
+    ours = where(noise, way=("least squares", "instruments"))
+    read = where(noise, way=("least squares", "best reading", "released"))
+    printed = where(noise, way="released")
     read = pd.concat([read, printed.assign(way="published", pooled=printed["published"])])
     words = {"within": "MCC within environments", "pooled": "pooled MCC, μ≠0 G/G"}
     words |= {"nominal": "noise variance, as named", "transition": "error of C A C⁻¹"}
@@ -176,7 +161,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
             partial(curve, table=tables["environments"], x="environments", y="within",
                     by="variances", labels=words),
             partial(curve, table=read, y="pooled", **by),
-            partial(curve, table=fits, y="transition", **by),
+            partial(curve, table=ours, y="transition", **by),
         ],
     )  # fmt: skip
 
@@ -210,7 +195,6 @@ MOTOR: Row = {"table": "motor", "column": "within", "mean": "0.0"}
 SQUARES: Row = {"way": "least squares"}
 WITHOUT_NOISE = "MCC within environments, without noise minus with it"
 paper = Claim
-control = partial(Claim, published="not in the paper", source="control", kind="control")
 CLAIMS = (
     paper("means", "With d + 1 environments and random means the controls are found, in every "
         "cell.", ".697 to .943", "Table 1, μ≠0", least(0.99, column="within", cell=RANDOM,
@@ -334,7 +318,5 @@ STUDY = Study(
         "detects a mixing that is due to sampling error."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-)
+    run=run, claims=CLAIMS, figure=figure,
+)  # fmt: skip

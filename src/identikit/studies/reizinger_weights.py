@@ -1,17 +1,11 @@
 """Reizinger and Gyires-Tóth: weights that are redrawn, or change places, after every step.
 
-The paper presents both as regularisers. This study treats them as perturbations of the weights,
-called kicks, and measures their effect at growing doses: on accuracy, on the entropy of the
-weights, and on how alike seeds become. There are no kicks during the last part of the training,
-which separates what is destroyed from what has not yet recovered.
-
-With 10 classes and 16 features the class vectors have rank 9: centred logits are identified, the
-features are not. If the training recovers from the kicks, identified quantities should be the same
-as without them.
-
-The authors' code shuffles by exchanging views of single weights, which overwrites weights with
-copies of others; here this is the separate arm "released". On kernels of 5 × 5 a coverage below .12
-shuffles nothing, so all committed results of shuffling on CIFAR-10 are in fact without kicks.
+The paper presents both as regularisers. No kicks in the last part of the training separate what is
+destroyed from what has not yet recovered. With 10 classes and 16 features the class vectors have
+rank 9: centred logits are identified, the features are not. The authors' code shuffles by
+exchanging views of single weights, which overwrites weights with copies of others; here this is the
+arm "released". On kernels of 5 × 5 a coverage below .12 shuffles nothing, so all committed results
+of shuffling on CIFAR-10 are in fact without kicks.
 """
 
 from __future__ import annotations
@@ -19,44 +13,20 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from identikit.errors import InputError
 from identikit.report.drawing import sheet
 from identikit.studies import _checks as check
+from identikit.studies import _weight_arms as kicks
 from identikit.studies._columns import Check, Column, column, trend, where
 from identikit.studies._data import CIFAR10
-from identikit.studies._figures import curve, dots
-from identikit.studies._store import rows_of
-from identikit.studies._study import Claim, Settings, Study, Tables
-from identikit.studies._weight_arms import (
-    ARMS,
-    COPIES,
-    DOSES,
-    JSB,
-    MIDDLE,
-    MILD,
-    NONE,
-    PLAIN,
-    REINITIALIZATION,
-    RELEASED,
-    SHUFFLING,
-    STRONG,
-    TRIVIAL,
-    WR,
-    WS,
-    ZERO,
-    Arm,
-    beside,
-    distinct,
-    fitted,
-)
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from identikit.studies._figures import Figure, curve, dots
+from identikit.studies._study import Claim, Settings, Study, Tables, control
+from identikit.studies._weight_arms import COPIES, PLAIN, REINITIALIZATION, SHUFFLING, WR, WS, Arm
+from identikit.studies._work import Work, rows_of
 
 KEY = "{0},{1.operation},p={1.p},coverage={1.coverage}"
 # Bars for a gain in accuracy, for equal entropy (bits per matrix), and for equal agreement.
@@ -65,19 +35,20 @@ GAIN, BITS, SAME = 0.005, 0.3, 0.02
 
 def run(work: Work) -> Tables:
     """Run all arms of every problem whose data are available, and shuffles without training."""
-    s, needs = work.settings, {"cifar": CIFAR10, "jsb": JSB}
-    if unknown := set(s.problems) - set(ARMS):
-        raise InputError(f"problems has {min(unknown)!r}; choose from {', '.join(ARMS)}")
+    s, needs = work.settings, {"cifar": CIFAR10, "jsb": kicks.JSB}
+    if unknown := set(s.problems) - set(kicks.ARMS):
+        raise InputError(f"problems has {min(unknown)!r}; choose from {', '.join(kicks.ARMS)}")
     items = [
         (name, arm)
         for name in s.problems
         if name not in needs or work.data.find(needs[name]) is not None
-        for arm in ARMS[name]
+        for arm in kicks.ARMS[name]
     ]
-    records = work.each(KEY, fitted, items, processes=True, checkpoints=True, data=work.data, s=s)
+    options: Any = {"processes": True, "checkpoints": True, "data": work.data, "s": s}
+    records = work.each(KEY, kicks.fitted, items, **options)
     found = dict(zip(items, records))
-    rows = [beside(record, found[name, PLAIN]) for (name, _), record in found.items()]
-    counted = work.each("distinct,seed={}", distinct, range(s.seeds))
+    rows = [kicks.beside(record, found[name, PLAIN]) for (name, _), record in found.items()]
+    counted = work.each("distinct,seed={}", kicks.distinct, range(s.seeds))
     return {
         "seeds": pd.DataFrame(list(chain.from_iterable(rows))),
         "shuffles": rows_of(counted),
@@ -116,7 +87,7 @@ def gain(arm: Arm, problem: str, at: int = 0) -> Column:
 
 def falls(name: str, operation: str) -> Check:
     """Check that a column falls with the dose of an operation, starting from no kicks."""
-    arms = [PLAIN, *(Arm(operation, *dose) for dose in DOSES)]
+    arms = [PLAIN, *(Arm(operation, *dose) for dose in kicks.DOSES)]
 
     def by_dose(t: Tables) -> pd.DataFrame:
         values = {arm.dose: own for arm in arms if len(own := of(name, arm).values(t))}
@@ -127,7 +98,7 @@ def falls(name: str, operation: str) -> Check:
 
 def soon(t: Tables) -> list[float]:
     """The share of the recovery of accuracy that is reached at the second look after the kicks."""
-    strong = Arm(SHUFFLING, *STRONG)
+    strong = Arm(SHUFFLING, *kicks.STRONG)
     ends, early, late = (of("accuracy", strong, at=at).values(t) for at in (0, 2, -1))
     gains = zip(check.differences(early, ends), check.differences(late, ends))
     return [a / b for a, b in gains if b != 0]
@@ -152,19 +123,19 @@ def shuffles(operation: str, name: str, words: str) -> Column:
 def figure(tables: Tables, _settings: Settings) -> Figure:
     """Accuracy and agreement against the dose, recovery after the last kick, and entropy."""
     rows = tables["seeds"]
-    rows = rows[(rows["p"] > 0) | (rows["operation"] == NONE)]
+    rows = rows[(rows["p"] > 0) | (rows["operation"] == kicks.NONE)]
     own, at_kick = rows[rows["problem"] == "digits"], rows[rows["since"] == 0]
-    kicked = own[(own["since"] == 0) & (own["operation"] != NONE)]
-    places = [DOSES.index(dose) + 1 for dose in zip(kicked["p"], kicked["coverage"])]
+    kicked = own[(own["since"] == 0) & (own["operation"] != kicks.NONE)]
+    places = [kicks.DOSES.index(dose) + 1 for dose in zip(kicked["p"], kicked["coverage"])]
     kicked = kicked.assign(dose=places)
     middle = at_kick[
-        at_kick["p"].isin([0.0, MIDDLE[0]]) & (at_kick["coverage"] != TRIVIAL.coverage)
+        at_kick["p"].isin([0.0, kicks.MIDDLE[0]]) & (at_kick["coverage"] != kicks.TRIVIAL.coverage)
     ]
     words = {"dose": "dose, of four", "since": "steps since the last kick"}
     words |= {"accuracy": "test accuracy, digits", "logits": "R² of centred logits, digits"}
     words |= {"entropy": "entropy of the kicked weights", "operation": "p = .14, coverage .19"}
-    words |= {SHUFFLING: "shuffled", REINITIALIZATION: "redrawn", RELEASED: "released"}
-    back = own[own["p"].isin([0.0, MIDDLE[0]])]
+    words |= {SHUFFLING: "shuffled", REINITIALIZATION: "redrawn", kicks.RELEASED: "released"}
+    back = own[own["p"].isin([0.0, kicks.MIDDLE[0]])]
     # A logarithmic axis has its ticks at the doses or steps themselves.
     line = partial(curve, by="operation", labels=words, log_x=True)
     return sheet(
@@ -188,7 +159,6 @@ WORDS = {
 WITHOUT = "without kicks minus that with them"
 LOST = "Bits lost by 10,000 uniform weights in 500 shuffles"
 MNIST, IMAGES, MUSIC = (f"committed results, {on}" for on in ("MNIST", "CIFAR-10", "JSB Chorales"))
-control = partial(Claim, published="not in the paper", source="control", kind="control")
 holds = partial(Claim, source="by derivation", kind="check")
 CLAIMS = (
     Claim("ws-entropy", "A shuffle leaves the entropy of the weights unchanged.",
@@ -239,9 +209,10 @@ CLAIMS = (
     control("not-destroyed", "Once shuffling has ended, the accuracy recovers to that without it.",
         check=gain(WS, "digits", at=-1).least(-0.005)),
     control("strong-not-destroyed", "After the strongest shuffling, too, the accuracy recovers to "
-        "that without it.", check=gain(Arm(SHUFFLING, *STRONG), "digits", at=-1).least(-0.005)),
+        "that without it.", check=gain(Arm(SHUFFLING, *kicks.STRONG), "digits", at=-1)
+        .least(-0.005)),
     control("ws-better", "Long after mild shuffling has ended, accuracy is higher than without it.",
-        check=gain(Arm(SHUFFLING, *MILD), "digits", at=-1).least(0.0)),
+        check=gain(Arm(SHUFFLING, *kicks.MILD), "digits", at=-1).least(0.0)),
     control("wr-better", "Long after reinitialization has ended, accuracy is higher than without "
         "it.", check=gain(WR, "digits", at=-1).least(0.0)),
     control("soon", "After the strongest shuffling, most of the accuracy recovers within 30 steps.",
@@ -260,10 +231,10 @@ CLAIMS = (
     control("forgotten", "Once shuffling has ended, the weights themselves do not recover.",
         check=of("cosine", WS, at=-1).most(0.3)),
     control("copies", "The released shuffle leaves few distinct values: 100 to 300 of 10,000.",
-        published="219, of one draw of the authors' code", check=shuffles(RELEASED, "left",
+        published="219, of one draw of the authors' code", check=shuffles(kicks.RELEASED, "left",
         "Distinct values after 500 shuffles").between(100, 300)),
     control("copies-entropy", "The released shuffle alone lowers the entropy of weights.",
-        check=shuffles(RELEASED, "bits", LOST).least(1)),
+        check=shuffles(kicks.RELEASED, "bits", LOST).least(1)),
     control("copies-trained", "Trained with the released shuffle, weights have a lower entropy "
         "than with a true permutation, on digits.", check=entropy(WS, COPIES, "digits",
         "with a true permutation minus that with the released shuffle").positive()),
@@ -271,9 +242,9 @@ CLAIMS = (
         published=".9578 against .9558", source=MUSIC, check=of("accuracy", PLAIN, "jsb").less(of(
         "silence", PLAIN, "jsb"), "Accuracy over keys minus that of silence").least(0.005)),
     holds("zero", "With p = 0 training ends with exactly the weights that it has without kicks.",
-        "the same", check=untouched("digits", *ZERO)),
+        "the same", check=untouched("digits", *kicks.ZERO)),
     holds("trivial", "In kernels of 5 × 5 a coverage of .098 shuffles nothing.",
-        "the same", check=untouched("cifar", TRIVIAL)),
+        "the same", check=untouched("cifar", kicks.TRIVIAL)),
     holds("multiset", "A true shuffle keeps all values of the weights.",
         "none lost", check=shuffles(SHUFFLING, "lost", "Distinct values lost in 500 shuffles")
         .holds(0)),
@@ -317,8 +288,6 @@ STUDY = Study(
         "weights as a control."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-    needs=(replace(CIFAR10, optional=True, stand_in=None), JSB),
-)
+    run=run, claims=CLAIMS, figure=figure,
+    needs=(replace(CIFAR10, optional=True, stand_in=None), kicks.JSB),
+)  # fmt: skip

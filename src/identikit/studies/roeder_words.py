@@ -2,21 +2,18 @@
 
 The log-bilinear language model of Mnih and Teh predicts a word from the two words before it and the
 two after it, p(w|h) ∝ exp(q̂(h)ᵀ q_w + b_w) with q̂(h) = Σ_i c_i ⊙ r_{w_i}. The figure shows target
-embeddings q_w (g, not f) of two trainings in two dimensions. Here all pairs of several trainings
-are compared, over all words, in two and more dimensions, with three objectives: the full softmax,
-noise-contrastive estimation, and negative sampling, which is what the released notebook minimises.
-At the optimum of each, scores are log p(w|h) up to what depends on w only, which the bias takes up.
+embeddings q_w (g, not f). The released notebook minimises negative sampling. At the optimum of each
+objective, scores are log p(w|h) up to what depends on w only, which the bias takes up.
 
 The notebook fits X₁W ≈ X₂ and then draws X₂W beside X₁, which is right only if W² is the identity.
-Here the map goes from the first to the second in the fit and in the figure. It is the least-squares
-map after centring, because adding a constant to g does not change any probability. It is scored on
-words that were not used in the fit; `r2_notebook` is the score in the notebook's direction.
+Here the map goes from the first to the second in the fit and in the figure, after centring, because
+adding a constant to g changes no probability; `r2_notebook` is the score in the notebook's way.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,20 +26,14 @@ from identikit.report.style import PALETTE
 from identikit.studies import _checks as check
 from identikit.studies._columns import Check, where
 from identikit.studies._data import TEXT, Need
+from identikit.studies._figures import Axes, Figure
 from identikit.studies._seed_pairs import TOLERANCE, curves, lines
-from identikit.studies._store import rows_of
 from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
-from identikit.studies._word_models import OBJECTIVES, compare, learn, read
-from identikit.studies._work import Work
+from identikit.studies._word_models import OBJECTIVES, compare, read, teach
+from identikit.studies._work import Work, rows_of
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-# The number of words that the figure labels, and the number of frequent words to choose from.
-NAMED, FREQUENT = 20, 500
-# The R² of the map that counts as an overlap.
-OVERLAP = 0.9
+NAMED, FREQUENT = 20, 500  # words that the figure labels, and frequent words to choose from
+OVERLAP = 0.9  # the R² of the map that counts as one
 
 
 def run(work: Work) -> Tables:
@@ -61,7 +52,7 @@ def run(work: Work) -> Tables:
     slow = sorted(kinds, key=lambda kind: (kind[0] != "softmax", -kind[1]))
     models = [(*kind, seed) for kind in slow for seed in range(s.seeds)]
     trained = work.each(
-        "objective={0},width={1},seed={2}", learn, models, processes=True, checkpoints=True,
+        "objective={0},width={1},seed={2}", teach, models, processes=True, checkpoints=True,
         settings=s, data=work.data,
     )  # fmt: skip
     found = {model: record.arrays for model, record in zip(models, trained)}
@@ -88,10 +79,7 @@ def summary(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def placed(words: list[str], first: Array, second: Array) -> pd.DataFrame:
-    """Positions of the words in the plane: in two trainings, and of the first mapped on the second.
-
-    The words are ordered by frequency. Embeddings are centred, and their first two axes are used.
-    """
+    """The words, by frequency, in the first two axes of two trainings, and of the first mapped."""
     mapped = align(first, second).transform(first)
     centre = second.mean(axis=0)
     places = {"first": first - first.mean(axis=0), "second": second - centre}
@@ -253,21 +241,21 @@ CLAIMS = (
         "0 if the distributions are equal", "Theorem 1", one_map("logit_gap", "Relative logit "
         "gap")),
 )  # fmt: skip
-# As in the notebook, which does not fix the optimiser (Adam here) or the noise (unigram here).
-COMMON = {"objectives": list(OBJECTIVES), "side": 2, "noise": 25, "diagonal": True}
-SMOKE = COMMON | {
-    "seeds": 3, "corpus": "enwik8", "max_words": 60_000, "vocabulary": 400, "widths": [2, 8],
-    "batch": 256, "steps": 300, "lr": 0.02, "rows": 1000,
+# Fewer and larger steps than the paper's, on a text that is read about once. The notebook does not
+# fix the optimiser (Adam here) or the noise (unigram here).
+LAPTOP = {
+    "objectives": list(OBJECTIVES), "side": 2, "noise": 25, "diagonal": True, "seeds": 4,
+    "corpus": "enwik8", "max_words": 2_500_000, "vocabulary": 2000, "widths": [2, 16, 64],
+    "batch": 512, "steps": 3000, "lr": 0.01, "rows": 2000,
 }  # fmt: skip
-# Fewer and larger steps than the paper's, on a text that is read about once.
-LAPTOP = COMMON | {
-    "seeds": 4, "corpus": "enwik8", "max_words": 2_500_000, "vocabulary": 2000,
-    "widths": [2, 16, 64], "batch": 512, "steps": 3000, "lr": 0.01, "rows": 2000,
+SMOKE = LAPTOP | {
+    "seeds": 3, "max_words": 60_000, "vocabulary": 400, "widths": [2, 8], "batch": 256,
+    "steps": 300, "lr": 0.02, "rows": 1000,
 }  # fmt: skip
 # Vocabulary: the notebook has about 8000 sub-words.
-PAPER = COMMON | {
-    "seeds": 4, "corpus": "lm1b", "max_words": 100_000_000, "vocabulary": 8000,
-    "widths": [2, 16, 64], "batch": 200, "steps": 50_000, "lr": 0.003, "rows": 2000,
+PAPER = LAPTOP | {
+    "corpus": "lm1b", "max_words": 100_000_000, "vocabulary": 8000, "batch": 200, "steps": 50_000,
+    "lr": 0.003,
 }  # fmt: skip
 STUDY = Study(
     name="roeder-words",
@@ -281,8 +269,5 @@ STUDY = Study(
         "three objectives and several dimensions. The figure shows the first two trainings."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run,
-    claims=CLAIMS,
-    figure=figure,
-    needs=(Need("text", "a folder of real text", TEXT),),
-)
+    run=run, claims=CLAIMS, figure=figure, needs=(Need("text", "a folder of real text", TEXT),),
+)  # fmt: skip
