@@ -88,14 +88,7 @@ def _from_pixels(data: DemoViews, name: str) -> float:
 def story(result: Audit, data: DemoViews, raw: list[float]) -> list[str]:
     """What the demo found, in a few plain sentences; the first is its headline.
 
-    Parameters
-    ----------
-    result : Audit
-        Of the trained networks and the control.
-    data : DemoViews
-        What was audited, and the raw input.
-    raw : list of float
-        Error of an affine map from the raw input to each trained network's layer.
+    `raw` has the error of an affine map from the raw input to each trained network's layer.
     """
     from identikit.alignment import RUNGS
 

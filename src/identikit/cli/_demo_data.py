@@ -43,15 +43,7 @@ class DemoViews:
 
 
 def demo_views(seeds: int, progress: Progress) -> DemoViews:
-    """Train a network a seed, and one on shuffled labels; return their views of unseen digits.
-
-    Parameters
-    ----------
-    seeds : int
-        How many networks to train on the true labels.
-    progress : callable
-        Called with (what is being done, done, of how many).
-    """
+    """Train a network a seed, and one on shuffled labels; return their views of unseen digits."""
     import numpy as np
     from sklearn.datasets import load_digits
 

@@ -33,20 +33,10 @@ def deliver(
     quiet: bool,
     drawings: Mapping[Path, Callable[[Path], None]] | None = None,
 ) -> None:
-    """Print a result, write the files that were asked for, and say which.
+    """Print a result, write the files that were asked for, and say which unless `quiet`.
 
-    Parameters
-    ----------
-    result : Result
-        What was found.
-    output, report : Path or None
-        Where the JSON document and the page go; `check_targets` has passed them.
-    json : bool
-        Print the document instead of words and a table.
-    quiet : bool
-        Say nothing of the files.
-    drawings : mapping of Path to callable, optional
-        Other files, each with the function that writes it.
+    `check_targets` has passed the paths. `drawings` are other files, with functions that write
+    them.
     """
     from identikit.report import print_result
 
@@ -71,16 +61,7 @@ def deliver(
 def exit_above(limit: float | None, value: float, what: str, where: str, *, quiet: bool) -> None:
     """Exit with 1 if the largest value is above the limit of --fail-above.
 
-    Parameters
-    ----------
-    limit : float or None
-        The limit, if one was given.
-    value : float
-        The largest value.
-    what, where : str
-        What the value is, and of what: "error", "between 'a' and 'b'".
-    quiet : bool
-        Exit without a word.
+    `what` the value is, and `where` it is, are for the sentence: "error", "between 'a' and 'b'".
     """
     if limit is not None and value > limit:
         exit_failed(f"the largest {what}, {value:.3g} ({where}), is above {limit:g}", quiet=quiet)

@@ -46,18 +46,8 @@ def writing_rows(
 ) -> Iterator[Put]:
     """Give a function that takes the blocks of rows one after another; atomic as a whole.
 
-    Parameters
-    ----------
-    output : Path
-        Where they go; its suffix says how.
-    shape : tuple of int
-        Rows and columns of all blocks together.
-    dtype : dtype
-        Of the numbers.
-    view : str
-        What was mapped, whose other columns are kept in a table.
-    force : bool
-        Whether an existing file may be replaced.
+    The suffix of `output` says how they are written, and `shape` is that of all blocks together.
+    The other columns of `view`, which was mapped, are kept in a table.
     """
     from identikit.sources import NpyWriter
 

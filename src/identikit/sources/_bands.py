@@ -25,23 +25,10 @@ Pieces = Callable[[int], Iterator[NDArray[Any]]]
 
 
 class BandedRows(RowSource):
-    """A source of rows that are stored in consecutive bands.
+    """A source of rows that are stored in consecutive bands, of `counts` rows each.
 
-    Parameters
-    ----------
-    counts : sequence of int
-        Number of rows in each band.
-    width : int
-        Numbers per row.
-    dtype : dtype
-        The dtype of the numbers.
-    pieces : callable
-        Called with the number of a band, yields the rows from the first row of that band to the
-        last row of all, in pieces of any length.
-    name, label : str
-        What reports call the view, and what error messages call it.
-    resources : ExitStack, optional
-        What `close` closes; taken over from the caller if the shape is right.
+    `pieces(band)` yields the rows from the first row of that band to the last row of all, in pieces
+    of any length. `resources` is what `close` closes; it is taken over if the shape is right.
     """
 
     def __init__(

@@ -22,14 +22,9 @@ if TYPE_CHECKING:
 class Beside:
     """The columns of a table that do not belong to the view.
 
-    Parameters
-    ----------
-    names : list of str
-        Their names.
-    lists : str or None
-        The name of the column of lists that is the view; None if there is one column per dimension.
-    frames : callable
-        Yields these columns as data frames of consecutive rows; from a text file, as text.
+    `lists` names the column of lists that is the view; it is None if there is one column per
+    dimension. `frames()` yields these columns as data frames of consecutive rows; from a text file,
+    as text.
     """
 
     names: list[str]
@@ -38,13 +33,7 @@ class Beside:
 
 
 def columns_beside(view: str | os.PathLike[str]) -> Beside | None:
-    """The columns of a table that do not belong to the view; None if the view is not in a table.
-
-    Parameters
-    ----------
-    view : path
-        As `open_source` takes it.
-    """
+    """The columns of a table that do not belong to the view; None if the view is not in a table."""
     path, member = split_member(view)
     label = file_label(path.stem, path)
     if kind_of(path) != FOLDER:

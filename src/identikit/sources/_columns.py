@@ -18,19 +18,7 @@ Batches = Callable[[int], Iterator[Any]]
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that make up the rows of a view.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Their names, in order.
-    dtype : dtype
-        The dtype of the numbers.
-    width : int or None
-        Numbers per row; None if it is only known once a row has been read.
-    lists : bool
-        Whether the view is one column of lists rather than one column per dimension.
-    """
+    """The columns of a view; `width` is None if only a row can tell the length of its lists."""
 
     names: tuple[str, ...]
     dtype: np.dtype[Any]

@@ -113,20 +113,7 @@ def csv_table(path: Path, label: str) -> Table:
 class TextTable:
     """What is known about a table before its rows are read.
 
-    Parameters
-    ----------
-    lines : Lines
-        The file.
-    separator : str
-        The character between cells.
-    names : list of str
-        The names of the columns.
-    fields : dict of str to Field
-        What the columns hold.
-    first : DataFrame
-        The first rows, as text.
-    spans : list of Span
-        Where the rows lie, without the header.
+    `first` holds the first rows as text, and `spans` say where the rows lie, without the header.
     """
 
     lines: Lines

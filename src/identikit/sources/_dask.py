@@ -29,20 +29,8 @@ class DaskBlocks:
     """A Dask collection, cut into blocks of whole rows that are computed when they are read.
 
     This recipe is sent to workers. It holds the graph and no rows, unless the caller built the
-    graph from rows in memory.
-
-    Parameters
-    ----------
-    blocks : tuple of Delayed
-        Each of them computes an array of rows.
-    ends : array of int
-        For each block, the number of the row after its last one.
-    width : int
-        Number of columns.
-    dtype : dtype
-        The dtype of the numbers.
-    client : distributed.Client, optional
-        The client of the cluster on which some of the rows already are.
+    graph from rows in memory. `ends` has, for each block, the number of the row after its last one;
+    `client` is the client of the cluster on which some of the rows already are.
     """
 
     blocks: tuple[Any, ...]

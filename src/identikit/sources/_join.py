@@ -28,16 +28,9 @@ BY_POSITION = "paired by position"
 class Matched:
     """The rows whose id is in every view.
 
-    Parameters
-    ----------
-    names : tuple of str
-        The names of the views.
-    of : tuple of int
-        The number of rows of each view.
-    first : array of int
-        The numbers of the rows of the first view that matched.
-    by_index : bool
-        Whether the ids are the index labels of data frames.
+    `names` and `of` are the names of the views and their numbers of rows, `first` the numbers of
+    the matched rows in the first view, and `by_index` says whether ids are the index of data
+    frames.
     """
 
     names: tuple[str, ...]

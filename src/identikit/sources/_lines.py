@@ -38,14 +38,7 @@ class Span:
 class Lines:
     """The records of a text file, perhaps compressed with gzip.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    label : str
-        What error messages call it.
-    quoted : bool
-        Whether a line break within double quotes is part of the record, as in a table.
+    If `quoted`, a line break within double quotes is part of the record, as in a table.
     """
 
     path: Path

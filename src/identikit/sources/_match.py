@@ -32,15 +32,9 @@ def match_frames(views: Sequence[object], share: float) -> list[Places] | None:
 
     The result is None if rows should be paired by position: if a view is not a data frame, has the
     default index (the row's number, which is not an id) or has a label twice, if no label is in all
-    of them, or if all frames have the same labels in the same order.
-
-    Parameters
-    ----------
-    views : sequence
-        The views as the user gave them.
-    share : float
-        The smallest share of the shortest frame's labels that must be in all frames. If fewer
-        are, neither labels nor positions can be trusted, and that is an error.
+    of them, or if all frames have the same labels in the same order. If fewer than `share` of the
+    shortest frame's labels are in all, neither labels nor positions can be trusted: that is an
+    error.
     """
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(views, list | tuple) or len(views) < 2:
@@ -70,18 +64,8 @@ def match_ids(
 ) -> list[Places]:
     """For each view, the numbers of the rows whose ids are in all views, in the first one's order.
 
-    An id that a view has twice is an error.
-
-    Parameters
-    ----------
-    sources : sequence of Source
-        The views.
-    columns : sequence of Ids
-        Their ids.
-    share : float
-        The smallest share of the smallest view's rows that must match.
-    memory : int
-        Bytes that the ids may take.
+    An id that a view has twice is an error, and so is it if less than `share` of the smallest
+    view's rows match. `memory` is how many bytes the ids may take.
     """
     indexes: list[pd.Index[Any]] = []
     for source, column in zip(sources, columns):

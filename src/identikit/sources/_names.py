@@ -26,13 +26,8 @@ def unpack(views: Any, names: Sequence[str] | None) -> tuple[Any, Sequence[str] 
 def tell_apart(names: Sequence[str], origins: Sequence[object]) -> list[str]:
     """Make names differ by a suffix or by folders if their paths differ, otherwise by a number.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The names, some of which may be equal.
-    origins : sequence
-        For each name the absolute path, as text, if it is the name of a file; otherwise anything
-        that is not text.
+    `origins` has for each name the absolute path as text, if it is the name of a file; otherwise
+    anything that is not text.
 
     Examples
     --------

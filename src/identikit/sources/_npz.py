@@ -126,15 +126,7 @@ def open_member(
 
 
 def array_names(path: Path, label: str) -> list[str]:
-    """The names of all arrays in a .npz file, in the order of the file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    label : str
-        What the error message calls it.
-    """
+    """The names of all arrays in a .npz file, in the order of the file."""
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
         stack.enter_context(_explained(label, size_of(file)))

@@ -111,17 +111,7 @@ def _check_all_used(header: dict[str, Any], size: int, label: str) -> None:
 
 
 def read_header(file: IO[bytes], size: int, label: str) -> tuple[dict[str, Any], int]:
-    """Read the header, checking only that it is a JSON object, and find where the data begins.
-
-    Parameters
-    ----------
-    file : binary file
-        An open file, positioned at its start.
-    size : int
-        Its number of bytes.
-    label : str
-        What error messages call it.
-    """
+    """Read the header, checking only that it is a JSON object, and find where the data begins."""
     if size < _PREFIX:
         raise InputError(f"{label} is truncated: expected at least {_PREFIX} bytes, found {size}")
     length = int.from_bytes(file.read(_PREFIX), "little")

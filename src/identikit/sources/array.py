@@ -20,15 +20,7 @@ _NO_NUMBERS = ("string", "empty", "datetime", "datetime64", "date", "time", "tim
 
 
 class ArraySource(RowSource):
-    """Rows of a NumPy array with any strides; blocks are read-only views of it.
-
-    Parameters
-    ----------
-    array : ndarray
-        Two-dimensional, of a real dtype.
-    name : str
-        What reports call the view.
-    """
+    """Rows of a NumPy array with any strides; blocks are read-only views of it."""
 
     def __init__(self, array: NDArray[Any], name: str) -> None:
         label = f"view {name!r}"
@@ -46,14 +38,9 @@ class ArraySource(RowSource):
 
 
 def as_array(view: object, label: str) -> NDArray[Any]:
-    """Convert an object to a plain NumPy array, without a copy where that is possible.
+    """Convert an array, a tensor, a data frame, a pyarrow table or nested lists to a NumPy array.
 
-    Parameters
-    ----------
-    view : object
-        An array, a tensor, a data frame, a pyarrow table or nested lists.
-    label : str
-        What the error message calls it.
+    Nothing is copied where that is possible. `label` is what error messages call it.
     """
     if isinstance(view, np.ma.MaskedArray) and np.ma.is_masked(view):
         raise InputError(

@@ -39,15 +39,8 @@ _tables: dict[str, TableOpener] = {}
 class Table:
     """The columns of a table, from which those that do not belong to the view are read.
 
-    Parameters
-    ----------
-    fields : dict of str to Field
-        What each column holds, by name.
-    frames : callable
-        Called with names in the table's order, yields these columns as data frames of
-        consecutive rows; from a text file, as text.
-    index : collection
-        Names of the columns that were the index of a data frame when the table was saved.
+    `frames(names)` yields these columns, named in the table's order, as data frames of consecutive
+    rows; from a text file, as text. `index` names the columns that were the index of a data frame.
     """
 
     fields: dict[str, Field]
