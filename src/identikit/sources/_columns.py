@@ -86,12 +86,10 @@ class Columns:
         )
 
 
-def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
-    """Choose the columns of the view by the rules of `sources._choice`."""
-    fields = table_fields(schema, label)
-    chosen = choose_fields(fields, member, label, index_columns(schema))
+def view_columns(schema: Any, chosen: list[str], label: str) -> Columns:
+    """The chosen columns: one of lists, or several of numbers."""
     kinds = [_stored_type(schema.field(name).type) for name in chosen]
-    if not fields[chosen[0]].lists:
+    if not _field(kinds[0]).lists:
         dtype = np.result_type(*(kind.to_pandas_dtype() for kind in kinds))
         return Columns(tuple(chosen), dtype, len(chosen), lists=False)
     shape = getattr(schema.field(chosen[0]).type, "shape", None)
@@ -150,11 +148,13 @@ def table_array(table: Any, label: str) -> NDArray[Any]:
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     try:
-        columns = choose_columns(table.schema, None, label)
+        fields = table_fields(table.schema, label)
+        names = choose_fields(fields, None, label, index_columns(table.schema))
+        columns = view_columns(table.schema, names, label)
     except InputError as error:
         raise InputError(f"{error}; for a table in memory, use table.select([...])") from error
-    chosen = table.select(list(columns.names))
-    blocks = list(columns.blocks(lambda _: iter(chosen.to_batches()), 0, 0, label))
+    batches = table.select(names).to_batches()
+    blocks = list(columns.blocks(lambda _: iter(batches), 0, 0, label))
     return np.concatenate(blocks) if blocks else np.empty((0, 1), columns.dtype)
 
 

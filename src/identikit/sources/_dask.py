@@ -80,7 +80,6 @@ class DaskSource(RowSource):
         self._blocks, self._last = blocks, (-1, np.empty((0, self.width)))
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`."""
         start, stop, _ = slice(start, stop).indices(self.rows)
         parts = []
         for block in self._blocks.within(start, stop) if start < stop else ():
@@ -91,7 +90,6 @@ class DaskSource(RowSource):
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def close(self) -> None:
-        """Forget the last block."""
         self._last = -1, np.empty((0, self.width))
 
     def _rows_of(self, block: int) -> NDArray[Any]:

@@ -60,11 +60,9 @@ class _PickedRows(DerivedSource):
         self.rows, self._places = places.rows, places
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`."""
         return _pick(self._source, self._places.read(start, stop)[:, 0])
 
     def close(self) -> None:
-        """Close the view and the file of row numbers."""
         super().close()
         self._places.close()
 

@@ -92,7 +92,6 @@ class Lines:
                 start, data = start + stop, data[stop:]
 
     def read(self, spans: list[Span]) -> Iterator[bytes]:
-        """Yield the bytes of some spans, one span after another."""
         with self.stream() as file:
             for span in spans:
                 file.seek(span.start)

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.sources import memory
-from identikit.sources._rows import FileRows, StoredArray
 from identikit.sources._sparse import SAVED, SparseRows, open_saved
-from identikit.sources._vectors import StoredVector, vector_ids
+from identikit.sources._stored import FileRows, StoredArray, StoredVector, vector_ids
 from identikit.sources.checks import choose
 from identikit.sources.files import (
     UNPACKING_ERRORS,

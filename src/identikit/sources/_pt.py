@@ -55,7 +55,6 @@ class MappedTensor(TensorSource):
         self.origin = None  # not the map, which `close` releases
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`."""
         # Reading the map of a file that has become shorter would kill the process.
         if self._stamped() != self._stamp:
             raise InputError(f"{self._label} changed while it was read; let its writer finish")
@@ -66,7 +65,6 @@ class MappedTensor(TensorSource):
         return block
 
     def close(self) -> None:
-        """Release the map; the next block makes a new one."""
         self._array, self._used = None, _MAPPED_BYTES + 1
 
     def _stamped(self) -> tuple[int, int]:

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._rows import FileRows, StoredArray
-from identikit.sources._vectors import StoredVector, vector_ids
+from identikit.sources._stored import FileRows, StoredArray, StoredVector, vector_ids
 from identikit.sources.checks import choose
 from identikit.sources.files import file_label, open_binary, size_of
 from identikit.sources.registry import register, register_ids

@@ -85,7 +85,6 @@ class ShardRows:
         self.rows = sum(counts)
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`, which may lie in several shards."""
         start, stop, _ = slice(start, stop).indices(self.rows)
         block = np.empty((max(stop - start, 0), self.width), self._dtype)
         done = 0
@@ -99,7 +98,6 @@ class ShardRows:
         return block
 
     def close(self) -> None:
-        """Close every file that is open."""
         for shard in self._open.values():
             shard.close()
         self._open.clear()

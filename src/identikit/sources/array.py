@@ -1,4 +1,4 @@
-"""Arrays in memory, and whatever can be converted to one."""
+"""Arrays in memory, and whatever can be converted to one: data frames, tables, AnnData."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from identikit.sources._columns import is_table, table_array
 from identikit.sources._source import RowSource
 from identikit.sources.checks import is_bfloat16, numeric_eps
 from identikit.sources.device import is_tensor, to_numpy
+
+#: The name of the pseudo-column that holds the names of an AnnData's rows.
+OBS_NAMES = "obs_names"
 
 # pandas' names for the contents of a column of objects that are not numbers.
 _NO_NUMBERS = ("string", "empty", "datetime", "datetime64", "date", "time", "timedelta", "bytes")
@@ -122,3 +125,24 @@ def _rows_of(lists: Any, label: str) -> list[Any]:
                 "length"
             )
     return rows
+
+
+def is_anndata(view: object) -> bool:
+    """Whether this is an AnnData object; anndata is not imported to find out."""
+    return type(view).__module__.split(".")[0] == "anndata" and hasattr(view, "obs")
+
+
+def matrix_of(view: Any, label: str) -> object:
+    """The matrix X of an AnnData object."""
+    if view.X is None:
+        raise InputError(
+            f"{label} is an AnnData without a matrix X; pass one of its arrays, for example "
+            "adata.obsm['X_pca']"
+        )
+    matrix: object = view.X
+    return matrix
+
+
+def obs_columns(view: Any) -> dict[str, Any]:
+    """The columns of an AnnData's table obs by name, and the names of the rows as one more."""
+    return {OBS_NAMES: view.obs_names, **{str(name): view.obs[name] for name in view.obs.columns}}

@@ -15,6 +15,8 @@ from identikit.errors import InputError
 
 #: The errors that a damaged or shrinking archive raises while it is unpacked.
 UNPACKING_ERRORS = (BadZipFile, EOFError, zlib.error)
+#: The errors that h5py and zarr raise about damaged files.
+FORMAT_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError)
 
 
 def split_member(view: str | os.PathLike[str]) -> tuple[Path, str | None]:

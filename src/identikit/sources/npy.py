@@ -13,7 +13,7 @@ from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from identikit.errors import InputError
-from identikit.sources._rows import FileRows, StoredArray
+from identikit.sources._stored import FileRows, StoredArray
 from identikit.sources.files import file_label, open_binary, size_of
 from identikit.sources.registry import register, register_ids
 
