@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 from identikit._plugins import modules
 from identikit._text import plain
 from identikit._version import __version__
+from identikit.cli._help import described
 from identikit.errors import InputError, MissingExtraError
 
 __all__ = ["app", "main"]
@@ -112,7 +113,7 @@ def _add_verbs() -> None:
     for module, verb in modules(__name__).items():
         name = module.removeprefix("_")
         if hasattr(verb, "command"):
-            app.command(name, epilog=f"Example: {verb.EXAMPLE}")(verb.command)
+            app.command(name, epilog=f"Example: {verb.EXAMPLE}")(described(verb.command))
         elif hasattr(verb, "app"):
             app.add_typer(verb.app, name=name)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -18,40 +17,31 @@ EXAMPLE = "identikit align old.npy new.npy --group rigid -o map.safetensors"
 
 
 def command(
-    source: Annotated[str, typer.Argument(metavar="A", help="The view to map from.")],
-    target: Annotated[
-        str, typer.Argument(metavar="B", help="The view to map to. It has the same rows.")
-    ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE.safetensors", help="Where to save the map."),
-    ],
-    group: Annotated[
-        str,
-        typer.Option(
-            metavar="RUNG",
-            help="The rung of the ladder that the map is of: identity, permutation, monomial, "
-            "rigid, similarity, linear or affine.",
-        ),
-    ] = "affine",
-    ridge: Annotated[
-        str,
-        typer.Option(
-            help="The strength of the ridge of a linear or affine map, as a share of the source's "
-            "mean eigenvalue. auto chooses it from the data, and none leaves it out."
-        ),
-    ] = "auto",
-    groups: options.Groups = None,
-    id_column: options.Id = None,
-    ids: options.Ids = None,
-    names: options.Names = None,
-    folds: options.Folds = 5,
-    drop_nonfinite: options.DropNonfinite = False,
-    force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    source: str,
+    target: str,
+    output: Path,
+    group: str = "affine",
+    ridge: str = "auto",
+    groups: str | None = None,
+    id_: str | None = None,
+    ids: list[str] | None = None,
+    names: list[str] | None = None,
+    folds: int = 5,
+    drop_nonfinite: bool = False,
+    force: bool = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Fit the best map of a rung from A's space to B's."""
+    """Fit the best map of a rung from A's space to B's.
+
+    A : The view to map from.
+    B : The view to map to. It has the same rows.
+    --output, -o FILE.safetensors : Where to save the map.
+    --group RUNG : The rung of the ladder that the map is of: identity, permutation, monomial,
+        rigid, similarity, linear or affine.
+    --ridge : The strength of the ridge of a linear or affine map, as a share of the source's mean
+        eigenvalue. auto chooses it from the data, and none leaves it out.
+    """
     from identikit import __version__
     from identikit.alignment import align
     from identikit.sources import BY_POSITION
@@ -67,7 +57,7 @@ def command(
             groups=options.read_groups(groups),
             ridge=_ridge(ridge),
             names=options.split_names(names),
-            ids=options.choose_ids(id_column, ids),
+            ids=options.choose_ids(id_, ids),
             drop_nonfinite=drop_nonfinite,
             progress=progress,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -26,30 +26,21 @@ BLOCK_BYTES = 32 * 2**20
 
 
 def command(
-    map_file: Annotated[
-        Path, typer.Argument(metavar="MAP", help="A map that `identikit align` has written.")
-    ],
-    view: Annotated[str, typer.Argument(metavar="A", help="The view whose rows are mapped.")],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Where to write the mapped rows: a file that ends in .npy, .parquet, .csv or "
-            ".tsv. If A is a table, its ids and other columns are kept beside them.",
-        ),
-    ],
-    inverse: Annotated[
-        bool,
-        typer.Option(
-            "--inverse", help="Map back, from the space of the target to that of the source."
-        ),
-    ] = False,
-    force: options.Force = False,
-    quiet: options.Quiet = False,
+    map_file: Path,
+    view: str,
+    output: Path,
+    inverse: bool = False,
+    force: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Map the rows of A with a fitted map. The result is float32, or float64 if A is."""
+    """Map the rows of A with a fitted map. The result is float32, or float64 if A is.
+
+    MAP : A map that `identikit align` has written.
+    A : The view whose rows are mapped.
+    --output, -o FILE : Where to write the mapped rows: a file that ends in .npy, .parquet, .csv or
+        .tsv. If A is a table, its ids and other columns are kept beside them.
+    --inverse : Map back, from the space of the target to that of the source.
+    """
     from identikit.alignment import load_map
     from identikit.cli._tables import suffix_of
     from identikit.sources import open_source

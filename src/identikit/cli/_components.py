@@ -23,71 +23,39 @@ FIGURES = (".svg", ".png", ".pdf")
 
 
 def command(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN",
-            help="Two or more files (or file::name). Each holds the atoms of a run, or its "
-            "activations for the same rows.",
-        ),
-    ],
-    activations: Annotated[
-        bool,
-        typer.Option(
-            "--activations",
-            help="The runs are activations: correlate their columns over rows.",
-        ),
-    ] = False,
-    axis: Annotated[
-        Literal["rows", "columns"] | None,
-        typer.Option(help="Whether the atoms are rows or columns. By default they are rows."),
-    ] = None,
-    signed: Annotated[
-        bool | None,
-        typer.Option(
-            "--signed/--unsigned",
-            help="Whether opposite directions are different. By default they are for atoms, and "
-            "are not for activations.",
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="The similarity that every member must reach. By default it must be above chance."
-        ),
-    ] = None,
-    fdr: Annotated[
-        float,
-        typer.Option(
-            help="The rate of false discoveries that is allowed if there is no threshold."
-        ),
-    ] = 0.05,
-    assignment: Annotated[
-        Literal["auto", "dense", "sparse"],
-        typer.Option(
-            help="How runs are matched: exactly (dense), or among the nearest candidates (sparse). "
-            "auto decides by the memory."
-        ),
-    ] = "auto",
-    memory: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="How much memory similarities may take, such as 4GB."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the draws for chance levels.")] = 0,
-    names: Annotated[list[str] | None, options.names_of("runs")] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.svg",
-            help="Where to draw stability beside chance: .svg, .png or .pdf.",
-        ),
-    ] = None,
-    report: options.Report = None,
-    output: options.Output = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    runs: list[str],
+    activations: bool = False,
+    axis: Literal["rows", "columns"] | None = None,
+    signed: bool | None = None,
+    threshold: float | None = None,
+    fdr: float = 0.05,
+    assignment: Literal["auto", "dense", "sparse"] = "auto",
+    memory: str | None = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    names: list[str] | None = None,
+    figure: Path | None = None,
+    report: Path | None = None,
+    output: Path | None = None,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Match the components of several runs, and say which come back and how well."""
+    """Match the components of several runs, and say which come back and how well.
+
+    RUN : Two or more files (or file::name). Each holds the atoms of a run, or its activations for
+        the same rows.
+    --activations : The runs are activations: correlate their columns over rows.
+    --axis : Whether the atoms are rows or columns. By default they are rows.
+    --signed/--unsigned : Whether opposite directions are different. By default they are for atoms,
+        and are not for activations.
+    --threshold : The similarity that every member must reach. By default it must be above chance.
+    --fdr : The rate of false discoveries that is allowed if there is no threshold.
+    --assignment : How runs are matched: exactly (dense), or among the nearest candidates (sparse).
+        auto decides by the memory.
+    --memory SIZE : How much memory similarities may take, such as 4GB.
+    --seed : The seed of the draws for chance levels.
+    --names A,B,... : The names of the runs. If a name has a comma, repeat the option for each name.
+    --figure FILE.svg : Where to draw stability beside chance: .svg, .png or .pdf.
+    """
     from identikit.axes import match_components
 
     _check_figure(figure)

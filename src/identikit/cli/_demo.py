@@ -35,16 +35,17 @@ NEXT = (
 
 
 def command(
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.html", help=f"Where to write the page.  [default: {REPORT}]"),
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=2, max=20, help="The number of networks to train.")] = 4,
-    force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    report: Path | None = None,
+    seeds: Annotated[int, typer.Option(min=2, max=20)] = 4,
+    force: bool = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Train small networks from different seeds and audit what they learned."""
+    """Train small networks from different seeds and audit what they learned.
+
+    --report FILE.html : Where to write the page.  [default: identikit-demo.html]
+    --seeds : The number of networks to train.
+    """
     from rich.text import Text
     from threadpoolctl import threadpool_limits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -19,15 +19,13 @@ EXAMPLE = "identikit family gpt2"
 
 
 def command(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME", help="The model to explain: gpt2, bert, clip, simclr and others."
-        ),
-    ] = None,
-    json: options.Json = False,
+    name: str | None = None,
+    json: bool = False,
 ) -> None:
-    """List the models whose representations theory speaks of, or explain one."""
+    """List the models whose representations theory speaks of, or explain one.
+
+    NAME : The model to explain: gpt2, bert, clip, simclr and others.
+    """
     from identikit import __version__
     from identikit.family.members import MEMBERS, NON_MEMBERS, find
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from identikit.cli import _options as options
 from identikit.cli._output import exit_failed
@@ -14,37 +12,6 @@ from identikit.errors import InputError
 
 if TYPE_CHECKING:
     from identikit.auditing.result import Audit, Pair
-
-FailAbove = Annotated[
-    float | None,
-    typer.Option(
-        metavar="ERROR",
-        help="Exit with 1 if the error of a pair is larger than this, with all rows or without a "
-        "few that decide it, or if a pair is unrelated.",
-    ),
-]
-Require = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RUNG",
-        help="Exit with 1 unless every pair is the same up to this rung, such as rigid, or up to a "
-        "stricter one. Where the rows do not tell rungs apart, all of them must be.",
-    ),
-]
-Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict",
-        help="Let --fail-above judge the upper end of the interval instead of the error.",
-    ),
-]
-Direction = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A:B",
-        help="Judge only one pair, and of it only the error of mapping A to B.",
-    ),
-]
 
 
 @dataclass(frozen=True)

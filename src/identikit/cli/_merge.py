@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -15,25 +14,20 @@ EXAMPLE = "identikit merge part*.moments -o all.moments"
 
 
 def command(
-    parts: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PART", help="Files that identikit moments or identikit merge has written."
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE.moments", help="Where to save the whole."),
-    ],
-    names: options.Names = None,
-    force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    parts: list[str],
+    output: Path,
+    names: list[str] | None = None,
+    force: bool = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Merge the statistics of different rows of the same views, in any order.
 
     Parts must agree in the names and widths of their views and in their folds (with --names, they
     may call the views what they like), and no shard may come twice.
+
+    PART : Files that identikit moments or identikit merge has written.
+    --output, -o FILE.moments : Where to save the whole.
     """
     from identikit.moments import check_suffix, merge_moments
 

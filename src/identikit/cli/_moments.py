@@ -21,41 +21,22 @@ EXAMPLE = "identikit moments run1.npy run2.npy -o part1.moments"
 
 
 def command(
-    views: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="VIEW",
-            help="Two or more files that have the same rows, as identikit audit takes them.",
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE.moments", help="Where to save the statistics."
-        ),
-    ],
-    groups: options.GroupsOrDuplicates = None,
-    names: options.Names = None,
-    folds: options.Folds = 5,
-    drop_nonfinite: options.DropNonfinite = False,
-    seed: options.Seed = 0,
-    no_sample: Annotated[
-        bool, typer.Option("--no-sample", help="Keep only statistics in the file, and no rows.")
-    ] = False,
-    memory: options.Memory = None,
-    engine: options.Engine = None,
-    scheduler: options.Scheduler = None,
-    workers: options.Workers = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Continue from FILE.moments.partial, which an interrupted reading has left.",
-        ),
-    ] = False,
-    force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    views: list[str],
+    output: Path,
+    groups: str | None = None,
+    names: list[str] | None = None,
+    folds: int = 5,
+    drop_nonfinite: bool = False,
+    seed: int = 0,
+    no_sample: bool = False,
+    memory: str | None = None,
+    engine: str | None = None,
+    scheduler: str | None = None,
+    workers: Annotated[int | None, typer.Option(min=1)] = None,
+    resume: bool = False,
+    force: bool = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Save the statistics of views, from which `identikit audit` tells the same as from the rows.
 
@@ -64,6 +45,15 @@ def command(
     largest of each view, as they are: where rows may not be shared, leave them out with
     --no-sample, and what needs rows is absent.
     Statistics of very few rows still tell of them: those of a fold of one row are that row.
+
+    VIEW : Two or more files that have the same rows, as identikit audit takes them.
+    --output, -o FILE.moments : Where to save the statistics.
+    --groups FILE : A file with a label for each row: .npy, .txt, or a column of a table
+        (table.parquet::donor, cells.csv::donor, x.h5ad::obs/donor). Rows with the same label belong
+        together and share a fold. With the word duplicates instead, rows that are equal in all
+        views do.
+    --no-sample : Keep only statistics in the file, and no rows.
+    --resume : Continue from FILE.moments.partial, which an interrupted reading has left.
     """
     from identikit.moments import (
         DUPLICATES,

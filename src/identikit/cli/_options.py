@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from identikit._text import plain
 from identikit.errors import InputError
@@ -20,99 +18,6 @@ if TYPE_CHECKING:
 
     from identikit.moments.engines import Engine as EngineKind
 
-
-def names_of(what: str) -> Any:
-    """The option --names of a verb that compares views, models or something else."""
-    return typer.Option(
-        metavar="A,B,...",
-        help=f"The names of the {what}. If a name has a comma, repeat the option for each name.",
-    )
-
-
-_LABELS = (
-    "A file with a label for each row: .npy, .txt, or a column of a table (table.parquet::donor, "
-    "cells.csv::donor, x.h5ad::obs/donor). Rows with the same label belong together and share a "
-    "fold."
-)
-
-Groups = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help=f"{_LABELS} Without it, folds are scattered blocks of rows.",
-    ),
-]
-GroupsOrDuplicates = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help=f"{_LABELS} With the word duplicates instead, rows that are equal in all views do.",
-    ),
-]
-Names = Annotated[list[str] | None, names_of("views")]
-Folds = Annotated[int, typer.Option(help="The number of folds for held-out errors.")]
-DropNonfinite = Annotated[
-    bool,
-    typer.Option("--drop-nonfinite", help="Leave rows with NaN or infinity out of all views."),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        metavar="single|pool|dask",
-        help="What reads the rows: this process (single), several processes (pool), or Dask.",
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="The address of a Dask scheduler, such as tcp://host:8786. Without it, Dask is "
-        "started on this machine.",
-    ),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="The number of processes of a pool, or of Dask if it is started here."
-    ),
-]
-Id = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="COLUMN",
-        help="Pair rows by this column or array of each file, and not by position. Give several "
-        "columns with commas (plate,well), or a name for each view with colons (doc_id:docId).",
-    ),
-]
-Ids = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ids",
-        metavar="FILE",
-        help="Pair rows by ids that are in files of their own. Give the option once for each view, "
-        "in the order of the views.",
-    ),
-]
-Memory = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="How much memory the work may take, such as 4GB."),
-]
-Report = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.html", help="Where to write a page with figures."),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE.json", help="Where to save the JSON document."),
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document instead of words and a table.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no remarks.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists already.")]
-Seed = Annotated[int, typer.Option(help="The seed of the row sample that a few measures use.")]
-Tolerance = Annotated[float, typer.Option(help="The largest error that counts as the same.")]
 
 WIDTH = 100
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
