@@ -16,12 +16,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
+from rich.text import Text
 from safetensors.numpy import save_file
 from typer.testing import CliRunner, Result
 
 import identikit as ik
 from conftest import HANGS, remarks
 from identikit.cli import app
+from identikit.cli._options import console
 
 ROWS = 400
 
@@ -459,3 +461,9 @@ def test_a_replaced_report_is_named_as_such(tmp_path, monkeypatch):
     np.save("a.npy", np.random.default_rng(0).normal(size=(40, 2)))
     assert "wrote out.html" in done("audit", "a.npy", "a.npy", "--report", "out.html").stderr
     assert "replaced out.html" in done("audit", "a.npy", "a.npy", "--report", "out.html").stderr
+
+
+def test_all_that_a_console_prints_is_plain(capsys):
+    hostile = "x\x1b[2J\x1b[31m\x07\r\u202egnp.\u2066\x9b1m\x7f"
+    console().print(Text(hostile), style="bold")
+    assert set(capsys.readouterr().out) <= set("x [2J31mgnp.\n")

@@ -109,7 +109,15 @@ class _Parquet:
         self._file = parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         self._label = label
         self.schema = self._file.schema_arrow
-        self.counts = group_counts(self._file.metadata, label)
+        metadata = self._file.metadata
+        groups = range(metadata.num_row_groups)
+        self.counts = [metadata.row_group(group).num_rows for group in groups]
+        # No closer check: pyarrow kills the process if a damaged column is asked for its length.
+        if min(self.counts, default=0) < 0 or sum(self.counts) != metadata.num_rows:
+            raise InputError(
+                f"{label} is damaged: its {len(self.counts)} row groups do not hold the "
+                f"{metadata.num_rows} rows that were promised"
+            )
 
     def batches(
         self, first: int, columns: list[str] | None = None, rows: int = _ROWS
@@ -121,18 +129,6 @@ class _Parquet:
 
     def check_sizes(self, row_bytes: int) -> None:
         """Refuse nothing: one page is decoded at a time, whatever sizes the row groups declare."""
-
-
-def group_counts(metadata: Any, label: str) -> list[int]:
-    """The number of rows in every row group of a Parquet file."""
-    counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-    # No closer check: pyarrow kills the process if a damaged column is asked for its length.
-    if min(counts, default=0) < 0 or sum(counts) != metadata.num_rows:
-        raise InputError(
-            f"{label} is damaged: its {len(counts)} row groups do not hold the "
-            f"{metadata.num_rows} rows that were promised"
-        )
-    return counts
 
 
 @dataclass(frozen=True)
