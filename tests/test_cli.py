@@ -23,7 +23,7 @@ from typer.testing import CliRunner, Result
 import identikit as ik
 from conftest import HANGS, remarks
 from identikit.cli import app
-from identikit.cli._options import console
+from identikit.cli._shared import console
 
 ROWS = 400
 

@@ -8,9 +8,7 @@ from pathlib import Path
 import typer
 
 from identikit._text import plain
-from identikit.cli import _options as options
-from identikit.cli._output import print_json
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 EXAMPLE = "identikit align old.npy new.npy --group rigid -o map.safetensors"
@@ -47,17 +45,17 @@ def command(
     from identikit.sources import BY_POSITION
 
     _check_suffix(output)
-    options.check_target(output, [source, target, groups, *(ids or ())], overwrite=force)
-    with progress_bar(quiet) as progress:
+    shared.check_target(output, [source, target, groups, *(ids or ())], overwrite=force)
+    with shared.progress_bar(quiet) as progress:
         fitted = align(
             source,
             target,
             group=group,
             folds=folds,
-            groups=options.read_groups(groups),
+            groups=shared.read_groups(groups),
             ridge=_ridge(ridge),
-            names=options.split_names(names),
-            ids=options.choose_ids(id_, ids),
+            names=shared.split_names(names),
+            ids=shared.choose_ids(id_, ids),
             drop_nonfinite=drop_nonfinite,
             progress=progress,
         )
@@ -76,7 +74,7 @@ def command(
             "pairing": fitted.pairing_,
             "map": str(output),
         }
-        print_json(document)
+        shared.print_json(document)
         return
     low, high = fitted.interval or (0.0, 0.0)
     typer.echo(
@@ -108,7 +106,6 @@ def _check_suffix(output: Path) -> None:
 
 
 def _ridge(text: str) -> float | str | None:
-    """The strength of a ridge as a user writes it."""
     if text in ("auto", "none"):
         return "auto" if text == "auto" else None
     try:

@@ -10,8 +10,7 @@ import typer
 
 from identikit._progress import Progress
 from identikit._text import plain
-from identikit.cli import _options as options
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,12 +45,12 @@ def command(
     from identikit.sources import open_source
 
     suffix_of(output)
-    options.check_target(output, [str(map_file), view], overwrite=force)
+    shared.check_target(output, [str(map_file), view], overwrite=force)
     fitted = load_map(map_file)
     source = open_source(view)
     try:
         _check_width(fitted, source, inverse)
-        with progress_bar(quiet) as progress:
+        with shared.progress_bar(quiet) as progress:
             blank = _write(fitted, source, output, view, inverse, force, progress)
     finally:
         source.close()

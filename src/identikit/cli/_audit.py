@@ -8,10 +8,8 @@ from typing import Annotated
 
 import typer
 
-from identikit.cli import _options as options
+from identikit.cli import _shared as shared
 from identikit.cli._gate import Gate
-from identikit.cli._output import calm_warnings, deliver
-from identikit.cli._progress import progress_bar
 from identikit.errors import InputError
 
 EXAMPLE = "identikit audit run1.npy run2.npy run3.npy --report audit.html --fail-above 0.1"
@@ -78,26 +76,26 @@ def command(
 
     inputs = [*views, None if groups == DUPLICATES else groups, *(ids or ())]
     gate = Gate(fail_above, require, strict, direction)
-    options.check_targets(output, report, inputs)
+    shared.check_targets(output, report, inputs)
     if save_moments is not None:
         from identikit.moments import check_suffix
 
         check_suffix(save_moments)
-        options.check_target(save_moments, inputs, overwrite=True)
+        shared.check_target(save_moments, inputs, overwrite=True)
     if by is not None or anchors is not None or batches:
         alone: dict[str, object] = {"--ids": ids, "--names": names, "--ica": ica}
         alone |= {"--save-moments": save_moments}
         alone |= {"--resume": resume, "--engine": engine, "--scheduler": scheduler}
         alone |= {"--workers": workers, "--memory": memory}
         _check_batches(views, by, anchors, alone)
-        with calm_warnings(quiet), progress_bar(quiet) as progress:
+        with shared.calm_warnings(quiet), shared.progress_bar(quiet) as progress:
             found = audit_batches(
                 views[0],
                 by or "",
                 anchors or "",
                 ids=id_,
-                groups=options.read_groups(groups),
-                batches=options.split_names(batches),
+                groups=shared.read_groups(groups),
+                batches=shared.split_names(batches),
                 folds=folds,
                 tolerance=tolerance,
                 seed=seed,
@@ -105,32 +103,32 @@ def command(
                 progress=progress,
             )
         judged = gate.pairs(found.audit)
-        deliver(found, output=output, report=report, json=json, quiet=quiet)
+        shared.deliver(found, output=output, report=report, json=json, quiet=quiet)
         gate.judge(*judged, quiet=quiet)
         return
     with (
-        calm_warnings(quiet),
-        options.chosen_engine(engine, scheduler, workers) as ready,
-        progress_bar(quiet) as progress,
+        shared.calm_warnings(quiet),
+        shared.chosen_engine(engine, scheduler, workers) as ready,
+        shared.progress_bar(quiet) as progress,
     ):
         result = audit(
             views,
-            names=options.split_names(names),
+            names=shared.split_names(names),
             folds=folds,
-            groups=groups if groups == DUPLICATES else options.read_groups(groups),
+            groups=groups if groups == DUPLICATES else shared.read_groups(groups),
             tolerance=tolerance,
             seed=seed,
-            ids=options.choose_ids(id_, ids),
+            ids=shared.choose_ids(id_, ids),
             ica=ica,
             drop_nonfinite=drop_nonfinite,
-            memory=options.parse_size(memory),
+            memory=shared.parse_size(memory),
             engine=ready,
             save_moments=save_moments,
             resume=resume,
             progress=progress,
         )
     judged = gate.pairs(result)
-    deliver(result, output=output, report=report, json=json, quiet=quiet)
+    shared.deliver(result, output=output, report=report, json=json, quiet=quiet)
     gate.judge(*judged, quiet=quiet)
 
 

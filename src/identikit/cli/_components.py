@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from identikit.cli import _options as options
-from identikit.cli._output import deliver
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,8 +57,8 @@ def command(
     from identikit.axes import match_components
 
     _check_figure(figure)
-    options.check_targets(output, report, runs, figure=figure)
-    with progress_bar(quiet) as progress:
+    shared.check_targets(output, report, runs, figure=figure)
+    with shared.progress_bar(quiet) as progress:
         found = match_components(
             runs,
             kind="activations" if activations else "atoms",
@@ -69,13 +67,13 @@ def command(
             threshold=threshold,
             fdr=fdr,
             assignment=assignment,
-            names=options.split_names(names),
+            names=shared.split_names(names),
             seed=seed,
-            memory=options.parse_size(memory),
+            memory=shared.parse_size(memory),
             progress=progress,
         )
     drawings = {} if figure is None else {figure: partial(_draw, found)}
-    deliver(found, output=output, report=report, json=json, quiet=quiet, drawings=drawings)
+    shared.deliver(found, output=output, report=report, json=json, quiet=quiet, drawings=drawings)
 
 
 def _check_figure(figure: Path | None) -> None:

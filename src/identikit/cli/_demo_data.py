@@ -38,7 +38,6 @@ class DemoViews:
 
     @property
     def trained(self) -> dict[str, Array]:
-        """The views of the networks that saw the true labels."""
         return {name: self.views[name] for name in self.accuracy}
 
 

@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from identikit.cli import _options as options
-from identikit.cli._output import deliver
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 EXAMPLE = "identikit disentangle codes.npy factors.csv --discrete shape --report codes.html"
@@ -65,13 +63,13 @@ def command(
     """
     from identikit.factors import disentangle
 
-    options.check_targets(output, report, [codes, factors])
+    shared.check_targets(output, report, [codes, factors])
     kinds = dict.fromkeys(_names(discrete), "discrete")
     for name in _names(continuous):
         if name in kinds:
             raise InputError(f"factor {name!r} is in both --discrete and --continuous; choose one")
         kinds[name] = "continuous"
-    with progress_bar(quiet) as progress:
+    with shared.progress_bar(quiet) as progress:
         result = disentangle(
             codes,
             factors,
@@ -82,8 +80,8 @@ def command(
             preset=preset,
             progress=progress,
         )
-    deliver(result, output=output, report=report, json=json, quiet=quiet)
+    shared.deliver(result, output=output, report=report, json=json, quiet=quiet)
 
 
 def _names(given: list[str] | None) -> list[str]:
-    return options.split_names(given) or []
+    return shared.split_names(given) or []

@@ -9,8 +9,7 @@ from typing import Any
 import typer
 
 from identikit._text import plain
-from identikit.cli._output import print_json
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 EXAMPLE = "identikit extract ./gpt2 --text sentences.txt --layers 0,4,8,12 -o gpt2-states"
@@ -70,7 +69,7 @@ def command(
         "device": device,
         "overwrite": force,
     }
-    with progress_bar(quiet) as progress:
+    with shared.progress_bar(quiet) as progress:
         if text is not None:
             manifest = extract.text(
                 model,
@@ -85,7 +84,7 @@ def command(
         elif images is not None:
             manifest = extract.images(model, images, output, progress=progress, **common)
     if json:
-        print_json(manifest)
+        shared.print_json(manifest)
     if not quiet:
         typer.echo(_summary(manifest, output), err=True)
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from identikit.cli import _options as options
-from identikit.cli._output import exit_failed
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class Gate:
     def __post_init__(self) -> None:
         from identikit.alignment import RUNGS
 
-        options.check_limit(self.fail_above, "an error")
+        shared.check_limit(self.fail_above, "an error")
         if self.require is not None and self.require not in RUNGS:
             raise InputError(f"--require is {self.require!r}; expected one of {', '.join(RUNGS)}")
         if self.strict and self.fail_above is None:
@@ -43,12 +42,12 @@ class Gate:
             above = [pair for pair in pairs if pair.exceeds(limit, strict=strict, source=source)]
             if above:
                 worst = max(above, key=lambda pair: pair.error_of(strict=strict, source=source))
-                exit_failed(_above(worst, limit, strict, source), quiet=quiet)
+                shared.exit_failed(_above(worst, limit, strict, source), quiet=quiet)
         if self.require is not None:
             looser = [pair for pair in pairs if not pair.meets(self.require)]
             if looser:
                 worst = max(looser, key=lambda pair: pair.error)
-                exit_failed(_looser(worst, self.require, len(looser)), quiet=quiet)
+                shared.exit_failed(_looser(worst, self.require, len(looser)), quiet=quiet)
 
     def pairs(self, audit: Audit) -> tuple[str | None, Sequence[Pair]]:
         """Which view is mapped, if that was said, and the pairs to judge."""

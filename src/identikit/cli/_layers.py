@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from identikit.cli import _options as options
-from identikit.cli._output import deliver
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 
 EXAMPLE = "identikit layers model_a/ model_b/ --measure cka --report layers.html"
 
@@ -39,21 +37,21 @@ def command(
     """
     from identikit.auditing import layers
 
-    options.check_targets(output, report, [groups])
+    shared.check_targets(output, report, [groups])
     with (
-        options.chosen_engine(engine, scheduler, workers) as ready,
-        progress_bar(quiet) as progress,
+        shared.chosen_engine(engine, scheduler, workers) as ready,
+        shared.progress_bar(quiet) as progress,
     ):
         found = layers(
             a,
             b,
             measure=measure,
             folds=folds,
-            groups=options.read_groups(groups),
+            groups=shared.read_groups(groups),
             seed=seed,
             drop_nonfinite=drop_nonfinite,
-            memory=options.parse_size(memory),
+            memory=shared.parse_size(memory),
             engine=ready,
             progress=progress,
         )
-    deliver(found, output=output, report=report, json=json, quiet=quiet)
+    shared.deliver(found, output=output, report=report, json=json, quiet=quiet)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import typer
 
-from identikit.cli import _options as options
+from identikit.cli import _shared as shared
 from identikit.cli._moments import in_words, say_written, summary
-from identikit.cli._output import print_json
 
 EXAMPLE = "identikit merge part*.moments -o all.moments"
 
@@ -32,11 +31,11 @@ def command(
     from identikit.moments import check_suffix, merge_moments
 
     check_suffix(output)
-    options.check_target(output, parts, overwrite=force)
-    merged = merge_moments(parts, options.split_names(names))
+    shared.check_target(output, parts, overwrite=force)
+    merged = merge_moments(parts, shared.split_names(names))
     merged.save(output, overwrite=force)
     if json:
-        print_json(summary(merged, output) | {"parts": parts})
+        shared.print_json(summary(merged, output) | {"parts": parts})
         return
     typer.echo(f"Merged {len(parts)} files with {len(merged.shards)} shards. {in_words(merged)}")
     if not quiet:

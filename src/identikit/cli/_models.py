@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from identikit.cli import _options as options
-from identikit.cli._output import deliver, exit_above
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,17 +47,17 @@ def command(
     from identikit.family import SoftmaxModel
     from identikit.sources import read_labels, tell_apart
 
-    options.check_limit(fail_above, "a logit gap")
-    options.check_targets(output, report, [*models, groups, slice_])
-    given = options.split_names(names)
+    shared.check_limit(fail_above, "a logit gap")
+    shared.check_targets(output, report, [*models, groups, slice_])
+    given = shared.split_names(names)
     if given is not None and len(given) != len(models):
         raise InputError(f"expected {len(models)} names, one a model, got {given!r}")
     if given is None:
         paths = [Path(model).absolute() for model in models]
         given = tell_apart([path.stem for path in paths], list(map(str, paths)))
-    room = options.parse_size(memory)
+    room = shared.parse_size(memory)
     labels = None if slice_ is None else read_labels(slice_, "slices")
-    with progress_bar(quiet) as progress:
+    with shared.progress_bar(quiet) as progress:
         loaded = []
         for place, path in enumerate(models):
             progress("reading", place, len(models))
@@ -71,13 +69,13 @@ def command(
             tolerance=tolerance,
             seed=seed,
             progress=progress,
-            groups=_shared_groups(models) if groups is None else options.read_groups(groups),
+            groups=_shared_groups(models) if groups is None else shared.read_groups(groups),
             slices=labels,
         )
-    deliver(result, output=output, report=report, json=json, quiet=quiet)
+    shared.deliver(result, output=output, report=report, json=json, quiet=quiet)
     worst = result.worst
     between = f"between {worst.a!r} and {worst.b!r}"
-    exit_above(fail_above, worst.gauge.logit_gap, "relative logit gap", between, quiet=quiet)
+    shared.exit_above(fail_above, worst.gauge.logit_gap, "relative logit gap", between, quiet=quiet)
 
 
 def _shared_groups(models: list[str]) -> NDArray[Any] | None:

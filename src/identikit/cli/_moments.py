@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from identikit._text import plain
-from identikit.cli import _options as options
-from identikit.cli._output import print_json
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,16 +66,16 @@ def command(
 
     check_suffix(output)
     same = groups == DUPLICATES
-    options.check_target(output, [*views, None if same else groups], overwrite=force)
+    shared.check_target(output, [*views, None if same else groups], overwrite=force)
     if len(views) < 2:
         raise InputError("moments are for comparing views: give at least two")
-    sources = open_sources(views, options.split_names(names))
+    sources = open_sources(views, shared.split_names(names))
     try:
-        check_memory([source.width for source in sources], folds, options.parse_size(memory))
-        labels = duplicate_groups(sources) if same else options.read_groups(groups)
+        check_memory([source.width for source in sources], folds, shared.parse_size(memory))
+        labels = duplicate_groups(sources) if same else shared.read_groups(groups)
         with (
-            options.chosen_engine(engine, scheduler, workers) as ready,
-            progress_bar(quiet) as progress,
+            shared.chosen_engine(engine, scheduler, workers) as ready,
+            shared.progress_bar(quiet) as progress,
         ):
             moments = read_and_save(
                 sources,
@@ -95,7 +93,7 @@ def command(
         for source in sources:
             source.close()
     if json:
-        print_json(summary(moments, output))
+        shared.print_json(summary(moments, output))
         return
     typer.echo(in_words(moments))
     if not quiet:
@@ -122,7 +120,6 @@ def summary(moments: Moments, path: Path) -> dict[str, Any]:
 
 
 def in_words(moments: Moments) -> str:
-    """The same in two lines."""
     views = ", ".join(f"{plain(n)} ({w} columns)" for n, w in zip(moments.names, moments.widths))
     left_out = f", {moments.dropped} rows left out" if moments.dropped else ""
     sample = len(moments.sample.keys)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from identikit.cli import _options as options
-from identikit.cli._output import deliver
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 
 EXAMPLE = "identikit near run1.npy run2.npy --report near.html"
 
@@ -37,13 +35,13 @@ def command(
     """
     from identikit.axes import near_identifiability
 
-    options.check_targets(output, report, [a, b, groups])
-    with progress_bar(quiet) as progress:
+    shared.check_targets(output, report, [a, b, groups])
+    with shared.progress_bar(quiet) as progress:
         result = near_identifiability(
             a,
             b,
-            names=options.split_names(names),
-            groups=options.read_groups(groups),
+            names=shared.split_names(names),
+            groups=shared.read_groups(groups),
             fit_share=fit_share,
             n_components=components,
             max_rows=max_rows,
@@ -51,4 +49,4 @@ def command(
             drop_nonfinite=drop_nonfinite,
             progress=progress,
         )
-    deliver(result, output=output, report=report, json=json, quiet=quiet)
+    shared.deliver(result, output=output, report=report, json=json, quiet=quiet)

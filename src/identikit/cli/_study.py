@@ -10,10 +10,8 @@ import typer
 
 from identikit._text import plain
 from identikit._version import __version__
-from identikit.cli import _options as options
+from identikit.cli import _shared as shared
 from identikit.cli._help import described
-from identikit.cli._output import calm_warnings, listing, print_json
-from identikit.cli._progress import progress_bar
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,7 +35,9 @@ def list_(
 
     known = studies().values()
     if json:
-        print_json({"identikit": __version__, "studies": [_fields(study) for study in known]})
+        shared.print_json(
+            {"identikit": __version__, "studies": [_fields(study) for study in known]}
+        )
         return
     from rich.text import Text
 
@@ -48,8 +48,8 @@ def list_(
         instead = {need.stand_in for need in study.needs if need.stand_in and not need.optional}
         needs += "".join(f"\nor --data {name}" for name in sorted(instead))
         rows.append((study.name, Text(study.title).append(f"\n{study.paper}", "dim"), needs))
-    output = options.console()
-    output.print(listing(("name", "what", "data"), rows))
+    output = shared.console()
+    output.print(shared.listing(("name", "what", "data"), rows))
     if any(study.needs for study in known):
         output.print()
         for name, what in STAND_INS.items():
@@ -97,9 +97,9 @@ def run(
     from identikit import studies
 
     with (
-        calm_warnings(quiet),
-        options.chosen_engine(engine, scheduler, workers) as ready,
-        progress_bar(quiet) as progress,
+        shared.calm_warnings(quiet),
+        shared.chosen_engine(engine, scheduler, workers) as ready,
+        shared.progress_bar(quiet) as progress,
     ):
         try:
             who = "single" if engine == "single" else ready
@@ -144,13 +144,12 @@ def _show(result: Result, json: bool) -> None:
     from identikit.studies import print_study
 
     if json:
-        print_json(result.document)
+        shared.print_json(result.document)
     else:
-        print_study(result, options.console())
+        print_study(result, shared.console())
 
 
 def _pairs(changes: list[str]) -> dict[str, str]:
-    """The settings of --set KEY=VALUE."""
     for text in changes:
         if "=" not in text:
             raise InputError(f"--set is {text!r}; expected KEY=VALUE")

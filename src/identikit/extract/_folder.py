@@ -35,7 +35,6 @@ class Filling:
         return self._files[name]
 
     def abandon(self) -> None:
-        """Close every file, complete or not."""
         for file in self._files.values():
             file.abandon()
 

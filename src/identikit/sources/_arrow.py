@@ -58,11 +58,9 @@ class ArrowTable:
 
     @property
     def index(self) -> Collection[object]:
-        """The columns that pandas saved as an index."""
         return index_columns(self._file.schema)
 
     def rows(self, chosen: list[str], name: str) -> BandedRows:
-        """Open the view that consists of these columns."""
         file, label = self._file, self._label
         with ExitStack() as stack, _explained(label):
             stack.enter_context(self._resources)
@@ -86,7 +84,6 @@ class ArrowTable:
             yield from id_blocks(self._file.batches(0, [column]), column, self._label)
 
     def frame(self) -> pd.DataFrame:
-        """All columns, as pandas reads them."""
         with self._resources, _explained(self._label):
             table = pyarrow().Table.from_batches(self._file.batches(0), self._file.schema)
             frame: pd.DataFrame = table.to_pandas()

@@ -104,7 +104,6 @@ def view_columns(schema: Any, chosen: list[str], label: str) -> Columns:
 
 
 def table_fields(schema: Any, label: str) -> dict[str, Field]:
-    """Describe what every column holds."""
     fields = {field.name: _field(field.type) for field in schema}
     if len(fields) < len(schema):
         twice = next(name for name in schema.names if schema.names.count(name) > 1)
@@ -167,7 +166,6 @@ def is_table(view: object) -> bool:
 
 
 def pyarrow() -> Any:
-    """The package pyarrow, or an error that says how to install it."""
     return require("pyarrow", "io", "reading Parquet and Arrow files")
 
 

@@ -72,7 +72,6 @@ class TextTable:
         self.fields = {name: _field(first[at]) for at, name in enumerate(names) if name}
 
     def rows(self, chosen: list[str], name: str) -> BandedRows:
-        """Open the view that consists of these columns."""
         places = [self._names.index(each) for each in chosen]
 
         def pieces(band: int) -> Iterator[NDArray[Any]]:
@@ -104,7 +103,6 @@ class TextTable:
         return frame.set_axis(names, axis=1)
 
     def frames(self, names: list[str]) -> Iterator[pd.DataFrame]:
-        """Yield some columns as text."""
         places = [self._names.index(name) for name in names]
         for _, frame in self._frames(places, dtype=str, keep_default_na=False):
             yield frame.set_axis(names, axis=1)

@@ -20,7 +20,6 @@ _KINDS = (("dask.array", "Array"), ("dask.dataframe", "DataFrame"), ("dask.dataf
 
 
 def is_collection(view: object) -> bool:
-    """Whether this is a Dask array, data frame or series."""
     kinds = [getattr(sys.modules.get(module), kind, None) for module, kind in _KINDS]
     return any(kind is not None and isinstance(view, kind) for kind in kinds)
 
@@ -158,7 +157,6 @@ def _numeric(dtypes: Any, label: str) -> np.dtype[Any] | None:
 
 
 def _matrix(part: Any, dtype: np.dtype[Any] | None, label: str) -> NDArray[Any]:
-    """The rows of one partition of a data frame."""
     if dtype is not None:
         missing = {"na_value": np.nan} if dtype.kind == "f" else {}
         rows: NDArray[Any] = part.to_numpy(dtype=dtype, **missing)

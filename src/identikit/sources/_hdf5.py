@@ -35,7 +35,6 @@ _CHECKSUM_BYTES = 4
 
 @register(".h5", ".hdf5")
 def open_hdf5(path: Path, member: str | None, name: str) -> BandedRows:
-    """Open a dataset of an HDF5 file: `file.h5::group/dataset`."""
     label = file_label(name, path)
     with ExitStack() as stack, explained(label, *FORMAT_ERRORS):
         file = _open_file(path, label, stack)
@@ -53,7 +52,6 @@ def read_hdf5_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]
 
 @register(".h5ad")
 def open_h5ad(path: Path, member: str | None, name: str) -> BandedRows | SparseRows:
-    """Open a matrix of an .h5ad file, dense or sparse."""
     label = file_label(name, path)
     with ExitStack() as stack, explained(label, *FORMAT_ERRORS):
         file = _open_file(path, label, stack)

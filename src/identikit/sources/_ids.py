@@ -67,7 +67,6 @@ def given_ids(ids: object, name: str) -> Ids:
 
 
 def in_memory(values: object, label: str) -> Block:
-    """Ids or labels in memory as an array."""
     if isinstance(values, list | tuple):
         # As objects, because [1, "1"] would otherwise become two equal strings.
         values = np.array(values, dtype=object)
@@ -114,7 +113,6 @@ def without_columns(view: Any, columns: Sequence[str]) -> object:
 
 
 def column_ids(view: Any, columns: Sequence[str], name: str) -> Ids:
-    """The ids in one or several columns of a view."""
     label = f"ids {','.join(columns)!r} of view {name!r}"
     if isinstance(view, str | os.PathLike):
         path = split_member(view)[0]

@@ -57,7 +57,6 @@ class Matched:
 
     @property
     def rows(self) -> int:
-        """Number of rows that matched."""
         return len(self.first)
 
     def __str__(self) -> str:
@@ -280,7 +279,6 @@ def _index(ids: _ids.Ids, rows: int, memory: int) -> tuple[pd.Index[Any], int]:
 
 
 def _check_same_kind(first: str, ids: Any, label: str, others: Any) -> None:
-    """Refuse strings here and integers there."""
     kinds = ["strings" if each.dtype == object else "integers" for each in (ids, others)]
     if kinds[0] != kinds[1]:
         raise InputError(
@@ -290,5 +288,4 @@ def _check_same_kind(first: str, ids: Any, label: str, others: Any) -> None:
 
 
 def _shown(value: Any) -> str:
-    """An id as error messages show it."""
     return repr(", ".join(value.split(_ids.BETWEEN))) if isinstance(value, str) else str(value)

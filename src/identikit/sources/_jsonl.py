@@ -41,7 +41,6 @@ class JsonLines:
         self.fields = {name: _field([each.get(name) for each in few]) for name in names}
 
     def rows(self, chosen: list[str], name: str) -> BandedRows:
-        """Open the view that consists of these fields."""
         first = next(self._blocks(0, chosen, None))
         counts, width = [span.records for span in self._spans], first.shape[1]
 
@@ -69,13 +68,11 @@ class JsonLines:
             yield np.array(ids)
 
     def frame(self) -> pd.DataFrame:
-        """All fields, as one column each."""
         import pandas as pd
 
         return pd.DataFrame.from_records([each for _, rows in self._objects() for each in rows])
 
     def frames(self, names: list[str]) -> Iterator[pd.DataFrame]:
-        """Yield some fields as text."""
         import pandas as pd
 
         for _, objects in self._objects():
@@ -94,7 +91,6 @@ class JsonLines:
             row += len(found)
 
     def _blocks(self, first: int, names: list[str], width: int | None) -> Iterator[NDArray[Any]]:
-        """Yield arrays of rows, from span `first` on."""
         lists = self.fields[names[0]].lists
         for row, objects in self._objects(first):
             if lists:

@@ -101,7 +101,6 @@ class Lines:
                 yield data
 
     def _check_closed(self, last: bytes) -> None:
-        """Refuse a last record that ends within quotes."""
         if self.quoted and last.count(_QUOTE) % 2:
             raise InputError(
                 f"{self.label}: a quote is opened and not closed, in the row that begins with "

@@ -52,7 +52,6 @@ def open_npz(path: Path, member: str | None, name: str) -> FileRows | SparseRows
 
 @register_ids(".npz")
 def read_npz_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """Yield the ids in an array of the archive."""
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
         yield from vector_ids(StoredVector(*open_member(file, column, label, stack), label), label)

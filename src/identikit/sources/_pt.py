@@ -39,7 +39,6 @@ _NUMBERS = re.compile(r"/data/\d+$")
 
 @register(".pt", ".pth")
 def open_pt(path: Path, member: str | None, name: str) -> MappedTensor:
-    """Open a tensor of a file that torch.save has written."""
     return MappedTensor(path, member, name)
 
 

@@ -43,7 +43,6 @@ _LONGEST_HEADER = 100_000_000
 
 @register(".safetensors")
 def open_safetensors(path: Path, member: str | None, name: str) -> FileRows:
-    """Open one tensor of a .safetensors file."""
     label = file_label(name, path)
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))

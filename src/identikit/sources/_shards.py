@@ -40,7 +40,6 @@ def open_shards(path: Path, member: str | None, name: str) -> ShardRows:
 
 @register_ids(FOLDER)
 def read_shard_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """Yield the ids of all rows, shard by shard."""
     shards = shards_of(path, label)
     reader = id_readers().get(kind_of(shards[0]))
     if reader is None:

@@ -92,7 +92,6 @@ def is_sparse(view: object) -> bool:
 
 
 def open_matrix(matrix: Any, name: str) -> SparseRows:
-    """Open a SciPy sparse matrix in any format."""
     label = f"view {name!r}"
     check_matrix(matrix.shape, label)
     rows = matrix.tocsr()

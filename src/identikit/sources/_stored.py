@@ -39,11 +39,9 @@ class StoredArray:
 
     @property
     def end(self) -> int:
-        """The position of the first byte after the array."""
         return self.offset + math.prod(self.shape) * self.dtype.itemsize
 
     def check_fits(self, size: int, label: str) -> None:
-        """Raise unless the array ends within `size` bytes."""
         if self.end > size:
             raise InputError(
                 f"{label} is truncated: its header promises an array of shape {self.shape} and "

@@ -25,7 +25,6 @@ from identikit.sources.registry import register, register_ids
 
 @register(".zarr")
 def open_zarr(path: Path, member: str | None, name: str) -> BandedRows:
-    """Open an array of a Zarr store: `store.zarr::group/array`."""
     label = file_label(name, path)
     with ExitStack() as stack, explained(label, *FORMAT_ERRORS):
         array = _open(path, member, label)
