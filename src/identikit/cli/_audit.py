@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -71,7 +71,7 @@ def command(
         reading.
     --resume : Continue from what an earlier --save-moments has kept.
     """
-    from identikit.auditing import audit, audit_batches
+    from identikit.auditing import Audit, BatchAudit, audit, audit_batches
     from identikit.moments import DUPLICATES
 
     inputs = [*views, None if groups == DUPLICATES else groups, *(ids or ())]
@@ -82,53 +82,46 @@ def command(
 
         check_suffix(save_moments)
         shared.check_target(save_moments, inputs, overwrite=True)
-    if by is not None or anchors is not None or batches:
+    batched = by is not None or anchors is not None or bool(batches)
+    if batched:
         alone: dict[str, object] = {"--ids": ids, "--names": names, "--ica": ica}
         alone |= {"--save-moments": save_moments}
         alone |= {"--resume": resume, "--engine": engine, "--scheduler": scheduler}
         alone |= {"--workers": workers, "--memory": memory}
         _check_batches(views, by, anchors, alone)
-        with shared.calm_warnings(quiet), shared.progress_bar(quiet) as progress:
-            found = audit_batches(
-                views[0],
-                by or "",
-                anchors or "",
-                ids=id_,
-                groups=shared.read_groups(groups),
-                batches=shared.split_names(batches),
-                folds=folds,
-                tolerance=tolerance,
-                seed=seed,
-                drop_nonfinite=drop_nonfinite,
-                progress=progress,
-            )
-        judged = gate.pairs(found.audit)
-        shared.deliver(found, output=output, report=report, json=json, quiet=quiet)
-        gate.judge(*judged, quiet=quiet)
-        return
+    found: BatchAudit | Audit
     with (
         shared.calm_warnings(quiet),
         shared.chosen_engine(engine, scheduler, workers) as ready,
         shared.progress_bar(quiet) as progress,
     ):
-        result = audit(
-            views,
-            names=shared.split_names(names),
-            folds=folds,
-            groups=groups if groups == DUPLICATES else shared.read_groups(groups),
-            tolerance=tolerance,
-            seed=seed,
-            ids=shared.choose_ids(id_, ids),
-            ica=ica,
-            drop_nonfinite=drop_nonfinite,
-            memory=shared.parse_size(memory),
-            engine=ready,
-            save_moments=save_moments,
-            resume=resume,
-            progress=progress,
-        )
-    judged = gate.pairs(result)
-    shared.deliver(result, output=output, report=report, json=json, quiet=quiet)
+        common: dict[str, Any] = {
+            "groups": groups if groups == DUPLICATES else shared.read_groups(groups),
+            "folds": folds,
+            "tolerance": tolerance,
+            "seed": seed,
+            "drop_nonfinite": drop_nonfinite,
+            "progress": progress,
+        }
+        if batched:
+            wanted = shared.split_names(batches)
+            found = audit_batches(
+                views[0], str(by), str(anchors), ids=id_, batches=wanted, **common
+            )
+        else:
+            found = audit(
+                views,
+                names=shared.split_names(names),
+                ids=shared.choose_ids(id_, ids),
+                ica=ica,
+                memory=shared.parse_size(memory),
+                engine=ready,
+                save_moments=save_moments,
+                resume=resume,
+                **common,
+            )
+    judged = gate.pairs(found.audit if isinstance(found, BatchAudit) else found)
+    shared.deliver(found, output=output, report=report, json=json, quiet=quiet)
     gate.judge(*judged, quiet=quiet)
 
 
