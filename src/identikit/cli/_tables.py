@@ -97,7 +97,7 @@ def _parquet(path: Path, beside: Beside | None, width: int, stack: ExitStack) ->
     def put(rows: NDArray[Any]) -> None:
         nonlocal writer
         others = take(len(rows))
-        columns: dict[str, Any] = {} if others is None else dict(others.items())
+        columns: dict[Any, Any] = {} if others is None else dict(others.items())
         if apart:
             columns |= dict(zip(titles, rows.T))
         else:

@@ -54,7 +54,8 @@ class ArrowTable:
     @property
     def fields(self) -> dict[str, Field]:
         """What the columns hold; two of the same name are an error."""
-        return table_fields(self._file.schema, self._label)
+        with _explained(self._label):
+            return table_fields(self._file.schema, self._label)
 
     @property
     def index(self) -> Collection[object]:
@@ -79,8 +80,8 @@ class ArrowTable:
 
     def ids(self, column: str) -> Iterator[NDArray[Any]]:
         """Yield the ids of all rows, from a column of integers or strings."""
-        choose(self._file.schema.names, column, self._label)
         with self._resources, _explained(self._label):
+            choose(self._file.schema.names, column, self._label)
             yield from id_blocks(self._file.batches(0, [column]), column, self._label)
 
     def frame(self) -> pd.DataFrame:
