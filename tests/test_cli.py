@@ -16,14 +16,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
-from rich.text import Text
 from safetensors.numpy import save_file
 from typer.testing import CliRunner, Result
 
 import identikit as ik
 from conftest import HANGS, remarks
 from identikit.cli import app
-from identikit.cli._shared import console
+from identikit.cli._help import described
 
 ROWS = 400
 
@@ -463,7 +462,12 @@ def test_a_replaced_report_is_named_as_such(tmp_path, monkeypatch):
     assert "replaced out.html" in done("audit", "a.npy", "a.npy", "--report", "out.html").stderr
 
 
-def test_all_that_a_console_prints_is_plain(capsys):
-    hostile = "x\x1b[2J\x1b[31m\x07\r\u202egnp.\u2066\x9b1m\x7f"
-    console().print(Text(hostile), style="bold")
-    assert set(capsys.readouterr().out) <= set("x [2J31mgnp.\n")
+def test_a_verb_must_say_what_its_options_are():
+    def command(view: str, speed: int = 1) -> None:
+        """Do something.
+
+        VIEW : A view.
+        """
+
+    with pytest.raises(TypeError, match="does not say what 'speed' is"):
+        described(command)

@@ -2,9 +2,9 @@
 
 A module of this folder that has a function ``command`` and a line ``EXAMPLE`` is a verb, named
 after its file; one that has a Typer ``app`` instead is a verb with verbs of its own. A new verb is
-a new file and nothing else. The modules with neither are what verbs share: their options, their
-progress bar, what becomes of their results. Heavy libraries are imported inside ``command``, so
-that ``--help`` is quick.
+a new file and nothing else; its docstring says what its options mean (`cli._help`). The modules
+with neither are what verbs share: their options, their progress bar, what becomes of their results.
+Heavy libraries are imported inside ``command``, so that ``--help`` is quick.
 """
 
 from __future__ import annotations

@@ -56,14 +56,16 @@ def described(command: Verb) -> Verb:
     own = _ENTRY.findall(text)
     first = _ENTRY.search(text)
     command.__doc__ = text[: first.start()].rstrip() if first else text
-    arguments = [entry for entry in own if not entry[0].startswith("-")]
+    arguments = (entry for entry in own if not entry[0].startswith("-"))
     options = {_name(entry[0]): entry for entry in (*_ENTRY.findall(SHARED), *own)}
     for name, hint in get_type_hints(command, include_extras=True).items():
         kind, given = (get_args(hint) if get_origin(hint) is Annotated else (hint, None))[:2]
         if name == "return" or (given is not None and given.help):
             continue
-        spelling, words = options.get(name.rstrip("_")) or arguments.pop(0)
-        command.__annotations__[name] = Annotated[kind, _info(spelling, words, given)]
+        entry = options.get(name.rstrip("_")) or next(arguments, None)
+        if entry is None:
+            raise TypeError(f"{command.__module__}: the docstring does not say what {name!r} is")
+        command.__annotations__[name] = Annotated[kind, _info(entry[0], entry[1], given)]
     return command
 
 
