@@ -620,6 +620,16 @@ def test_a_dictionary_that_changes_within_the_file(tmp_path):
     assert [each for some in beside.frames() for each in some["id"]] == list("abcd")
 
 
+def test_other_columns_of_shards_with_an_index(tmp_path):
+    parquet()
+    for number in range(2):
+        frame = pd.DataFrame({"a": [1.0, 2.0], "note": ["x", "y"]}, index=["r", "s"])
+        frame.to_parquet(tmp_path / f"{number}.parquet")
+    beside = columns_beside(tmp_path)
+    assert beside.names == ["note"]
+    assert pd.concat(beside.frames())["note"].tolist() == ["x", "y", "x", "y"]
+
+
 # HDF5
 
 

@@ -40,10 +40,10 @@ _CONTINUES = b"\xff\xff\xff\xff"
 
 @register_table(*_PARQUET, ".arrow", ".feather", ".ipc")
 class ArrowTable:
-    """A table in one of these formats; its file stays open as long as it is in use."""
+    """A table in one of these formats; its file is open until all of it is read."""
 
     def __init__(self, path: Path, label: str) -> None:
-        self._label = label
+        self._path, self._label = path, label
         open_binary(path, label).close()
         with ExitStack() as stack, _explained(label):
             source = stack.enter_context(pyarrow().OSFile(os.fsencode(path)))
@@ -94,9 +94,13 @@ class ArrowTable:
         """Yield some columns with Arrow's types, in which integers may be missing."""
         import pandas as pd
 
-        with _explained(self._label):
-            for batch in self._file.batches(0, names):
+        again = ArrowTable(self._path, self._label)
+        with again._resources, _explained(self._label):
+            for batch in again._file.batches(0, names):
                 yield batch.to_pandas(types_mapper=partial(pd.ArrowDtype))
+
+    def close(self) -> None:
+        self._resources.close()
 
 
 class _Parquet:

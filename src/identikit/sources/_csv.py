@@ -107,6 +107,9 @@ class TextTable:
         for _, frame in self._frames(places, dtype=str, keep_default_na=False):
             yield frame.set_axis(names, axis=1)
 
+    def close(self) -> None:
+        pass  # nothing is open between two calls
+
     def _texts(self, place: int) -> Iterator[list[str]]:
         """Yield the cells of a column; an empty cell is an error."""
         strict: dict[str, Any] = {

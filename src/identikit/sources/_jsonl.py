@@ -79,6 +79,9 @@ class JsonLines:
             rows = [[_text(each.get(name)) for name in names] for each in objects]
             yield pd.DataFrame(rows, columns=names, dtype=str)
 
+    def close(self) -> None:
+        pass  # nothing is open between two calls
+
     def _objects(self, first: int = 0) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         """Yield the number of a span's first row and its objects, from span `first` on."""
         row = sum(span.records for span in self._spans[:first])

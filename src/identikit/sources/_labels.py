@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -202,10 +203,11 @@ def columns_beside(view: str | os.PathLike[str]) -> Beside | None:
         opener = tables().get(kind_of(file))
         if opener is None:
             return None
-        table = opener(file, label)
-        chosen = choose_fields(table.fields, member, label, table.index)
-        names = [name for name in table.fields if name not in (*chosen, *table.index)]
-        lists = chosen[0] if table.fields[chosen[0]].lists else None
+        with closing(opener(file, label)) as table:
+            fields, index = table.fields, table.index
+        chosen = choose_fields(fields, member, label, index)
+        names = [name for name in fields if name not in (*chosen, *index)]
+        lists = chosen[0] if fields[chosen[0]].lists else None
         parts.append(Beside(names, lists, partial(table.frames, names)))
     first = parts[0]
     return Beside(

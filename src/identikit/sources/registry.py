@@ -58,6 +58,9 @@ class Table(Protocol):
     def frame(self) -> pd.DataFrame:
         """All columns, with the types that pandas gives them."""
 
+    def close(self) -> None:
+        """Close the file; only `frames` opens it again."""
+
 
 def register(*suffixes: str) -> Callable[[Opener], Opener]:
     """Make the decorated function open files with these suffixes, in lower case, with their dots.
