@@ -19,6 +19,7 @@ from contextlib import closing, contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -707,15 +708,20 @@ POOLS = {"int": NUMBERS, "float": NUMBERS, "size": SIZES, "Path": TARGETS}
 @cache
 def options_of(verb: str) -> list[tuple[str, str]]:
     """Every option of a verb, and of what kind its value is."""
-    kinds = {"integer": "int", "float": "float", "path": "Path"}
+    command = next(each.callback for each in app.registered_commands if each.name == verb)
     found = []
-    for option in typer.main.get_command(app).commands[verb].params:
+    for name, hint in get_type_hints(command, include_extras=True).items():
         # Those would start processes, or look for some elsewhere.
-        if option.param_type_name == "argument" or option.name in ("help", "scheduler", "workers"):
+        if name in ("return", "scheduler", "workers"):
             continue
-        word = "bool" if option.is_flag else kinds.get(option.type.name.split()[0], "str")
-        word = "size" if option.name == "memory" else word
-        found += [(name, word) for name in (*option.opts, *option.secondary_opts)]
+        kind, option = hint.__origin__, hint.__metadata__[0]
+        if isinstance(option, typer.models.OptionInfo):
+            # The first of several names is where Typer keeps a default.
+            names = [*(option.param_decls or ()), option.default]
+            names = [one for one in names if str(one).startswith("-")]
+            kinds = [one for one in (bool, int, float, Path) if one in (kind, *get_args(kind))]
+            word = "size" if name == "memory" else (kinds or [str])[0].__name__
+            found += [(name, word) for name in names]
     return found
 
 
