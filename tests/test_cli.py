@@ -22,6 +22,7 @@ from typer.testing import CliRunner, Result
 import identikit as ik
 from conftest import HANGS, remarks
 from identikit.cli import app
+from identikit.cli._help import described
 
 ROWS = 400
 
@@ -459,3 +460,14 @@ def test_a_replaced_report_is_named_as_such(tmp_path, monkeypatch):
     np.save("a.npy", np.random.default_rng(0).normal(size=(40, 2)))
     assert "wrote out.html" in done("audit", "a.npy", "a.npy", "--report", "out.html").stderr
     assert "replaced out.html" in done("audit", "a.npy", "a.npy", "--report", "out.html").stderr
+
+
+def test_a_verb_must_say_what_its_options_are():
+    def command(view: str, speed: int = 1) -> None:
+        """Do something.
+
+        VIEW : A view.
+        """
+
+    with pytest.raises(TypeError, match="does not say what 'speed' is"):
+        described(command)

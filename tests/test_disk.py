@@ -154,16 +154,17 @@ def test_what_was_kept_of_a_reading_survives_a_full_disk():
 
 
 EXTRACTED = """
-from identikit.extract._folder import filling
+import torch
+from identikit import extract
 def write(rows, files):
-    with filling("out", overwrite=True) as out:
-        for number in range(files):
-            # By so few at a time that the file is full when it is closed, not before.
-            for _ in range(rows):
-                out.rows(f"layer_{number}.npy", 4, "f4").append(np.ones((1, 4)))
+    net = torch.nn.Sequential(*(torch.nn.Identity() for _ in range(files)))
+    # By so few at a time that the file is full when it is closed, not before.
+    batches = (torch.ones(1, 4) for _ in range(rows))
+    extract.module(net, batches, [str(n) for n in range(files)], "out", overwrite=True)
 """
 
 
+@pytest.mark.extra("torch")
 @pytest.mark.parametrize("rows", [100, 10_000])
 def test_an_extraction_on_a_full_disk(rows: int):
     script = TRY + EXTRACTED
@@ -172,7 +173,7 @@ def test_an_extraction_on_a_full_disk(rows: int):
     said = on_a_full_disk(script + f"attempt(lambda: write({rows}, 2))")
     assert "out" in said
     assert sorted(path.name for path in Path().iterdir()) == ["a.npy", "b.npy", "c.npy", "out"]
-    assert np.load("out/layer_0.npy").shape == (3, 4)
+    assert np.load("out/0.npy").shape == (3, 4)
 
 
 STUDY = """

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +22,7 @@ from conftest import HANGS, close
 from identikit import extract
 from identikit.cli import app
 from identikit.errors import InputError, MissingExtraError
-from identikit.extract import _folder, _tokens
-from identikit.extract._folder import filling
-from identikit.extract._rows import pool
-from identikit.extract._states import _Norms
+from identikit.extract import _tokens
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -320,15 +318,19 @@ def test_what_the_manifest_says_of_norms_heads_and_the_text(folder_of, text_file
     assert manifest["tokenizer"]["adds"] == ["[CLS]", "[SEP]"]
 
 
-def test_a_norm_whose_output_is_changed_in_place_is_not_what_follows(rng):
-    x = torch.tensor(rng.normal(size=(2, 3)))
-    norm = torch.nn.LayerNorm(3).double()
-    norms = _Norms(torch.nn.Sequential(norm))
-    state = norm(x).detach()
-    assert norms.name_of(state) == "0"
-    state += 1
-    assert norms.name_of(state) is None
-    norms.release()
+def test_a_norm_whose_output_is_changed_in_place_is_not_what_follows(
+    folder_of, text_file, tmp_path, monkeypatch
+):
+    usual = transformers.GPT2Model.forward
+
+    def forward(self, *args, **kwargs):
+        result = usual(self, *args, **kwargs)
+        result.last_hidden_state.add_(1)
+        return result
+
+    monkeypatch.setattr(transformers.GPT2Model, "forward", forward)
+    manifest = extract.text(folder_of(gpt2), text_file, tmp_path / "out", layers="last")
+    assert manifest["layers"][0]["norm"] == "pre norm"
 
 
 def test_a_constant_on_the_logits_is_a_part_of_g(folder_of, text_file, sentences, tmp_path):
@@ -757,16 +759,13 @@ def test_nothing_is_overwritten_unasked_nor_anything_else_when_asked(
     assert oct((tmp_path / "empty").stat().st_mode) == oct(tmp_path.stat().st_mode | 0o055)
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_made_is_an_error(net, x, tmp_path, monkeypatch):
     def full(**_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_folder.tempfile, "mkdtemp", full)
-    with (
-        pytest.raises(InputError, match=r"cannot write .*out: No space left"),
-        filling(tmp_path / "out"),
-    ):
-        pass
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    with pytest.raises(InputError, match=r"cannot write .*out: No space left"):
+        extract.module(net, [x], ["first"], tmp_path / "out")
 
 
 def test_an_error_in_the_middle_leaves_what_was_there(folder_of, text_file, tmp_path):
@@ -1115,16 +1114,6 @@ def test_an_error_inside_the_model_is_passed_on_and_leaves_no_hooks(net, x):
         extract.module(net, [x, x[:, :2]], ["first"])
     assert hooks_of(net) == []
     assert net.training
-
-
-def test_pooling_leaves_padding_out(rng):
-    state = torch.tensor(rng.normal(size=(2, 4, 3)))
-    for pooling, expected in (
-        ("first", state[:, 0]),
-        ("last", torch.stack([state[0, 1], state[1, 3]])),
-        ("mean", torch.stack([state[0, :2].mean(0), state[1].mean(0)])),
-    ):
-        close(pool(state, [2, 4], pooling), expected, 1e-12)
 
 
 # The command line

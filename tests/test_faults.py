@@ -23,6 +23,7 @@ from engine_views import Deadly, Gate, pid_of
 from identikit.errors import InputError
 from identikit.moments import accumulate
 from identikit.moments.engines import Dask, LostError, Pool, _dask
+from identikit.sources import open_source
 from test_engines import same
 
 pytestmark = pytest.mark.long
@@ -275,11 +276,13 @@ def test_a_file_that_changes_while_it_is_read(
 def test_a_file_that_only_this_process_sees(dask: Dask, paths: list[str]):
     """As if the workers stood elsewhere: they are asked for a file that is not there."""
     missing = "/no/such/folder/x.npy"
-    from identikit.moments._passes import _scan_span
+
+    def opened(views: list[str], _: object) -> int:
+        return open_source(views[0]).rows
 
     says = f"{missing}.*: the worker at tcp://.* does not find it; every worker must find"
     with pytest.raises(InputError, match=says):
-        dask.reduce(_scan_span, [missing], [(None, 0, 5)], lambda _: None)
+        dask.reduce(opened, [missing], [(None, 0, 5)], lambda _: None)
 
 
 # Ctrl-C, and a process that is killed
@@ -352,18 +355,3 @@ def test_workers_end_with_a_process_that_is_killed(
         process.kill()
         process.communicate()
     assert ended(pids)
-
-
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("quiet", [True, False])
-def test_a_ctrl_c_that_python_drops_is_noticed_at_the_next_step(quiet: bool):
-    """Raised while an object is being finalised, KeyboardInterrupt is printed and forgotten."""
-    from identikit.cli._progress import progress_bar
-
-    with progress_bar(quiet) as show:
-        show("reading", 1, 3)
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
-            show("reading", 2, 3)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.text import Text
 from typer.testing import CliRunner
 
 import identikit as ik
 from identikit._text import fit_for_page, plain
 from identikit.cli import app
-from identikit.cli._options import console
 from identikit.errors import InputError
 
 #: Clears the screen, colours, rings, forges a line, turns the direction, ends a string; and two
@@ -141,11 +139,6 @@ def test_warnings_are_plain(monkeypatch):
     monkeypatch.setattr("identikit.auditing.audit", warn)
     result = run("audit", *views())
     assert shown(result).count("\n") == 2
-
-
-def test_all_that_a_console_prints_is_plain(capsys):
-    console().print(Text(HOSTILE), style="bold")
-    assert FORBIDDEN.search(capsys.readouterr().out) is None
 
 
 def test_plain_and_pages():

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,7 @@ from safetensors.numpy import save_file
 
 import identikit as ik
 from identikit.errors import InputError, MissingExtraError
-from identikit.sources import _arrow, columns_beside, memory, open_source, open_sources
+from identikit.sources import columns_beside, memory, open_source, open_sources
 from identikit.sources._bands import BandedRows
 from identikit.sources.files import split_member
 from identikit.sources.registry import frame_readers, id_readers, kind_of
@@ -498,14 +497,20 @@ def test_tensors_of_fixed_shape(tmp_path):
     refuses(path, "'e' holds tensors of shape (5, 1)", "flatten")
 
 
-def test_parquet_row_groups_that_do_not_add_up():
-    for rows, promised in ((4, 10), (-4, -8)):
-        group = SimpleNamespace(num_rows=rows)
-        metadata = SimpleNamespace(
-            num_rows=promised, num_row_groups=2, row_group=lambda _, of=group: of
-        )
-        with pytest.raises(InputError, match=f"its 2 row groups do not hold the {promised} rows"):
-            _arrow.group_counts(metadata, "x")
+def test_parquet_row_groups_that_do_not_add_up(tmp_path):
+    """The footer has a byte 0x16 before a count of rows, and the count as a zigzag number."""
+    path = tmp_path / "x.parquet"
+    parquet().write_table(pyarrow().table({"a": np.arange(8.0)}), path, row_group_size=4)
+    data, whole, group = path.read_bytes(), b"\x16\x10\x19", b"\x16\x08"
+    assert (data.count(whole), data.count(group)) == (1, 4)
+    for promised, number in ((10, b"\x14"), (-8, b"\x0f")):
+        forged = data.replace(whole, b"\x16" + number + b"\x19")
+        if promised < 0:
+            # In each group, the number of values comes before the number of rows.
+            a, b, c, d, rest = forged.split(group)
+            forged = group.join((a, b)) + b"\x16\x07" + group.join((c, d)) + b"\x16\x07" + rest
+        path.write_bytes(forged)
+        refuses(path, f"its 2 row groups do not hold the {promised} rows")
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".h5"])
@@ -613,6 +618,16 @@ def test_a_dictionary_that_changes_within_the_file(tmp_path):
     assert frame["id"].tolist() == list("abcd")
     beside = columns_beside(tmp_path / "x.arrow")
     assert [each for some in beside.frames() for each in some["id"]] == list("abcd")
+
+
+def test_other_columns_of_shards_with_an_index(tmp_path):
+    parquet()
+    for number in range(2):
+        frame = pd.DataFrame({"a": [1.0, 2.0], "note": ["x", "y"]}, index=["r", "s"])
+        frame.to_parquet(tmp_path / f"{number}.parquet")
+    beside = columns_beside(tmp_path)
+    assert beside.names == ["note"]
+    assert pd.concat(beside.frames())["note"].tolist() == ["x", "y", "x", "y"]
 
 
 # HDF5

@@ -1,14 +1,18 @@
-"""Progress: a bar on a terminal, a plain line now and then elsewhere, nothing if quiet."""
+"""Progress, a bar on a terminal and a plain line now and then elsewhere, and what is printed."""
 
 from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
 
 import pytest
+from rich.text import Text
+
+from identikit.cli._shared import console, progress_bar
 
 #: Stands in the middle of its work until it is told to end.
 WORK = """
@@ -85,3 +89,22 @@ def test_a_terminal_gets_a_bar_and_is_left_clean():
 def test_quick_work_and_quiet_work_show_nothing(pace: float, how: str):
     process = start(pace, how)
     assert process.communicate("\n") == ("", "done\n")
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("quiet", [True, False])
+def test_a_ctrl_c_that_python_drops_is_noticed_at_the_next_step(quiet: bool):
+    """Raised while an object is being finalised, KeyboardInterrupt is printed and forgotten."""
+    with progress_bar(quiet) as show:
+        show("reading", 1, 3)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            show("reading", 2, 3)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_all_that_a_console_prints_is_plain(capsys):
+    hostile = "x\x1b[2J\x1b[31m\x07\r\u202egnp.\u2066\x9b1m\x7f"
+    console().print(Text(hostile), style="bold")
+    assert set(capsys.readouterr().out) <= set("x [2J31mgnp.\n")

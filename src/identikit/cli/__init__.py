@@ -2,9 +2,9 @@
 
 A module of this folder that has a function ``command`` and a line ``EXAMPLE`` is a verb, named
 after its file; one that has a Typer ``app`` instead is a verb with verbs of its own. A new verb is
-a new file and nothing else. The modules with neither are what verbs share: their options, their
-progress bar, what becomes of their results. Heavy libraries are imported inside ``command``, so
-that ``--help`` is quick.
+a new file and nothing else; its docstring says what its options mean (`cli._help`). The modules
+with neither are what verbs share: their options, their progress bar, what becomes of their results.
+Heavy libraries are imported inside ``command``, so that ``--help`` is quick.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 from identikit._plugins import modules
 from identikit._text import plain
 from identikit._version import __version__
+from identikit.cli._help import described
 from identikit.errors import InputError, MissingExtraError
 
 __all__ = ["app", "main"]
@@ -112,7 +113,7 @@ def _add_verbs() -> None:
     for module, verb in modules(__name__).items():
         name = module.removeprefix("_")
         if hasattr(verb, "command"):
-            app.command(name, epilog=f"Example: {verb.EXAMPLE}")(verb.command)
+            app.command(name, epilog=f"Example: {verb.EXAMPLE}")(described(verb.command))
         elif hasattr(verb, "app"):
             app.add_typer(verb.app, name=name)
 

@@ -4,70 +4,58 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from identikit._text import plain
-from identikit.cli import _options as options
-from identikit.cli._output import print_json
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 EXAMPLE = "identikit align old.npy new.npy --group rigid -o map.safetensors"
 
 
 def command(
-    source: Annotated[str, typer.Argument(metavar="A", help="The view to map from.")],
-    target: Annotated[
-        str, typer.Argument(metavar="B", help="The view to map to. It has the same rows.")
-    ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE.safetensors", help="Where to save the map."),
-    ],
-    group: Annotated[
-        str,
-        typer.Option(
-            metavar="RUNG",
-            help="The rung of the ladder that the map is of: identity, permutation, monomial, "
-            "rigid, similarity, linear or affine.",
-        ),
-    ] = "affine",
-    ridge: Annotated[
-        str,
-        typer.Option(
-            help="The strength of the ridge of a linear or affine map, as a share of the source's "
-            "mean eigenvalue. auto chooses it from the data, and none leaves it out."
-        ),
-    ] = "auto",
-    groups: options.Groups = None,
-    id_column: options.Id = None,
-    ids: options.Ids = None,
-    names: options.Names = None,
-    folds: options.Folds = 5,
-    drop_nonfinite: options.DropNonfinite = False,
-    force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    source: str,
+    target: str,
+    output: Path,
+    group: str = "affine",
+    ridge: str = "auto",
+    groups: str | None = None,
+    id_: str | None = None,
+    ids: list[str] | None = None,
+    names: list[str] | None = None,
+    folds: int = 5,
+    drop_nonfinite: bool = False,
+    force: bool = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Fit the best map of a rung from A's space to B's."""
+    """Fit the best map of a rung from A's space to B's.
+
+    A : The view to map from.
+    B : The view to map to. It has the same rows.
+    --output, -o FILE.safetensors : Where to save the map.
+    --group RUNG : The rung of the ladder that the map is of: identity, permutation, monomial,
+        rigid, similarity, linear or affine.
+    --ridge : The strength of the ridge of a linear or affine map, as a share of the source's mean
+        eigenvalue. auto chooses it from the data, and none leaves it out.
+    """
     from identikit import __version__
     from identikit.alignment import align
     from identikit.sources import BY_POSITION
 
     _check_suffix(output)
-    options.check_target(output, [source, target, groups, *(ids or ())], overwrite=force)
-    with progress_bar(quiet) as progress:
+    shared.check_target(output, [source, target, groups, *(ids or ())], overwrite=force)
+    with shared.progress_bar(quiet) as progress:
         fitted = align(
             source,
             target,
             group=group,
             folds=folds,
-            groups=options.read_groups(groups),
+            groups=shared.read_groups(groups),
             ridge=_ridge(ridge),
-            names=options.split_names(names),
-            ids=options.choose_ids(id_column, ids),
+            names=shared.split_names(names),
+            ids=shared.choose_ids(id_, ids),
             drop_nonfinite=drop_nonfinite,
             progress=progress,
         )
@@ -86,7 +74,7 @@ def command(
             "pairing": fitted.pairing_,
             "map": str(output),
         }
-        print_json(document)
+        shared.print_json(document)
         return
     low, high = fitted.interval or (0.0, 0.0)
     typer.echo(
@@ -118,7 +106,6 @@ def _check_suffix(output: Path) -> None:
 
 
 def _ridge(text: str) -> float | str | None:
-    """The strength of a ridge as a user writes it."""
     if text in ("auto", "none"):
         return "auto" if text == "auto" else None
     try:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from identikit.cli import _options as options
-from identikit.cli._output import deliver
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,76 +21,44 @@ FIGURES = (".svg", ".png", ".pdf")
 
 
 def command(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN",
-            help="Two or more files (or file::name). Each holds the atoms of a run, or its "
-            "activations for the same rows.",
-        ),
-    ],
-    activations: Annotated[
-        bool,
-        typer.Option(
-            "--activations",
-            help="The runs are activations: correlate their columns over rows.",
-        ),
-    ] = False,
-    axis: Annotated[
-        Literal["rows", "columns"] | None,
-        typer.Option(help="Whether the atoms are rows or columns. By default they are rows."),
-    ] = None,
-    signed: Annotated[
-        bool | None,
-        typer.Option(
-            "--signed/--unsigned",
-            help="Whether opposite directions are different. By default they are for atoms, and "
-            "are not for activations.",
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="The similarity that every member must reach. By default it must be above chance."
-        ),
-    ] = None,
-    fdr: Annotated[
-        float,
-        typer.Option(
-            help="The rate of false discoveries that is allowed if there is no threshold."
-        ),
-    ] = 0.05,
-    assignment: Annotated[
-        Literal["auto", "dense", "sparse"],
-        typer.Option(
-            help="How runs are matched: exactly (dense), or among the nearest candidates (sparse). "
-            "auto decides by the memory."
-        ),
-    ] = "auto",
-    memory: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="How much memory similarities may take, such as 4GB."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the draws for chance levels.")] = 0,
-    names: Annotated[list[str] | None, options.names_of("runs")] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.svg",
-            help="Where to draw stability beside chance: .svg, .png or .pdf.",
-        ),
-    ] = None,
-    report: options.Report = None,
-    output: options.Output = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    runs: list[str],
+    activations: bool = False,
+    axis: Literal["rows", "columns"] | None = None,
+    signed: bool | None = None,
+    threshold: float | None = None,
+    fdr: float = 0.05,
+    assignment: Literal["auto", "dense", "sparse"] = "auto",
+    memory: str | None = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    names: list[str] | None = None,
+    figure: Path | None = None,
+    report: Path | None = None,
+    output: Path | None = None,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Match the components of several runs, and say which come back and how well."""
+    """Match the components of several runs, and say which come back and how well.
+
+    RUN : Two or more files (or file::name). Each holds the atoms of a run, or its activations for
+        the same rows.
+    --activations : The runs are activations: correlate their columns over rows.
+    --axis : Whether the atoms are rows or columns. By default they are rows.
+    --signed/--unsigned : Whether opposite directions are different. By default they are for atoms,
+        and are not for activations.
+    --threshold : The similarity that every member must reach. By default it must be above chance.
+    --fdr : The rate of false discoveries that is allowed if there is no threshold.
+    --assignment : How runs are matched: exactly (dense), or among the nearest candidates (sparse).
+        auto decides by the memory.
+    --memory SIZE : How much memory similarities may take, such as 4GB.
+    --seed : The seed of the draws for chance levels.
+    --names A,B,... : The names of the runs. If a name has a comma, repeat the option for each name.
+    --figure FILE.svg : Where to draw stability beside chance: .svg, .png or .pdf.
+    """
     from identikit.axes import match_components
 
     _check_figure(figure)
-    options.check_targets(output, report, runs, figure=figure)
-    with progress_bar(quiet) as progress:
+    shared.check_targets(output, report, runs, figure=figure)
+    with shared.progress_bar(quiet) as progress:
         found = match_components(
             runs,
             kind="activations" if activations else "atoms",
@@ -101,13 +67,13 @@ def command(
             threshold=threshold,
             fdr=fdr,
             assignment=assignment,
-            names=options.split_names(names),
+            names=shared.split_names(names),
             seed=seed,
-            memory=options.parse_size(memory),
+            memory=shared.parse_size(memory),
             progress=progress,
         )
     drawings = {} if figure is None else {figure: partial(_draw, found)}
-    deliver(found, output=output, report=report, json=json, quiet=quiet, drawings=drawings)
+    shared.deliver(found, output=output, report=report, json=json, quiet=quiet, drawings=drawings)
 
 
 def _check_figure(figure: Path | None) -> None:

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from identikit._text import plain
-from identikit.cli import _options as options
+from identikit.cli import _shared as shared
 from identikit.cli._demo_data import BASELINE, CONTROL
-from identikit.cli._output import print_json
-from identikit.cli._progress import progress_bar
 
 if TYPE_CHECKING:
     from identikit.auditing import Audit, Pair
@@ -35,16 +33,17 @@ NEXT = (
 
 
 def command(
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.html", help=f"Where to write the page.  [default: {REPORT}]"),
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=2, max=20, help="The number of networks to train.")] = 4,
-    force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    report: Path | None = None,
+    seeds: Annotated[int, typer.Option(min=2, max=20)] = 4,
+    force: bool = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Train small networks from different seeds and audit what they learned."""
+    """Train small networks from different seeds and audit what they learned.
+
+    --report FILE.html : Where to write the page.  [default: identikit-demo.html]
+    --seeds : The number of networks to train.
+    """
     from rich.text import Text
     from threadpoolctl import threadpool_limits
 
@@ -52,12 +51,12 @@ def command(
     from identikit.cli._demo_data import demo_views
 
     # The page under the default name is the demo's own; one that the user names may not be.
-    options.check_target(report or REPORT, [], overwrite=force or report is None)
+    shared.check_target(report or REPORT, [], overwrite=force or report is None)
     report = report or REPORT
     if not quiet:
         typer.echo(f"Training {seeds} small networks, and one on shuffled labels.\n", err=True)
     # Matrices this small are slower on two threads than on one.
-    with threadpool_limits(1), progress_bar(quiet) as progress:
+    with threadpool_limits(1), shared.progress_bar(quiet) as progress:
         data = demo_views(seeds, progress)
         views = data.trained | {CONTROL: data.views[CONTROL]}
         result = audit(list(views.values()), names=list(views), progress=progress)
@@ -65,9 +64,9 @@ def command(
     told = story(result, data, raw)
     if json:
         extra = {"story": told, "accuracy": data.accuracy, "error_from_pixels": raw}
-        print_json(result.to_dict() | {"demo": extra})
+        shared.print_json(result.to_dict() | {"demo": extra})
     else:
-        output = options.console()
+        output = shared.console()
         for paragraph in told:
             output.print(Text(fill(paragraph, min(output.width, WIDTH))), "", sep="\n")
         output.print(Text("Try next:"), *NEXT, sep="\n  ", highlight=False)
@@ -88,14 +87,7 @@ def _from_pixels(data: DemoViews, name: str) -> float:
 def story(result: Audit, data: DemoViews, raw: list[float]) -> list[str]:
     """What the demo found, in a few plain sentences; the first is its headline.
 
-    Parameters
-    ----------
-    result : Audit
-        Of the trained networks and the control.
-    data : DemoViews
-        What was audited, and the raw input.
-    raw : list of float
-        Error of an affine map from the raw input to each trained network's layer.
+    `raw` has the error of an affine map from the raw input to each trained network's layer.
     """
     from identikit.alignment import RUNGS
 

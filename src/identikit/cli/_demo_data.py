@@ -38,20 +38,11 @@ class DemoViews:
 
     @property
     def trained(self) -> dict[str, Array]:
-        """The views of the networks that saw the true labels."""
         return {name: self.views[name] for name in self.accuracy}
 
 
 def demo_views(seeds: int, progress: Progress) -> DemoViews:
-    """Train a network a seed, and one on shuffled labels; return their views of unseen digits.
-
-    Parameters
-    ----------
-    seeds : int
-        How many networks to train on the true labels.
-    progress : callable
-        Called with (what is being done, done, of how many).
-    """
+    """Train a network a seed, and one on shuffled labels; return their views of unseen digits."""
     import numpy as np
     from sklearn.datasets import load_digits
 

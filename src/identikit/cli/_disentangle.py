@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from identikit.cli import _options as options
-from identikit.cli._output import deliver
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 EXAMPLE = "identikit disentangle codes.npy factors.csv --discrete shape --report codes.html"
@@ -26,48 +25,12 @@ def _list(asked: bool) -> None:
 
 
 def command(
-    codes: Annotated[
-        str,
-        typer.Argument(
-            metavar="CODES",
-            help="The codes, a row for each sample: any file that identikit audit reads.",
-        ),
-    ],
-    factors: Annotated[
-        str,
-        typer.Argument(
-            metavar="FACTORS",
-            help="The factors, in the same order of rows: .npy, .npz (path::name), .csv, .tsv or "
-            ".parquet.",
-        ),
-    ],
-    factor_names: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B,...",
-            help="The names of the factors. Of a table, these are the columns to use.",
-        ),
-    ] = None,
-    discrete: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B,...", help="The factors that are classes, whatever their values are."
-        ),
-    ] = None,
-    continuous: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B,...", help="The factors that are quantities, whatever their values are."
-        ),
-    ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B,...",
-            help="The metrics to compute, by their names in --list-metrics. By default these are "
-            "all that are not marked there.",
-        ),
-    ] = None,
+    codes: str,
+    factors: str,
+    factor_names: list[str] | None = None,
+    discrete: list[str] | None = None,
+    continuous: list[str] | None = None,
+    metrics: list[str] | None = None,
     _listed: Annotated[
         bool,
         typer.Option(
@@ -77,32 +40,36 @@ def command(
             help="List the metrics and what each of them asks, and stop.",
         ),
     ] = False,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="reference",
-            help="Score as the field's own implementations do, mostly in sample. By default scores "
-            "are held out.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="The seed of folds, permutations and draws.")
-    ] = 0,
-    report: options.Report = None,
-    output: options.Output = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    preset: str | None = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    report: Path | None = None,
+    output: Path | None = None,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Score codes against known factors by every metric, each with its chance level."""
+    """Score codes against known factors by every metric, each with its chance level.
+
+    CODES : The codes, a row for each sample: any file that identikit audit reads.
+    FACTORS : The factors, in the same order of rows: .npy, .npz (path::name), .csv, .tsv or
+        .parquet.
+    --factor-names A,B,... : The names of the factors. Of a table, these are the columns to use.
+    --discrete A,B,... : The factors that are classes, whatever their values are.
+    --continuous A,B,... : The factors that are quantities, whatever their values are.
+    --metrics A,B,... : The metrics to compute, by their names in --list-metrics. By default these
+        are all that are not marked there.
+    --preset reference : Score as the field's own implementations do, mostly in sample. By default
+        scores are held out.
+    --seed : The seed of folds, permutations and draws.
+    """
     from identikit.factors import disentangle
 
-    options.check_targets(output, report, [codes, factors])
+    shared.check_targets(output, report, [codes, factors])
     kinds = dict.fromkeys(_names(discrete), "discrete")
     for name in _names(continuous):
         if name in kinds:
             raise InputError(f"factor {name!r} is in both --discrete and --continuous; choose one")
         kinds[name] = "continuous"
-    with progress_bar(quiet) as progress:
+    with shared.progress_bar(quiet) as progress:
         result = disentangle(
             codes,
             factors,
@@ -113,8 +80,8 @@ def command(
             preset=preset,
             progress=progress,
         )
-    deliver(result, output=output, report=report, json=json, quiet=quiet)
+    shared.deliver(result, output=output, report=report, json=json, quiet=quiet)
 
 
 def _names(given: list[str] | None) -> list[str]:
-    return options.split_names(given) or []
+    return shared.split_names(given) or []

@@ -4,92 +4,56 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from identikit._text import plain
-from identikit.cli import _options as options
-from identikit.cli._output import print_json
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 EXAMPLE = "identikit extract ./gpt2 --text sentences.txt --layers 0,4,8,12 -o gpt2-states"
 
 
 def command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A folder with config.json and weights in .safetensors, or a name on the hub.",
-        ),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write to.")
-    ],
-    text: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file with a sentence on each line: .txt, .gz or .xz."),
-    ] = None,
-    images: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A folder of images, instead of --text.")
-    ] = None,
-    layers: Annotated[
-        str,
-        typer.Option(
-            help="The layers to keep: all, last, or numbers such as 0,4,8. Layer 0 is what enters "
-            "the first block."
-        ),
-    ] = "all",
-    pooling: Annotated[
-        str | None,
-        typer.Option(
-            help="How the tokens of a sentence become rows: none (each token is a row), mean, "
-            "first or last. By default it is none for a language model and mean for others, unless "
-            "the model's folder says otherwise."
-        ),
-    ] = None,
-    batch_size: Annotated[
-        int, typer.Option(help="How many sentences or images are read at a time, at most.")
-    ] = 32,
-    max_length: Annotated[
-        int | None,
-        typer.Option(
-            help="How many tokens of a line are kept. By default as many as the model takes."
-        ),
-    ] = None,
-    dtype: Annotated[
-        str, typer.Option(help="The type of the stored numbers: float32 or float16.")
-    ] = "float32",
-    limit: Annotated[
-        int | None, typer.Option(help="Take only this many lines or images, the first ones.")
-    ] = None,
-    special_tokens: Annotated[
-        bool,
-        typer.Option(
-            "--special-tokens/--no-special-tokens",
-            help="Whether the tokenizer adds tokens of its own, such as [CLS] and [SEP].",
-        ),
-    ] = True,
-    tokenizer: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="The folder of the tokenizer, if it is not that of the model."
-        ),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(help="Where to compute: cpu, cuda, ... By default on a GPU if there is one."),
-    ] = None,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace a folder that an earlier extraction has written."),
-    ] = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    model: str,
+    output: Path,
+    text: Path | None = None,
+    images: Path | None = None,
+    layers: str = "all",
+    pooling: str | None = None,
+    batch_size: int = 32,
+    max_length: int | None = None,
+    dtype: str = "float32",
+    limit: int | None = None,
+    special_tokens: bool = True,
+    tokenizer: Path | None = None,
+    device: str | None = None,
+    force: bool = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Store the hidden states of a Hugging Face model, and f and g if it is a softmax model."""
+    """Store the hidden states of a Hugging Face model, and f and g if it is a softmax model.
+
+    MODEL : A folder with config.json and weights in .safetensors, or a name on the hub.
+    --output, -o DIR : The folder to write to.
+    --text FILE : A file with a sentence on each line: .txt, .gz or .xz.
+    --images DIR : A folder of images, instead of --text.
+    --layers : The layers to keep: all, last, or numbers such as 0,4,8. Layer 0 is what enters the
+        first block.
+    --pooling : How the tokens of a sentence become rows: none (each token is a row), mean, first or
+        last. By default it is none for a language model and mean for others, unless the model's
+        folder says otherwise.
+    --batch-size : How many sentences or images are read at a time, at most.
+    --max-length : How many tokens of a line are kept. By default as many as the model takes.
+    --dtype : The type of the stored numbers: float32 or float16.
+    --limit : Take only this many lines or images, the first ones.
+    --special-tokens/--no-special-tokens : Whether the tokenizer adds tokens of its own, such as
+        [CLS] and [SEP].
+    --tokenizer DIR : The folder of the tokenizer, if it is not that of the model.
+    --device : Where to compute: cpu, cuda, ... By default on a GPU if there is one.
+    --force : Replace a folder that an earlier extraction has written.
+    """
     from identikit import extract
 
     if (text is None) == (images is None):
@@ -105,7 +69,7 @@ def command(
         "device": device,
         "overwrite": force,
     }
-    with progress_bar(quiet) as progress:
+    with shared.progress_bar(quiet) as progress:
         if text is not None:
             manifest = extract.text(
                 model,
@@ -120,7 +84,7 @@ def command(
         elif images is not None:
             manifest = extract.images(model, images, output, progress=progress, **common)
     if json:
-        print_json(manifest)
+        shared.print_json(manifest)
     if not quiet:
         typer.echo(_summary(manifest, output), err=True)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from identikit.cli import _options as options
-from identikit.cli._output import listing, print_json
+from identikit.cli import _shared as shared
 
 if TYPE_CHECKING:
     from identikit.family.members import Member, NonMember
@@ -19,15 +18,13 @@ EXAMPLE = "identikit family gpt2"
 
 
 def command(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME", help="The model to explain: gpt2, bert, clip, simclr and others."
-        ),
-    ] = None,
-    json: options.Json = False,
+    name: str | None = None,
+    json: bool = False,
 ) -> None:
-    """List the models whose representations theory speaks of, or explain one."""
+    """List the models whose representations theory speaks of, or explain one.
+
+    NAME : The model to explain: gpt2, bert, clip, simclr and others.
+    """
     from identikit import __version__
     from identikit.family.members import MEMBERS, NON_MEMBERS, find
 
@@ -39,7 +36,7 @@ def command(
             document["non_members"] = [_fields(each) for each in NON_MEMBERS.values()]
         else:
             document |= {"member": entry.name in MEMBERS} | _fields(entry)
-        print_json(document)
+        shared.print_json(document)
     elif entry is None:
         _list(list(MEMBERS.values()), list(NON_MEMBERS.values()))
     else:
@@ -58,16 +55,16 @@ def _arguments(head: Callable[..., Any]) -> str:
 
 
 def _list(members: list[Member], others: list[NonMember]) -> None:
-    output = options.console()
+    output = shared.console()
     output.print("Members: p(y|x, S) ∝ exp(f(x)ᵀ g(y) + bias(y)), f and g identified up to a map")
     output.print()
     rows = [(m.name, m.title, m.group, m.layer) for m in members]
-    output.print(listing(("name", "model", "up to", "identified layer"), rows))
+    output.print(shared.listing(("name", "model", "up to", "identified layer"), rows))
     output.print()
     output.print("Not members")
     output.print()
     why = [(o.name, o.title, o.reason) for o in others]
-    output.print(listing(("name", "model", "why"), why))
+    output.print(shared.listing(("name", "model", "why"), why))
     typer.echo("to have one explained: identikit family NAME", err=True)
 
 
@@ -104,7 +101,7 @@ def _explain(entry: Member | NonMember) -> None:
         if text:
             # Text, not str: [q_w; b_w] is no markup.
             table.add_row(Text(label, style="bold"), Text(text))
-    output = options.console()
+    output = shared.console()
     output.print(Text(says, style="bold"))
     output.print()
     output.print(table)

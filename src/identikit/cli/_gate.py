@@ -4,47 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from identikit.cli import _options as options
-from identikit.cli._output import exit_failed
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
     from identikit.auditing.result import Audit, Pair
-
-FailAbove = Annotated[
-    float | None,
-    typer.Option(
-        metavar="ERROR",
-        help="Exit with 1 if the error of a pair is larger than this, with all rows or without a "
-        "few that decide it, or if a pair is unrelated.",
-    ),
-]
-Require = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RUNG",
-        help="Exit with 1 unless every pair is the same up to this rung, such as rigid, or up to a "
-        "stricter one. Where the rows do not tell rungs apart, all of them must be.",
-    ),
-]
-Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict",
-        help="Let --fail-above judge the upper end of the interval instead of the error.",
-    ),
-]
-Direction = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A:B",
-        help="Judge only one pair, and of it only the error of mapping A to B.",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -59,7 +25,7 @@ class Gate:
     def __post_init__(self) -> None:
         from identikit.alignment import RUNGS
 
-        options.check_limit(self.fail_above, "an error")
+        shared.check_limit(self.fail_above, "an error")
         if self.require is not None and self.require not in RUNGS:
             raise InputError(f"--require is {self.require!r}; expected one of {', '.join(RUNGS)}")
         if self.strict and self.fail_above is None:
@@ -76,12 +42,12 @@ class Gate:
             above = [pair for pair in pairs if pair.exceeds(limit, strict=strict, source=source)]
             if above:
                 worst = max(above, key=lambda pair: pair.error_of(strict=strict, source=source))
-                exit_failed(_above(worst, limit, strict, source), quiet=quiet)
+                shared.exit_failed(_above(worst, limit, strict, source), quiet=quiet)
         if self.require is not None:
             looser = [pair for pair in pairs if not pair.meets(self.require)]
             if looser:
                 worst = max(looser, key=lambda pair: pair.error)
-                exit_failed(_looser(worst, self.require, len(looser)), quiet=quiet)
+                shared.exit_failed(_looser(worst, self.require, len(looser)), quiet=quiet)
 
     def pairs(self, audit: Audit) -> tuple[str | None, Sequence[Pair]]:
         """Which view is mapped, if that was said, and the pairs to judge."""

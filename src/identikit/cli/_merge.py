@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from identikit.cli import _options as options
+from identikit.cli import _shared as shared
 from identikit.cli._moments import in_words, say_written, summary
-from identikit.cli._output import print_json
 
 EXAMPLE = "identikit merge part*.moments -o all.moments"
 
 
 def command(
-    parts: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PART", help="Files that identikit moments or identikit merge has written."
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE.moments", help="Where to save the whole."),
-    ],
-    names: options.Names = None,
-    force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    parts: list[str],
+    output: Path,
+    names: list[str] | None = None,
+    force: bool = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Merge the statistics of different rows of the same views, in any order.
 
     Parts must agree in the names and widths of their views and in their folds (with --names, they
     may call the views what they like), and no shard may come twice.
+
+    PART : Files that identikit moments or identikit merge has written.
+    --output, -o FILE.moments : Where to save the whole.
     """
     from identikit.moments import check_suffix, merge_moments
 
     check_suffix(output)
-    options.check_target(output, parts, overwrite=force)
-    merged = merge_moments(parts, options.split_names(names))
+    shared.check_target(output, parts, overwrite=force)
+    merged = merge_moments(parts, shared.split_names(names))
     merged.save(output, overwrite=force)
     if json:
-        print_json(summary(merged, output) | {"parts": parts})
+        shared.print_json(summary(merged, output) | {"parts": parts})
         return
     typer.echo(f"Merged {len(parts)} files with {len(merged.shards)} shards. {in_words(merged)}")
     if not quiet:

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from identikit.cli import _options as options
-from identikit.cli._output import deliver, exit_above
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,61 +17,47 @@ EXAMPLE = "identikit models run1.npz run2.npz --report models.html --fail-above 
 
 
 def command(
-    models: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL",
-            help="Two or more .npz or .safetensors files of the same inputs and labels. Each has "
-            "arrays f and g, and perhaps bias and candidates, or log_prob. Folders that identikit "
-            "extract has written are accepted too.",
-        ),
-    ],
-    groups: options.Groups = None,
-    slices: Annotated[
-        str | None,
-        typer.Option(
-            "--slice",
-            metavar="FILE",
-            help="A file with a label for each input, read as --groups is. Every pair is then also "
-            "compared on the inputs of each label, and the sentence says where it is the same.",
-        ),
-    ] = None,
-    names: Annotated[list[str] | None, options.names_of("models")] = None,
-    tolerance: Annotated[
-        float,
-        typer.Option(help="The largest relative logit gap, and κ, that count as the same."),
-    ] = 0.1,
-    fail_above: Annotated[
-        float | None,
-        typer.Option(
-            metavar="GAP", help="Exit with 1 if a relative logit gap is larger than this."
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="The seed of the inputs that d_LLV chooses from.")
-    ] = 0,
-    memory: options.Memory = None,
-    report: options.Report = None,
-    output: options.Output = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    models: list[str],
+    groups: str | None = None,
+    slice_: str | None = None,
+    names: list[str] | None = None,
+    tolerance: float = 0.1,
+    fail_above: float | None = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    memory: str | None = None,
+    report: Path | None = None,
+    output: Path | None = None,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Compare models f(x)ᵀg(y): the same distribution, the same embedding, or neither."""
+    """Compare models f(x)ᵀg(y): the same distribution, the same embedding, or neither.
+
+    MODEL : Two or more .npz or .safetensors files of the same inputs and labels. Each has arrays f
+        and g, and perhaps bias and candidates, or log_prob. Folders that identikit extract has
+        written are accepted too.
+    --slice FILE : A file with a label for each input, read as --groups is. Every pair is then also
+        compared on the inputs of each label, and the sentence says where it is the same.
+    --names A,B,... : The names of the models. If a name has a comma, repeat the option for each
+        name.
+    --tolerance : The largest relative logit gap, and κ, that count as the same.
+    --fail-above GAP : Exit with 1 if a relative logit gap is larger than this.
+    --seed : The seed of the inputs that d_LLV chooses from.
+    """
     from identikit.auditing import audit_models
     from identikit.family import SoftmaxModel
     from identikit.sources import read_labels, tell_apart
 
-    options.check_limit(fail_above, "a logit gap")
-    options.check_targets(output, report, [*models, groups, slices])
-    given = options.split_names(names)
+    shared.check_limit(fail_above, "a logit gap")
+    shared.check_targets(output, report, [*models, groups, slice_])
+    given = shared.split_names(names)
     if given is not None and len(given) != len(models):
         raise InputError(f"expected {len(models)} names, one a model, got {given!r}")
     if given is None:
         paths = [Path(model).absolute() for model in models]
         given = tell_apart([path.stem for path in paths], list(map(str, paths)))
-    room = options.parse_size(memory)
-    labels = None if slices is None else read_labels(slices, "slices")
-    with progress_bar(quiet) as progress:
+    room = shared.parse_size(memory)
+    labels = None if slice_ is None else read_labels(slice_, "slices")
+    with shared.progress_bar(quiet) as progress:
         loaded = []
         for place, path in enumerate(models):
             progress("reading", place, len(models))
@@ -85,13 +69,13 @@ def command(
             tolerance=tolerance,
             seed=seed,
             progress=progress,
-            groups=_shared_groups(models) if groups is None else options.read_groups(groups),
+            groups=_shared_groups(models) if groups is None else shared.read_groups(groups),
             slices=labels,
         )
-    deliver(result, output=output, report=report, json=json, quiet=quiet)
+    shared.deliver(result, output=output, report=report, json=json, quiet=quiet)
     worst = result.worst
     between = f"between {worst.a!r} and {worst.b!r}"
-    exit_above(fail_above, worst.gauge.logit_gap, "relative logit gap", between, quiet=quiet)
+    shared.exit_above(fail_above, worst.gauge.logit_gap, "relative logit gap", between, quiet=quiet)
 
 
 def _shared_groups(models: list[str]) -> NDArray[Any] | None:

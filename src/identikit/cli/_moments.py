@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from identikit._text import plain
-from identikit.cli import _options as options
-from identikit.cli._output import print_json
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,41 +19,22 @@ EXAMPLE = "identikit moments run1.npy run2.npy -o part1.moments"
 
 
 def command(
-    views: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="VIEW",
-            help="Two or more files that have the same rows, as identikit audit takes them.",
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE.moments", help="Where to save the statistics."
-        ),
-    ],
-    groups: options.GroupsOrDuplicates = None,
-    names: options.Names = None,
-    folds: options.Folds = 5,
-    drop_nonfinite: options.DropNonfinite = False,
-    seed: options.Seed = 0,
-    no_sample: Annotated[
-        bool, typer.Option("--no-sample", help="Keep only statistics in the file, and no rows.")
-    ] = False,
-    memory: options.Memory = None,
-    engine: options.Engine = None,
-    scheduler: options.Scheduler = None,
-    workers: options.Workers = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Continue from FILE.moments.partial, which an interrupted reading has left.",
-        ),
-    ] = False,
-    force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    views: list[str],
+    output: Path,
+    groups: str | None = None,
+    names: list[str] | None = None,
+    folds: int = 5,
+    drop_nonfinite: bool = False,
+    seed: int = 0,
+    no_sample: bool = False,
+    memory: str | None = None,
+    engine: str | None = None,
+    scheduler: str | None = None,
+    workers: Annotated[int | None, typer.Option(min=1)] = None,
+    resume: bool = False,
+    force: bool = False,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Save the statistics of views, from which `identikit audit` tells the same as from the rows.
 
@@ -64,6 +43,15 @@ def command(
     largest of each view, as they are: where rows may not be shared, leave them out with
     --no-sample, and what needs rows is absent.
     Statistics of very few rows still tell of them: those of a fold of one row are that row.
+
+    VIEW : Two or more files that have the same rows, as identikit audit takes them.
+    --output, -o FILE.moments : Where to save the statistics.
+    --groups FILE : A file with a label for each row: .npy, .txt, or a column of a table
+        (table.parquet::donor, cells.csv::donor, x.h5ad::obs/donor). Rows with the same label belong
+        together and share a fold. With the word duplicates instead, rows that are equal in all
+        views do.
+    --no-sample : Keep only statistics in the file, and no rows.
+    --resume : Continue from FILE.moments.partial, which an interrupted reading has left.
     """
     from identikit.moments import (
         DUPLICATES,
@@ -78,16 +66,16 @@ def command(
 
     check_suffix(output)
     same = groups == DUPLICATES
-    options.check_target(output, [*views, None if same else groups], overwrite=force)
+    shared.check_target(output, [*views, None if same else groups], overwrite=force)
     if len(views) < 2:
         raise InputError("moments are for comparing views: give at least two")
-    sources = open_sources(views, options.split_names(names))
+    sources = open_sources(views, shared.split_names(names))
     try:
-        check_memory([source.width for source in sources], folds, options.parse_size(memory))
-        labels = duplicate_groups(sources) if same else options.read_groups(groups)
+        check_memory([source.width for source in sources], folds, shared.parse_size(memory))
+        labels = duplicate_groups(sources) if same else shared.read_groups(groups)
         with (
-            options.chosen_engine(engine, scheduler, workers) as ready,
-            progress_bar(quiet) as progress,
+            shared.chosen_engine(engine, scheduler, workers) as ready,
+            shared.progress_bar(quiet) as progress,
         ):
             moments = read_and_save(
                 sources,
@@ -105,7 +93,7 @@ def command(
         for source in sources:
             source.close()
     if json:
-        print_json(summary(moments, output))
+        shared.print_json(summary(moments, output))
         return
     typer.echo(in_words(moments))
     if not quiet:
@@ -132,7 +120,6 @@ def summary(moments: Moments, path: Path) -> dict[str, Any]:
 
 
 def in_words(moments: Moments) -> str:
-    """The same in two lines."""
     views = ", ".join(f"{plain(n)} ({w} columns)" for n, w in zip(moments.names, moments.widths))
     left_out = f", {moments.dropped} rows left out" if moments.dropped else ""
     sample = len(moments.sample.keys)

@@ -2,56 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
 
-import typer
-
-from identikit.cli import _options as options
-from identikit.cli._output import deliver
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
 
 EXAMPLE = "identikit near run1.npy run2.npy --report near.html"
 
 
 def command(
-    a: Annotated[str, typer.Argument(metavar="A", help="The first view.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another view of the same rows.")],
-    groups: options.Groups = None,
-    names: options.Names = None,
-    components: Annotated[
-        int | None,
-        typer.Option(
-            help="How many components ICA looks for. By default as many as ranks and rows allow."
-        ),
-    ] = None,
-    fit_share: Annotated[
-        float,
-        typer.Option(
-            help="The share of the rows that maps are fitted on. With 1 they are scored in sample."
-        ),
-    ] = 0.5,
-    max_rows: Annotated[
-        int, typer.Option(help="If there are more rows than this, use a random sample of as many.")
-    ] = 20_000,
-    seed: Annotated[
-        int, typer.Option(help="The seed of the sample, the split, ICA and the controls.")
-    ] = 0,
-    drop_nonfinite: options.DropNonfinite = False,
-    report: options.Report = None,
-    output: options.Output = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    a: str,
+    b: str,
+    groups: str | None = None,
+    names: list[str] | None = None,
+    components: int | None = None,
+    fit_share: float = 0.5,
+    max_rows: int = 20000,
+    seed: int = 0,
+    drop_nonfinite: bool = False,
+    report: Path | None = None,
+    output: Path | None = None,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Say how far A and B are from each other after the best map of each rung, and after ICA."""
+    """Say how far A and B are from each other after the best map of each rung, and after ICA.
+
+    A : The first view.
+    B : Another view of the same rows.
+    --components : How many components ICA looks for. By default as many as ranks and rows allow.
+    --fit-share : The share of the rows that maps are fitted on. With 1 they are scored in sample.
+    --max-rows : If there are more rows than this, use a random sample of as many.
+    --seed : The seed of the sample, the split, ICA and the controls.
+    """
     from identikit.axes import near_identifiability
 
-    options.check_targets(output, report, [a, b, groups])
-    with progress_bar(quiet) as progress:
+    shared.check_targets(output, report, [a, b, groups])
+    with shared.progress_bar(quiet) as progress:
         result = near_identifiability(
             a,
             b,
-            names=options.split_names(names),
-            groups=options.read_groups(groups),
+            names=shared.split_names(names),
+            groups=shared.read_groups(groups),
             fit_share=fit_share,
             n_components=components,
             max_rows=max_rows,
@@ -59,4 +49,4 @@ def command(
             drop_nonfinite=drop_nonfinite,
             progress=progress,
         )
-    deliver(result, output=output, report=report, json=json, quiet=quiet)
+    shared.deliver(result, output=output, report=report, json=json, quiet=quiet)

@@ -23,11 +23,6 @@ def progress_bar(quiet: bool) -> Iterator[Tell]:
     """Give a function to be called with (what is being done, done, of how many).
 
     It raises KeyboardInterrupt if Ctrl-C was pressed before and nobody has noticed.
-
-    Parameters
-    ----------
-    quiet : bool
-        Never show anything.
     """
     with _interrupts() as raise_missed:
         if quiet:

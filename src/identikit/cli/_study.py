@@ -10,9 +10,8 @@ import typer
 
 from identikit._text import plain
 from identikit._version import __version__
-from identikit.cli import _options as options
-from identikit.cli._output import calm_warnings, listing, print_json
-from identikit.cli._progress import progress_bar
+from identikit.cli import _shared as shared
+from identikit.cli._help import described
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,13 +26,18 @@ app = typer.Typer(
 
 
 @app.command("list", epilog="Example: identikit study list")
-def list_(json: options.Json = False) -> None:
+@described
+def list_(
+    json: bool = False,
+) -> None:
     """List the studies: what they are about, and which data they need."""
     from identikit.studies import STAND_INS, studies
 
     known = studies().values()
     if json:
-        print_json({"identikit": __version__, "studies": [_fields(study) for study in known]})
+        shared.print_json(
+            {"identikit": __version__, "studies": [_fields(study) for study in known]}
+        )
         return
     from rich.text import Text
 
@@ -44,8 +48,8 @@ def list_(json: options.Json = False) -> None:
         instead = {need.stand_in for need in study.needs if need.stand_in and not need.optional}
         needs += "".join(f"\nor --data {name}" for name in sorted(instead))
         rows.append((study.name, Text(study.title).append(f"\n{study.paper}", "dim"), needs))
-    output = options.console()
-    output.print(listing(("name", "what", "data"), rows))
+    output = shared.console()
+    output.print(shared.listing(("name", "what", "data"), rows))
     if any(study.needs for study in known):
         output.print()
         for name, what in STAND_INS.items():
@@ -63,76 +67,49 @@ def _fields(study: Study) -> dict[str, Any]:
 
 
 @app.command(epilog="Example: identikit study run nielsen-small-kl --preset laptop -o small-kl")
+@described
 def run(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="A study as identikit study list names it, or a file of your own: ./my_study.py.",
-        ),
-    ],
-    preset: Annotated[
-        str,
-        typer.Option(
-            metavar="smoke|laptop|paper",
-            help="How large the run is: smoke takes under a minute, laptop under 20 minutes, and "
-            "paper has the paper's own settings.",
-        ),
-    ] = "smoke",
-    data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR|FILE|NAME",
-            help="Where the data are: a folder, a text file, or the name of a stand-in, which is "
-            "digits or grammar.",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(min=1, help="The number of seeds, if it is not to be that of the preset."),
-    ] = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Another value of a setting. It can be repeated."
-        ),
-    ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="DIR", help="Where to write results.  [default: NAME-PRESET]"
-        ),
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="single|pool|dask",
-            help="What computes the independent units: this process (single), a pool of processes, "
-            "which is the default, or Dask.",
-        ),
-    ] = None,
-    scheduler: options.Scheduler = None,
-    workers: options.Workers = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    name: str,
+    preset: str = "smoke",
+    data: str | None = None,
+    seeds: Annotated[int | None, typer.Option(min=1)] = None,
+    set_: list[str] | None = None,
+    output: Path | None = None,
+    engine: str | None = None,
+    scheduler: str | None = None,
+    workers: Annotated[int | None, typer.Option(min=1)] = None,
+    json: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Run a study. If it is stopped and run again, it continues where it was."""
+    """Run a study. If it is stopped and run again, it continues where it was.
+
+    NAME : A study as identikit study list names it, or a file of your own: ./my_study.py.
+    --preset smoke|laptop|paper : How large the run is: smoke takes under a minute, laptop under 20
+        minutes, and paper has the paper's own settings.
+    --data DIR|FILE|NAME : Where the data are: a folder, a text file, or the name of a stand-in,
+        which is digits or grammar.
+    --seeds : The number of seeds, if it is not to be that of the preset.
+    --set KEY=VALUE : Another value of a setting. It can be repeated.
+    --output, -o DIR : Where to write results.  [default: NAME-PRESET]
+    --engine single|pool|dask : What computes the independent units: this process (single), a pool
+        of processes, which is the default, or Dask.
+    """
     from identikit import studies
 
     with (
-        calm_warnings(quiet),
-        options.chosen_engine(engine, scheduler, workers) as ready,
-        progress_bar(quiet) as progress,
+        shared.calm_warnings(quiet),
+        shared.chosen_engine(engine, scheduler, workers) as ready,
+        shared.progress_bar(quiet) as progress,
     ):
         try:
             who = "single" if engine == "single" else ready
             result = studies.run(
                 name,
                 preset=preset,
-                folder=folder,
+                folder=output,
                 data=data,
                 seeds=seeds,
-                settings=_pairs(changes or []),
+                settings=_pairs(set_ or []),
                 progress=progress,
                 engine=who,
             )
@@ -149,11 +126,15 @@ def run(
 
 
 @app.command(epilog="Example: identikit study show nielsen-small-kl-smoke")
+@described
 def show(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a study's results.")],
-    json: options.Json = False,
+    folder: Path,
+    json: bool = False,
 ) -> None:
-    """Show what a study found, without running it again."""
+    """Show what a study found, without running it again.
+
+    DIR : The folder of a study's results.
+    """
     from identikit import studies
 
     _show(studies.load(folder), json)
@@ -163,13 +144,12 @@ def _show(result: Result, json: bool) -> None:
     from identikit.studies import print_study
 
     if json:
-        print_json(result.document)
+        shared.print_json(result.document)
     else:
-        print_study(result, options.console())
+        print_study(result, shared.console())
 
 
 def _pairs(changes: list[str]) -> dict[str, str]:
-    """The settings of --set KEY=VALUE."""
     for text in changes:
         if "=" not in text:
             raise InputError(f"--set is {text!r}; expected KEY=VALUE")

@@ -42,37 +42,27 @@ def suffix_of(output: Path) -> str:
 
 @contextmanager
 def writing_rows(
-    output: Path, shape: tuple[int, int], dtype: np.dtype[Any], view: str, *, force: bool
+    output: Path, width: int, dtype: np.dtype[Any], view: str, *, force: bool
 ) -> Iterator[Put]:
     """Give a function that takes the blocks of rows one after another; atomic as a whole.
 
-    Parameters
-    ----------
-    output : Path
-        Where they go; its suffix says how.
-    shape : tuple of int
-        Rows and columns of all blocks together.
-    dtype : dtype
-        Of the numbers.
-    view : str
-        What was mapped, whose other columns are kept in a table.
-    force : bool
-        Whether an existing file may be replaced.
+    The suffix of `output` says how they are written. The other columns of `view`, which was mapped,
+    are kept in a table.
     """
     from identikit.sources import NpyWriter
 
     suffix = suffix_of(output)
     with replacing(output, overwrite=force) as temporary, ExitStack() as stack:
         if suffix == ".npy":
-            yield stack.enter_context(NpyWriter(temporary, shape[1], dtype)).append
+            yield stack.enter_context(NpyWriter(temporary, width, dtype)).append
             return
         from identikit.sources import columns_beside
 
         beside = columns_beside(view)
         if suffix == ".parquet":
-            yield _parquet(temporary, beside, shape[1], stack)
+            yield _parquet(temporary, beside, width, stack)
         else:
-            yield _text(temporary, suffix, beside, shape[1], stack)
+            yield _text(temporary, suffix, beside, width, stack)
 
 
 def _text(path: Path, suffix: str, beside: Beside | None, width: int, stack: ExitStack) -> Put:
@@ -107,19 +97,13 @@ def _parquet(path: Path, beside: Beside | None, width: int, stack: ExitStack) ->
     def put(rows: NDArray[Any]) -> None:
         nonlocal writer
         others = take(len(rows))
-        if others is None:
-            table = arrow.table({})
-        else:
-            table = arrow.Table.from_pandas(others, preserve_index=False).replace_schema_metadata()
+        columns: dict[Any, Any] = {} if others is None else dict(others.items())
         if apart:
-            for place, title in enumerate(titles):
-                table = table.append_column(title, arrow.array(rows[:, place]))
+            columns |= dict(zip(titles, rows.T))
         else:
             flat = arrow.array(rows.ravel())
-            lists = arrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])
-            table = (
-                arrow.table({name: lists}) if others is None else table.append_column(name, lists)
-            )
+            columns[name] = arrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])
+        table = arrow.table(columns)
         if writer is None:
             writer = stack.enter_context(parquet.ParquetWriter(path, table.schema))
         writer.write_table(table.cast(writer.schema))

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from identikit._version import __version__
 from identikit.errors import InputError
@@ -35,23 +34,14 @@ class Filling:
             self._files[name] = NpyWriter(self.path / name, width, dtype)
         return self._files[name]
 
-    def save(self, name: str, array: NDArray[Any]) -> None:
-        """Write a whole array."""
-        np.save(self.path / name, array, allow_pickle=False)
-
-    def close(self) -> None:
-        """Close every file."""
-        for file in self._files.values():
-            file.close()
-
     def abandon(self) -> None:
-        """Close every file, complete or not."""
         for file in self._files.values():
             file.abandon()
 
     def finish(self) -> None:
         """Close every file and write the manifest, which lists the size of each file."""
-        self.close()
+        for file in self._files.values():
+            file.close()
         files = {path.name: path.stat().st_size for path in sorted(self.path.iterdir())}
         document = {"identikit": __version__, **self.manifest, "files": files}
         (self.path / MANIFEST).write_text(

@@ -96,7 +96,6 @@ def load(name: str | os.PathLike[str], media: str, device: str | None) -> Loaded
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """Load the tokenizer of a folder."""
     transformers = require("transformers", "hf", PURPOSE)
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder} to take the tokenizer from")
@@ -245,5 +244,4 @@ def _sentence_encoder(folder: Path) -> tuple[Path, str, list[str]]:
 
 
 def _first(error: BaseException) -> str:
-    """The first line of a library's error message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

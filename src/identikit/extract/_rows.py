@@ -85,9 +85,9 @@ class Rows:
         head = self._states.head
         if head is None or self.no_f is not None:
             return found | {"f": None, "g": None, "no_f": self.no_f}
-        self._out.save("g.npy", head.g)
+        np.save(self._out.path / "g.npy", head.g)
         if head.bias is not None:
-            self._out.save("bias.npy", head.bias)
+            np.save(self._out.path / "bias.npy", head.bias)
         found["f"] = {
             "file": "f.npy",
             "width": self.widths["f"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +56,9 @@ class States:
         self.head_takes_items = f is not None and f.ndim == 2
         self.head, self.no_head = _check_head(name, head, f, getattr(result, "logits", None))
         #: The name of the norm whose output each state is, or None.
-        self.norm_of = {layer_name(at): norms.name_of(hidden[at]) for at in self.layers}
+        self.norm_of = {layer_name(at): _norm_of(hidden[at], norms) for at in self.layers}
         if self.head is not None:
-            self.norm_of["f"] = norms.name_of(f)
+            self.norm_of["f"] = _norm_of(f, norms)
         if head is not None and f is not None:
             self._skip(head, probe, hidden)
 
@@ -78,18 +79,26 @@ class States:
             return self._model(**given, output_hidden_states=True)
 
     def _run_probe(self, loaded: Loaded, probe: Mapping[str, Any]) -> Any:
-        """The hidden states and the result of one item, and the outputs of all norms."""
-        norms = _Norms(self._model)
+        """The hidden states and the result of one item, and the outputs of all norms by name."""
+        norms: list[tuple[str, Any]] = []
         kind = type(self._model).__name__
-        try:
-            with hushed():
+        with ExitStack() as stack:
+            for name, module in self._model.named_modules():
+                if "norm" in type(module).__name__.lower():
+                    # A copy, because the next layer may add to it in place.
+                    hook = module.register_forward_hook(
+                        lambda _module, _args, output, name=name: norms.append(
+                            (name, output.clone())
+                        )
+                    )
+                    stack.callback(hook.remove)
+            stack.enter_context(hushed())
+            try:
                 result = self._run(probe)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"{loaded.name} ({kind}) does not run on this input: {error}"
-            ) from error
-        finally:
-            norms.release()
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise InputError(
+                    f"{loaded.name} ({kind}) does not run on this input: {error}"
+                ) from error
         if getattr(self._output, "hidden_states", None) is None:
             raise InputError(
                 f"{loaded.name} ({kind}) gives no hidden states; use identikit.extract.module, "
@@ -123,30 +132,9 @@ class States:
         return hidden
 
 
-class _Norms:
-    """The outputs of a model's normalisation layers in one forward pass."""
-
-    def __init__(self, model: Any) -> None:
-        self._outputs: list[tuple[str, Any]] = []
-        self._hooks = [
-            module.register_forward_hook(self._keeper(name))
-            for name, module in model.named_modules()
-            if "norm" in type(module).__name__.lower()
-        ]
-
-    def _keeper(self, name: str) -> Any:
-        # A copy, because the next layer may add to it in place.
-        return lambda _module, _args, output: self._outputs.append((name, output.clone()))
-
-    def release(self) -> None:
-        """Remove the hooks."""
-        for hook in self._hooks:
-            hook.remove()
-
-    def name_of(self, state: Any) -> str | None:
-        """The name of the norm whose output this state is, or None."""
-        names: list[str] = [name for name, output in self._outputs if _equal(output, state)]
-        return names[-1] if names else None
+def _norm_of(state: Any, norms: list[tuple[str, Any]]) -> str | None:
+    """The name of the last norm whose output this state is, or None."""
+    return next((name for name, output in reversed(norms) if _equal(output, state)), None)
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -66,7 +66,6 @@ class Encoder:
                 yield Window([ids for ids, _ in kept], [number for _, number in kept])
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """The token ids of each line."""
         ids = self._call(lines)["input_ids"]
         if self.max_length is not None:
             long = [at for at, line in enumerate(ids) if len(line) > self.max_length]
@@ -93,7 +92,6 @@ class Encoder:
         return {"input_ids": torch.tensor(padded), "attention_mask": torch.tensor(mask)}
 
     def describe(self) -> dict[str, Any]:
-        """The settings, for the manifest."""
         shown = self._call(["a"], return_special_tokens_mask=True)
         pairs = zip(shown["input_ids"][0], shown["special_tokens_mask"][0])
         added = [token for token, special in pairs if special] if self._special else []

@@ -7,8 +7,8 @@ https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interproces
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,29 +19,16 @@ from numpy.typing import NDArray
 from identikit.errors import InputError, require
 from identikit.sources import memory
 from identikit.sources._bands import BandedRows
-from identikit.sources._columns import (
-    choose_columns,
-    id_blocks,
-    index_columns,
-    pyarrow,
-    table_fields,
-)
+from identikit.sources._choice import Field
+from identikit.sources._columns import id_blocks, index_columns, pyarrow, table_fields, view_columns
 from identikit.sources.checks import choose
-from identikit.sources.files import explained, file_label, open_binary
-from identikit.sources.registry import (
-    Table,
-    kind_of,
-    register,
-    register_frame,
-    register_ids,
-    register_table,
-)
+from identikit.sources.files import explained, open_binary
+from identikit.sources.registry import kind_of, register_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _PARQUET = (".parquet", ".pq")
-_SUFFIXES = (*_PARQUET, ".arrow", ".feather", ".ipc")
 # Read buffer of a Parquet column, which would otherwise be read whole before it is decoded.
 _BUFFER_BYTES = 2**16
 # Rows of a batch if columns of a Parquet file are read whose values may have any size.
@@ -51,69 +38,69 @@ _FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
 _CONTINUES = b"\xff\xff\xff\xff"
 
 
-@register(*_SUFFIXES)
-def open_arrow(path: Path, member: str | None, name: str) -> BandedRows:
-    """Open the view in a table; `sources._choice` says which columns it consists of."""
-    label = file_label(name, path)
-    with ExitStack() as stack:
-        file = stack.enter_context(_opened(path, label))
-        columns = choose_columns(file.schema, member, label)
-        batches = partial(file.batches, columns=list(columns.names))
-        width = columns.measure(partial(batches, rows=1), label)
-        row_bytes = width * columns.dtype.itemsize
-        file.check_sizes(row_bytes)
-        columns = replace(columns, width=width)
-        some = partial(batches, rows=max(1, memory.PIECE_BYTES // max(1, row_bytes)))
+@register_table(*_PARQUET, ".arrow", ".feather", ".ipc")
+class ArrowTable:
+    """A table in one of these formats; its file is open until all of it is read."""
 
-        def pieces(band: int) -> Iterator[NDArray[Any]]:
-            return columns.blocks(some, band, sum(file.counts[:band]), label)
+    def __init__(self, path: Path, label: str) -> None:
+        self._path, self._label = path, label
+        open_binary(path, label).close()
+        with ExitStack() as stack, _explained(label):
+            source = stack.enter_context(pyarrow().OSFile(os.fsencode(path)))
+            parquet = kind_of(path) in _PARQUET
+            self._file: Any = _Parquet(source, label) if parquet else _Messages(source, label, path)
+            self._resources = stack.pop_all()
 
-        return BandedRows(file.counts, width, columns.dtype, pieces, name, label, stack)
+    @property
+    def fields(self) -> dict[str, Field]:
+        """What the columns hold; two of the same name are an error."""
+        with _explained(self._label):
+            return table_fields(self._file.schema, self._label)
 
+    @property
+    def index(self) -> Collection[object]:
+        return index_columns(self._file.schema)
 
-@register_ids(*_SUFFIXES)
-def read_arrow_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """Yield the ids of all rows, from a column of integers or strings."""
-    with _opened(path, label) as file:
-        choose(file.schema.names, column, label)
-        yield from id_blocks(file.batches(0, [column]), column, label)
+    def rows(self, chosen: list[str], name: str) -> BandedRows:
+        file, label = self._file, self._label
+        with ExitStack() as stack, _explained(label):
+            stack.enter_context(self._resources)
+            columns = view_columns(file.schema, chosen, label)
+            batches = partial(file.batches, columns=chosen)
+            width = columns.measure(partial(batches, rows=1), label)
+            row_bytes = width * columns.dtype.itemsize
+            file.check_sizes(row_bytes)
+            columns = replace(columns, width=width)
+            some = partial(batches, rows=max(1, memory.PIECE_BYTES // max(1, row_bytes)))
 
+            def pieces(band: int) -> Iterator[NDArray[Any]]:
+                return columns.blocks(some, band, sum(file.counts[:band]), label)
 
-@register_frame(*_SUFFIXES)
-def read_arrow_frame(path: Path, label: str) -> pd.DataFrame:
-    """All columns, as pandas reads them."""
-    with _opened(path, label) as file:
-        table = pyarrow().Table.from_batches(file.batches(0), file.schema)
-        frame: pd.DataFrame = table.to_pandas()
-    return frame
+            return BandedRows(file.counts, width, columns.dtype, pieces, name, label, stack)
 
+    def ids(self, column: str) -> Iterator[NDArray[Any]]:
+        """Yield the ids of all rows, from a column of integers or strings."""
+        with self._resources, _explained(self._label):
+            choose(self._file.schema.names, column, self._label)
+            yield from id_blocks(self._file.batches(0, [column]), column, self._label)
 
-@register_table(*_SUFFIXES)
-def arrow_table(path: Path, label: str) -> Table:
-    """Describe the columns; they keep Arrow's types, in which integers may be missing."""
+    def frame(self) -> pd.DataFrame:
+        with self._resources, _explained(self._label):
+            table = pyarrow().Table.from_batches(self._file.batches(0), self._file.schema)
+            frame: pd.DataFrame = table.to_pandas()
+        return frame
 
-    def frames(names: list[str]) -> Iterator[pd.DataFrame]:
+    def frames(self, names: list[str]) -> Iterator[pd.DataFrame]:
+        """Yield some columns with Arrow's types, in which integers may be missing."""
         import pandas as pd
 
-        with _opened(path, label) as file:
-            for batch in file.batches(0, names):
+        again = ArrowTable(self._path, self._label)
+        with again._resources, _explained(self._label):
+            for batch in again._file.batches(0, names):
                 yield batch.to_pandas(types_mapper=partial(pd.ArrowDtype))
 
-    with _opened(path, label) as file:
-        return Table(table_fields(file.schema, label), frames, index_columns(file.schema))
-
-
-@contextmanager
-def _opened(path: Path, label: str) -> Iterator[_Parquet | _Messages]:
-    """A file of either kind, with its `schema`, the rows per band in `counts`, and `batches`."""
-    open_binary(path, label).close()
-    arrow = pyarrow()
-    with ExitStack() as stack, _explained(label):
-        source = stack.enter_context(arrow.OSFile(os.fsencode(path)))
-        if kind_of(path) in _PARQUET:
-            yield _Parquet(source, label)
-        else:
-            yield _Messages(source, label, path)
+    def close(self) -> None:
+        self._resources.close()
 
 
 class _Parquet:
@@ -124,7 +111,15 @@ class _Parquet:
         self._file = parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         self._label = label
         self.schema = self._file.schema_arrow
-        self.counts = group_counts(self._file.metadata, label)
+        metadata = self._file.metadata
+        groups = range(metadata.num_row_groups)
+        self.counts = [metadata.row_group(group).num_rows for group in groups]
+        # No closer check: pyarrow kills the process if a damaged column is asked for its length.
+        if min(self.counts, default=0) < 0 or sum(self.counts) != metadata.num_rows:
+            raise InputError(
+                f"{label} is damaged: its {len(self.counts)} row groups do not hold the "
+                f"{metadata.num_rows} rows that were promised"
+            )
 
     def batches(
         self, first: int, columns: list[str] | None = None, rows: int = _ROWS
@@ -136,18 +131,6 @@ class _Parquet:
 
     def check_sizes(self, row_bytes: int) -> None:
         """Refuse nothing: one page is decoded at a time, whatever sizes the row groups declare."""
-
-
-def group_counts(metadata: Any, label: str) -> list[int]:
-    """The number of rows in every row group of a Parquet file."""
-    counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-    # No closer check: pyarrow kills the process if a damaged column is asked for its length.
-    if min(counts, default=0) < 0 or sum(counts) != metadata.num_rows:
-        raise InputError(
-            f"{label} is damaged: its {len(counts)} row groups do not hold the "
-            f"{metadata.num_rows} rows that were promised"
-        )
-    return counts
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from identikit.errors import InputError
 from identikit.sources import memory
 from identikit.sources._source import RowSource
-from identikit.sources.checks import numeric_eps
+from identikit.sources.checks import check_matrix, numeric_eps
+from identikit.sources.files import FORMAT_ERRORS, explained
 
 #: Bytes of the largest band; a row of chunks that is larger is unpacked several times.
 _LARGEST_BAND = 256 * 2**20
@@ -25,23 +27,10 @@ Pieces = Callable[[int], Iterator[NDArray[Any]]]
 
 
 class BandedRows(RowSource):
-    """A source of rows that are stored in consecutive bands.
+    """A source of rows that are stored in consecutive bands, of `counts` rows each.
 
-    Parameters
-    ----------
-    counts : sequence of int
-        Number of rows in each band.
-    width : int
-        Numbers per row.
-    dtype : dtype
-        The dtype of the numbers.
-    pieces : callable
-        Called with the number of a band, yields the rows from the first row of that band to the
-        last row of all, in pieces of any length.
-    name, label : str
-        What reports call the view, and what error messages call it.
-    resources : ExitStack, optional
-        What `close` closes; taken over from the caller if the shape is right.
+    `pieces(band)` yields the rows from the first row of that band to the last row of all, in pieces
+    of any length. `resources` is what `close` closes; it is taken over if the shape is right.
     """
 
     def __init__(
@@ -64,7 +53,6 @@ class BandedRows(RowSource):
         self._forget()
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`."""
         start, stop, _ = slice(start, stop).indices(self.rows)
         block = np.empty((max(stop - start, 0), self.width), self._dtype)
         done = 0
@@ -76,7 +64,6 @@ class BandedRows(RowSource):
         return block
 
     def close(self) -> None:
-        """Close the file, and forget the current piece."""
         self._forget()
         super().close()
 
@@ -109,27 +96,33 @@ class BandedRows(RowSource):
 
 
 def chunked_rows(
-    read: Callable[[int, int], NDArray[Any]],
     array: Any,
+    check: Callable[[Any, str], tuple[Path, ...] | None],
     name: str,
     label: str,
     resources: ExitStack,
 ) -> BandedRows:
     """A source of the rows of a 2-D array in chunks, of which whole ones are read if possible.
 
-    `read(start, stop)` gives rows; `array` has a shape, a dtype and chunks, and is already checked.
+    `check(array, label)` refuses an array that is incomplete, and may return its files.
     """
-    rows, width = array.shape
+    numeric_eps(array.dtype, label)
+    rows, width = check_matrix(array.shape or (), label)
+    files = check(array, label)
     row_bytes = width * array.dtype.itemsize
     chunk_rows = array.chunks[0] if array.chunks else 1
     band = min(
         chunk_rows * max(1, memory.PIECE_BYTES // (chunk_rows * row_bytes)),
         max(1, _LARGEST_BAND // row_bytes),
     )
-    starts = range(0, rows, band)
 
     def pieces(first: int) -> Iterator[NDArray[Any]]:
-        return (read(start, min(start + band, rows)) for start in starts[first:])
+        for start in range(first * band, rows, band):
+            with explained(label, *FORMAT_ERRORS):
+                piece = array[start : start + band]
+            yield piece
 
-    counts = [min(band, rows - start) for start in starts]
-    return BandedRows(counts, width, array.dtype, pieces, name, label, resources)
+    counts = [min(band, rows - start) for start in range(0, rows, band)]
+    source = BandedRows(counts, width, array.dtype, pieces, name, label, resources)
+    source.files = files or ()
+    return source

@@ -28,15 +28,7 @@ _WILD = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True)
 class Field:
-    """What a column holds.
-
-    Parameters
-    ----------
-    type : str
-        Its type, as error messages show it.
-    lists, numbers, whole : bool
-        Whether the values are lists of real numbers, real numbers, and integers.
-    """
+    """What a column holds: its type in words; and whether lists of numbers, numbers, integers."""
 
     type: str
     lists: bool = False

@@ -18,19 +18,7 @@ Batches = Callable[[int], Iterator[Any]]
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that make up the rows of a view.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Their names, in order.
-    dtype : dtype
-        The dtype of the numbers.
-    width : int or None
-        Numbers per row; None if it is only known once a row has been read.
-    lists : bool
-        Whether the view is one column of lists rather than one column per dimension.
-    """
+    """The columns of a view; `width` is None if only a row can tell the length of its lists."""
 
     names: tuple[str, ...]
     dtype: np.dtype[Any]
@@ -98,12 +86,10 @@ class Columns:
         )
 
 
-def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
-    """Choose the columns of the view by the rules of `sources._choice`."""
-    fields = table_fields(schema, label)
-    chosen = choose_fields(fields, member, label, index_columns(schema))
+def view_columns(schema: Any, chosen: list[str], label: str) -> Columns:
+    """The chosen columns: one of lists, or several of numbers."""
     kinds = [_stored_type(schema.field(name).type) for name in chosen]
-    if not fields[chosen[0]].lists:
+    if not _field(kinds[0]).lists:
         dtype = np.result_type(*(kind.to_pandas_dtype() for kind in kinds))
         return Columns(tuple(chosen), dtype, len(chosen), lists=False)
     shape = getattr(schema.field(chosen[0]).type, "shape", None)
@@ -118,7 +104,6 @@ def choose_columns(schema: Any, member: str | None, label: str) -> Columns:
 
 
 def table_fields(schema: Any, label: str) -> dict[str, Field]:
-    """Describe what every column holds."""
     fields = {field.name: _field(field.type) for field in schema}
     if len(fields) < len(schema):
         twice = next(name for name in schema.names if schema.names.count(name) > 1)
@@ -162,11 +147,13 @@ def table_array(table: Any, label: str) -> NDArray[Any]:
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     try:
-        columns = choose_columns(table.schema, None, label)
+        fields = table_fields(table.schema, label)
+        names = choose_fields(fields, None, label, index_columns(table.schema))
+        columns = view_columns(table.schema, names, label)
     except InputError as error:
         raise InputError(f"{error}; for a table in memory, use table.select([...])") from error
-    chosen = table.select(list(columns.names))
-    blocks = list(columns.blocks(lambda _: iter(chosen.to_batches()), 0, 0, label))
+    batches = table.select(names).to_batches()
+    blocks = list(columns.blocks(lambda _: iter(batches), 0, 0, label))
     return np.concatenate(blocks) if blocks else np.empty((0, 1), columns.dtype)
 
 
@@ -179,7 +166,6 @@ def is_table(view: object) -> bool:
 
 
 def pyarrow() -> Any:
-    """The package pyarrow, or an error that says how to install it."""
     return require("pyarrow", "io", "reading Parquet and Arrow files")
 
 

@@ -12,28 +12,21 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.sources._bands import BandedRows
-from identikit.sources._choice import Field, choose_fields
+from identikit.sources._choice import Field
 from identikit.sources._lines import Lines, Span, blank, inside_quotes, text_eps
 from identikit.sources.checks import FLOAT64_EPS, choose
-from identikit.sources.files import explained, file_label
-from identikit.sources.registry import (
-    Table,
-    register,
-    register_frame,
-    register_ids,
-    register_table,
-)
+from identikit.sources.files import explained
+from identikit.sources.registry import register_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,200 +39,143 @@ _WHOLE = re.compile(r"[+-]?\d+")
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 
 
-@register(".csv", ".tsv", ".csv.gz", ".tsv.gz")
-def open_csv(path: Path, member: str | None, name: str) -> BandedRows:
-    """Open the view in a text table; `sources._choice` says which columns it consists of."""
-    table = read_structure(path, file_label(name, path))
-    chosen = choose_fields(table.fields, member, table.label, [""])
-    places = [table.names.index(each) for each in chosen]
-    counts = [span.records for span in table.spans]
-
-    def pieces(band: int) -> Iterator[NDArray[Any]]:
-        return table.numbers(band, places)
-
-    source = BandedRows(counts, len(places), np.dtype(float), pieces, name, table.label)
-    if all(table.fields[each].whole for each in chosen):
-        source.eps = FLOAT64_EPS
-    else:
-        few = table.first[places].head(_COUNTED).to_numpy().ravel().tolist()
-        source.eps = text_eps(cell for cell in few if isinstance(cell, str))
-    return source
-
-
-@register_ids(".csv", ".tsv", ".csv.gz", ".tsv.gz")
-def read_csv_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """Yield the ids of all rows: integers if every cell of the column is one, otherwise text."""
-    table = read_structure(path, label)
-    place = table.names.index(choose(table.names, column, label))
-    whole = all(_INTEGER.fullmatch(cell) for cells in table.texts(place) for cell in cells)
-    for cells in table.texts(place):
-        yield np.array(cells, dtype=np.int64 if whole else str)
-
-
-@register_frame(".csv", ".tsv", ".csv.gz", ".tsv.gz")
-def read_frame(path: Path, label: str) -> pd.DataFrame:
-    """All columns, with the types and names that pandas gives them."""
-    import pandas as pd
-
-    table = read_structure(path, label)
-    with table.lines.stream() as file:
-        file.seek(table.spans[0].start)
-        frame: pd.DataFrame = pd.read_csv(
-            file,
-            sep=table.separator,
-            header=None,
-            names=range(len(table.names)),
-            index_col=False,
-            low_memory=False,
-        )
-    names = [name or f"Unnamed: {place}" for place, name in enumerate(table.names)]
-    return frame.set_axis(names, axis=1)
-
-
 @register_table(".csv", ".tsv", ".csv.gz", ".tsv.gz")
-def csv_table(path: Path, label: str) -> Table:
-    """Describe the columns that have a name; their values are read as text."""
-    table = read_structure(path, label)
-
-    def frames(names: list[str]) -> Iterator[pd.DataFrame]:
-        places = [table.names.index(name) for name in names]
-        for _, frame in table.frames(places, dtype=str, keep_default_na=False):
-            yield frame.set_axis(names, axis=1)
-
-    return Table({name: field for name, field in table.fields.items() if name}, frames)
-
-
-@dataclass(frozen=True)
 class TextTable:
-    """What is known about a table before its rows are read.
+    """Finds the rows of a table, checks that they have the same length, and inspects its columns.
 
-    Parameters
-    ----------
-    lines : Lines
-        The file.
-    separator : str
-        The character between cells.
-    names : list of str
-        The names of the columns.
-    fields : dict of str to Field
-        What the columns hold.
-    first : DataFrame
-        The first rows, as text.
-    spans : list of Span
-        Where the rows lie, without the header.
+    Columns without a name belong to no view.
     """
 
-    lines: Lines
-    separator: str
-    names: list[str]
-    fields: dict[str, Field]
-    first: pd.DataFrame
-    spans: list[Span]
+    index: Collection[object] = ()
 
-    @property
-    def label(self) -> str:
-        """What error messages call the table."""
-        return self.lines.label
+    def __init__(self, path: Path, label: str) -> None:
+        self._lines, self._label = Lines(path, label, quoted=True), label
+        look = _Look(path, label)
+        spans = list(self._lines.spans(look))
+        if not spans:
+            raise InputError(f"{label} is empty; expected at least one row of cells")
+        self._separator, first = look.separator, look.first_rows()
+        titles = first.iloc[0].tolist()
+        names = [str(place) for place in range(first.shape[1])]
+        if _is_header(titles):
+            first = first.iloc[1:]
+            names = ["" if title != title else str(title).strip() for title in titles]
+            begin, *others = spans
+            rest = Span(begin.start + look.first_end, begin.stop, begin.records - 1)
+            spans = [rest, *others] if rest.records else others
+        twice = next((name for name in names if name and names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"{label} has two columns named {twice!r}; rename one of them")
+        if not spans:
+            raise InputError(f"{label} has a header and no rows; expected at least one row")
+        self._names, self._first, self._spans = names, first, spans
+        self.fields = {name: _field(first[at]) for at, name in enumerate(names) if name}
 
-    def numbers(self, first: int, places: list[int]) -> Iterator[NDArray[Any]]:
-        """Yield the numbers in some columns, from span `first` on."""
-        for _, frame in self.frames(places, first, dtype=np.float64):
-            yield frame[places].to_numpy()
+    def rows(self, chosen: list[str], name: str) -> BandedRows:
+        places = [self._names.index(each) for each in chosen]
 
-    def texts(self, place: int) -> Iterator[list[str]]:
+        def pieces(band: int) -> Iterator[NDArray[Any]]:
+            for _, frame in self._frames(places, band, dtype=np.float64):
+                yield frame[places].to_numpy()
+
+        counts = [span.records for span in self._spans]
+        source = BandedRows(counts, len(places), np.dtype(float), pieces, name, self._label)
+        if all(self.fields[each].whole for each in chosen):
+            source.eps = FLOAT64_EPS
+        else:
+            few = self._first[places].head(_COUNTED).to_numpy().ravel().tolist()
+            source.eps = text_eps(cell for cell in few if isinstance(cell, str))
+        return source
+
+    def ids(self, column: str) -> Iterator[NDArray[Any]]:
+        """Yield the ids in a column: integers if every cell is one, otherwise text."""
+        place = self._names.index(choose(self._names, column, self._label))
+        whole = all(_INTEGER.fullmatch(cell) for cells in self._texts(place) for cell in cells)
+        for cells in self._texts(place):
+            yield np.array(cells, dtype=np.int64 if whole else str)
+
+    def frame(self) -> pd.DataFrame:
+        """All columns, with the types and names that pandas gives them."""
+        with self._lines.stream() as file:
+            file.seek(self._spans[0].start)
+            frame = self._parsed(file, low_memory=False, encoding_errors="strict")
+        names = [name or f"Unnamed: {place}" for place, name in enumerate(self._names)]
+        return frame.set_axis(names, axis=1)
+
+    def frames(self, names: list[str]) -> Iterator[pd.DataFrame]:
+        places = [self._names.index(name) for name in names]
+        for _, frame in self._frames(places, dtype=str, keep_default_na=False):
+            yield frame.set_axis(names, axis=1)
+
+    def close(self) -> None:
+        pass  # nothing is open between two calls
+
+    def _texts(self, place: int) -> Iterator[list[str]]:
         """Yield the cells of a column; an empty cell is an error."""
         strict: dict[str, Any] = {
             "dtype": str,
             "keep_default_na": False,
             "encoding_errors": "strict",
         }
-        for row, frame in self.frames([place], **strict):
+        for row, frame in self._frames([place], **strict):
             cells = [str(cell).strip() for cell in frame[place]]
             if "" in cells:
                 raise InputError(
-                    f"{self.label}: column {self.names[place]!r} is empty in row "
+                    f"{self._label}: column {self._names[place]!r} is empty in row "
                     f"{row + cells.index('')} (counting from 0); every row needs a value"
                 )
             yield cells
 
-    def frames(
+    def _frames(
         self, places: list[int], first: int = 0, **options: Any
     ) -> Iterator[tuple[int, pd.DataFrame]]:
         """Yield the number of a span's first row and some of its columns, from span `first` on."""
-        row = sum(span.records for span in self.spans[:first])
-        for span, data in zip(self.spans[first:], self.lines.read(self.spans[first:])):
-            with explained(self.label, ValueError, TypeError, OverflowError):
+        row = sum(span.records for span in self._spans[:first])
+        for span, data in zip(self._spans[first:], self._lines.read(self._spans[first:])):
+            with explained(self._label, ValueError, TypeError, OverflowError):
                 try:
-                    frame = self._parsed(data, places, **options)
+                    frame = self._parsed(io.BytesIO(data), usecols=sorted(places), **options)
                 except (ValueError, TypeError, OverflowError):
                     if options["dtype"] is np.float64:
                         self._explain(data, places, row)
                     raise
             if len(frame) != span.records:
                 raise InputError(
-                    f"{self.label} has {span.records} rows from byte {span.start} on by its line "
+                    f"{self._label} has {span.records} rows from byte {span.start} on by its line "
                     f"breaks, but {len(frame)} rows were read; it has quotes within cells, or it "
                     "changed while it was read"
                 )
             yield row, frame
             row += span.records
 
-    def _parsed(self, data: bytes, places: list[int], **options: Any) -> pd.DataFrame:
-        """Parse some columns of complete records."""
-        import pandas as pd
-
-        frame: pd.DataFrame = pd.read_csv(
-            io.BytesIO(data),
-            sep=self.separator,
-            header=None,
-            names=range(len(self.names)),
-            usecols=sorted(places),
-            index_col=False,
-            **{"encoding_errors": "replace", **options},
-        )
-        return frame
+    def _parsed(self, file: IO[bytes], **options: Any) -> pd.DataFrame:
+        return parsed(file, self._separator, len(self._names), **options)
 
     def _explain(self, data: bytes, places: list[int], row: int) -> None:
         """Raise an error that names the first cell that is not a number."""
         import pandas as pd
 
-        texts = self._parsed(data, places, dtype=str)
+        texts = self._parsed(io.BytesIO(data), usecols=sorted(places), dtype=str)
         for place in sorted(places):
             column = texts[place]
             bad = column.notna() & pd.to_numeric(column, errors="coerce").isna()
             if bad.any():
                 at = int(bad.to_numpy().argmax())
                 raise InputError(
-                    f"{self.label}: row {row + at} (counting from 0) of column "
-                    f"{self.names[place]!r} is {column.iloc[at]!r}, which is not a number; "
+                    f"{self._label}: row {row + at} (counting from 0) of column "
+                    f"{self._names[place]!r} is {column.iloc[at]!r}, which is not a number; "
                     "correct it, or choose other columns with path::names"
                 )
 
 
-def read_structure(path: Path, label: str) -> TextTable:
-    """Find the rows of a table, check that they have the same length, and inspect its columns."""
-    lines = Lines(path, label, quoted=True)
-    look = _Look(path, label)
-    spans = list(lines.spans(look))
-    if not spans:
-        raise InputError(f"{label} is empty; expected at least one row of cells")
-    first = look.first_rows()
-    titles = first.iloc[0].tolist()
-    header = _is_header(titles)
-    names = [str(place) for place in range(first.shape[1])]
-    if header:
-        first = first.iloc[1:]
-        names = ["" if title != title else str(title).strip() for title in titles]
-        begin, *others = spans
-        rest = Span(begin.start + look.first_end, begin.stop, begin.records - 1)
-        spans = [rest, *others] if rest.records else others
-    twice = next((name for name in names if name and names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{label} has two columns named {twice!r}; rename one of them")
-    if not spans:
-        raise InputError(f"{label} has a header and no rows; expected at least one row")
-    fields = {name: _field(first[place]) for place, name in enumerate(names)}
-    return TextTable(lines, look.separator, names, fields, first, spans)
+def parsed(file: IO[bytes], separator: str, width: int, **options: Any) -> pd.DataFrame:
+    """Read rows without a header, whose columns are called 0, 1, 2 …"""
+    import pandas as pd
+
+    fixed = {"sep": separator, "header": None, "names": range(width), "index_col": False}
+    options = {"encoding_errors": "replace", **fixed, **options}
+    frame: pd.DataFrame = pd.read_csv(file, **options)
+    return frame
 
 
 class _Look:
@@ -279,19 +215,9 @@ class _Look:
 
     def first_rows(self) -> pd.DataFrame:
         """The first rows as text, including the header."""
-        import pandas as pd
-
         with explained(self.label, ValueError):
-            return pd.read_csv(
-                io.BytesIO(self._sample),
-                sep=self.separator,
-                header=None,
-                names=range(self._width),
-                index_col=False,
-                dtype=str,
-                nrows=_SNIFFED,
-                encoding_errors="replace",
-            )
+            sample = io.BytesIO(self._sample)
+            return parsed(sample, self.separator, self._width, dtype=str, nrows=_SNIFFED)
 
 
 def _is_header(cells: list[Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
+from identikit.sources._bands import BandedRows
 from identikit.sources._choice import Field, is_id
-from identikit.sources._source import RowSource
 from identikit.sources.array import as_array
 from identikit.sources.checks import check_matrix, is_bfloat16, numeric_eps
 
@@ -19,7 +20,6 @@ _KINDS = (("dask.array", "Array"), ("dask.dataframe", "DataFrame"), ("dask.dataf
 
 
 def is_collection(view: object) -> bool:
-    """Whether this is a Dask array, data frame or series."""
     kinds = [getattr(sys.modules.get(module), kind, None) for module, kind in _KINDS]
     return any(kind is not None and isinstance(view, kind) for kind in kinds)
 
@@ -29,20 +29,8 @@ class DaskBlocks:
     """A Dask collection, cut into blocks of whole rows that are computed when they are read.
 
     This recipe is sent to workers. It holds the graph and no rows, unless the caller built the
-    graph from rows in memory.
-
-    Parameters
-    ----------
-    blocks : tuple of Delayed
-        Each of them computes an array of rows.
-    ends : array of int
-        For each block, the number of the row after its last one.
-    width : int
-        Number of columns.
-    dtype : dtype
-        The dtype of the numbers.
-    client : distributed.Client, optional
-        The client of the cluster on which some of the rows already are.
+    graph from rows in memory. `ends` has, for each block, the number of the row after its last one;
+    `client` is the client of the cluster on which some of the rows already are.
     """
 
     blocks: tuple[Any, ...]
@@ -60,9 +48,28 @@ class DaskBlocks:
         """The number of the first row of a block."""
         return int(self.ends[block - 1]) if block else 0
 
-    def open_source(self, name: str) -> DaskSource:
-        """Open the blocks as a view."""
-        return DaskSource(self, name)
+    def open_source(self, name: str) -> BandedRows:
+        """Open the blocks as a view, computed in this process or on the cluster that has rows."""
+
+        def pieces(first: int) -> Iterator[NDArray[Any]]:
+            return (self._rows_of(block, name) for block in range(first, len(self.blocks)))
+
+        label, half = f"view {name!r}", is_bfloat16(self.dtype)
+        counts = np.diff(self.ends, prepend=0).tolist()
+        dtype = np.dtype(np.float32) if half else self.dtype
+        source = BandedRows(counts, self.width, dtype, pieces, name, label)
+        source.eps, source.origin = numeric_eps(self.dtype, label), self
+        return source
+
+    def _rows_of(self, block: int, name: str) -> NDArray[Any]:
+        rows = _computed(self.blocks[block], self.client or "synchronous", name)
+        expected = int(self.ends[block]) - self.start_of(block), self.width
+        if rows.shape != expected:
+            raise InputError(
+                f"view {name!r}: block {block} of the Dask collection has the shape {rows.shape}, "
+                f"expected {expected}; it must be the same each time that it is computed"
+            )
+        return rows
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.client is not None:
@@ -80,50 +87,7 @@ def _cloudpickle() -> Any:
     return require("cloudpickle", "dask", "sending a Dask graph")
 
 
-class DaskSource(RowSource):
-    """Rows of a Dask collection, computed in this process one block at a time.
-
-    If some rows are on a cluster already, the cluster computes the blocks.
-    """
-
-    def __init__(self, blocks: DaskBlocks, name: str) -> None:
-        label, shape = f"view {name!r}", (int(blocks.ends[-1]), blocks.width)
-        super().__init__(name, label, shape, numeric_eps(blocks.dtype, label), blocks)
-        self._blocks, self._last = blocks, (-1, np.empty((0, self.width)))
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`."""
-        start, stop, _ = slice(start, stop).indices(self.rows)
-        parts = []
-        for block in self._blocks.within(start, stop) if start < stop else ():
-            first = self._blocks.start_of(block)
-            parts.append(self._rows_of(block)[max(start - first, 0) : stop - first])
-        if not parts:
-            return np.empty((0, self.width), self._blocks.dtype)
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def close(self) -> None:
-        """Forget the last block."""
-        self._last = -1, np.empty((0, self.width))
-
-    def _rows_of(self, block: int) -> NDArray[Any]:
-        # Views are read in order, in steps that are mostly shorter than a block.
-        number, rows = self._last
-        if number != block:
-            scheduler = self._blocks.client or "synchronous"
-            rows = _computed(self._blocks.blocks[block], scheduler, self.name)
-            expected = int(self._blocks.ends[block]) - self._blocks.start_of(block), self.width
-            if rows.shape != expected:
-                raise InputError(
-                    f"view {self.name!r}: block {block} of the Dask collection has the shape "
-                    f"{rows.shape}, expected {expected}; it must be the same each time that it is "
-                    "computed"
-                )
-            self._last = block, rows
-        return rows
-
-
-def open_collection(collection: Any, name: str) -> DaskSource:
+def open_collection(collection: Any, name: str) -> BandedRows:
     """Open a Dask array or data frame; if its number of rows is unknown, it is computed.
 
     A data frame has one numeric column per dimension, or a single column of lists.
@@ -162,9 +126,8 @@ def open_collection(collection: Any, name: str) -> DaskSource:
         first = _computed(kept[0][0], client, name)
         width, dtype = first.shape[1], first.dtype
     ends = np.cumsum([length for _, length in kept], dtype=np.int64)
-    return DaskSource(
-        DaskBlocks(tuple(block for block, _ in kept), ends, width, dtype, client), name
-    )
+    found = DaskBlocks(tuple(block for block, _ in kept), ends, width, dtype, client)
+    return found.open_source(name)
 
 
 def _client_of(collection: Any) -> Any:
@@ -194,7 +157,6 @@ def _numeric(dtypes: Any, label: str) -> np.dtype[Any] | None:
 
 
 def _matrix(part: Any, dtype: np.dtype[Any] | None, label: str) -> NDArray[Any]:
-    """The rows of one partition of a data frame."""
     if dtype is not None:
         missing = {"na_value": np.nan} if dtype.kind == "f" else {}
         rows: NDArray[Any] = part.to_numpy(dtype=dtype, **missing)

@@ -1,4 +1,10 @@
-"""One dataset of an HDF5 file, by its path inside; links to other files are not followed."""
+"""HDF5 files, and AnnData's .h5ad files, which are HDF5.
+
+A view of an HDF5 file is a dataset, by its path inside; links to other files are not followed. A
+view of an .h5ad file is `file.h5ad::obsm/X_pca`, `::X` or `::layers/counts`; a column of ids or
+labels is `obs/donor`, or just `donor`, and `obs_names` are the names of the rows.
+https://anndata.readthedocs.io/en/latest/fileformat-prose.html
+"""
 
 from __future__ import annotations
 
@@ -8,13 +14,16 @@ from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
 from identikit.sources._bands import BandedRows, chunked_rows
-from identikit.sources._vectors import vector_ids
-from identikit.sources.checks import check_matrix, choose, numeric_eps
-from identikit.sources.files import explained, file_label, open_binary
+from identikit.sources._sparse import SparseRows
+from identikit.sources._stored import vector_ids
+from identikit.sources.array import OBS_NAMES
+from identikit.sources.checks import choose
+from identikit.sources.files import FORMAT_ERRORS, explained, file_label, open_binary
 from identikit.sources.memory import check_unpacked
 from identikit.sources.registry import register, register_ids
 
@@ -26,57 +35,121 @@ _CHECKSUM_BYTES = 4
 
 @register(".h5", ".hdf5")
 def open_hdf5(path: Path, member: str | None, name: str) -> BandedRows:
-    """Open a dataset of an HDF5 file: `file.h5::group/dataset`."""
     label = file_label(name, path)
-    with ExitStack() as stack, explained_hdf5(label):
-        return dense_rows(_open(path, member, label, stack), name, label, stack)
-
-
-def dense_rows(dataset: Any, name: str, label: str, stack: ExitStack) -> BandedRows:
-    """A source of the rows of a 2-D dataset."""
-    numeric_eps(dataset.dtype, label)
-    check_matrix(dataset.shape or (), label)
-    check_complete(dataset, label)
-
-    def read(start: int, stop: int) -> NDArray[Any]:
-        with explained_hdf5(label):
-            rows: NDArray[Any] = dataset[start:stop]
-            return rows
-
-    return chunked_rows(read, dataset, name, label, stack)
+    with ExitStack() as stack, explained(label, *FORMAT_ERRORS):
+        file = _open_file(path, label, stack)
+        dataset = _dataset(file, member, label)
+        return chunked_rows(dataset, check_complete, name, label, stack)
 
 
 @register_ids(".h5", ".hdf5")
 def read_hdf5_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """Yield the ids of all rows, from a 1-D dataset of integers or strings."""
-    with ExitStack() as stack, explained_hdf5(label):
-        dataset = _open(path, column, label, stack)
-        check_complete(dataset, label)
-        yield from vector_ids(text_or_numbers(dataset), label)
+    with ExitStack() as stack, explained(label, *FORMAT_ERRORS):
+        file = _open_file(path, label, stack)
+        yield from _values(_dataset(file, column, label), label)
 
 
-def text_or_numbers(dataset: Any) -> Any:
-    """The dataset, wrapped so that text is read as Python strings instead of bytes."""
+@register(".h5ad")
+def open_h5ad(path: Path, member: str | None, name: str) -> BandedRows | SparseRows:
+    label = file_label(name, path)
+    with ExitStack() as stack, explained(label, *FORMAT_ERRORS):
+        file = _open_file(path, label, stack)
+        found = None if member is None else _resolve(file, member, label)
+        if found is None:
+            names = ["X"] if _resolve(file, "X", label) is not None else []
+            for group in ("layers", "obsm"):
+                names += [f"{group}/{each}" for each in _resolve(file, group, label) or ()]
+            found = _resolve(file, choose(names, member, label), label)
+        if hasattr(found, "shape"):
+            return chunked_rows(found, check_complete, name, label, stack)
+        kind = str(found.attrs.get("encoding-type", "")) if hasattr(found, "attrs") else ""
+        if kind != "csr_matrix":
+            what = f"is stored as {kind!r}" if kind else "is not a matrix"
+            hint = ": store it by rows, adata.X = adata.X.tocsr()" if kind == "csc_matrix" else ""
+            raise InputError(f"{label}: this part of the file {what}; expected a matrix{hint}")
+        keys = ("data", "indices", "indptr")
+        data, indices, indptr = (_part(file, found, key, label) for key in keys)
+        shape = tuple(int(size) for size in found.attrs["shape"])
+        return SparseRows(data, indices, indptr, shape, name, label, stack)
+
+
+@register_ids(".h5ad")
+def read_h5ad_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
+    """Yield the values of a column of obs, or the names of the rows."""
+    with ExitStack() as stack, explained(label, *FORMAT_ERRORS):
+        file = _open_file(path, label, stack)
+        obs = _resolve(file, "obs", label)
+        if not hasattr(obs, "keys"):
+            raise InputError(f"{label} has no table 'obs'; expected a file written by AnnData")
+        short = column.removeprefix("obs/")
+        if short == OBS_NAMES:
+            short = str(obs.attrs.get("_index", "_index"))
+        found = _resolve(file, f"obs/{short}", label)
+        if found is None:
+            choose([OBS_NAMES, *obs.keys()], short, label)
+        if not hasattr(found, "keys"):
+            yield from _values(found, label)
+        elif _resolve(file, f"{found.name}/codes", label) is not None:
+            yield from _categories(file, found, label)
+        else:
+            values, mask = (_part(file, found, key, label) for key in ("values", "mask"))
+            if mask.shape != values.shape or bool(np.asarray(mask[...]).any()):
+                raise InputError(f"{label}: {found.name!r} has missing values; every row needs one")
+            yield from _values(values, label)
+
+
+def _part(file: Any, group: Any, key: str, label: str) -> Any:
+    """A dataset of a group, which must exist and be complete."""
+    dataset = _resolve(file, f"{group.name}/{key}", label)
+    if not hasattr(dataset, "shape"):
+        raise InputError(f"{label} is damaged: its group {group.name!r} has no {key!r}")
+    check_complete(dataset, label)
+    return dataset
+
+
+def _values(dataset: Any, label: str) -> Iterator[NDArray[Any]]:
+    check_complete(dataset, label)
     text = _h5py().check_string_dtype(dataset.dtype)
-    return dataset if text is None else dataset.asstr("utf-8")
+    yield from vector_ids(dataset if text is None else dataset.asstr("utf-8"), label)
 
 
-def explained_hdf5(label: str) -> Any:
-    """Turn the errors that h5py raises about a file into one sentence."""
-    return explained(label, OSError, RuntimeError, ValueError, KeyError, TypeError)
+def _categories(file: Any, group: Any, label: str) -> Iterator[NDArray[Any]]:
+    """Yield the values of a categorical column, stored as codes and their categories."""
+    names = list(_values(_part(file, group, "categories", label), label))
+    known, row = np.concatenate(names) if names else np.empty(0, dtype=str), 0
+    for codes in _values(_part(file, group, "codes", label), label):
+        wrong = (codes < 0) | (codes >= len(known))
+        if wrong.any():
+            raise InputError(
+                f"{label}: row {row + int(wrong.argmax())} (counting from 0) has no value in "
+                f"{group.name!r}; every row needs one"
+            )
+        yield known[codes]
+        row += len(codes)
 
 
 def _h5py() -> Any:
     return require("h5py", "io", "reading HDF5 files")
 
 
-def open_file(path: Path, label: str, stack: ExitStack) -> Any:
-    """Open an HDF5 file, which the stack closes."""
+def _open_file(path: Path, label: str, stack: ExitStack) -> Any:
     open_binary(path, label).close()
     return stack.enter_context(_h5py().File(path, "r"))
 
 
-def resolve(file: Any, member: str, label: str) -> Any:
+def _dataset(file: Any, member: str | None, label: str) -> Any:
+    """A dataset by its path, or the only one that hard links reach."""
+    kind = _h5py().Dataset
+    found = None if member is None else _resolve(file, member, label)
+    if not isinstance(found, kind):
+        names: list[str] = []
+        file.visititems(lambda at, node: names.append(at) if isinstance(node, kind) else None)
+        found = _resolve(file, choose(names, member, label), label)
+    return found
+
+
+def _resolve(file: Any, member: str, label: str) -> Any:
     """A dataset or group by its path, or None; one that reaches into other files is refused."""
     place = _follow(_h5py(), file, member, label)
     found = None if place is None else file[place]
@@ -86,21 +159,6 @@ def resolve(file: Any, member: str, label: str) -> Any:
             "files that another file refers to; copy the rows into one dataset"
         )
     return found
-
-
-def _open(path: Path, member: str | None, label: str, stack: ExitStack) -> Any:
-    file = open_file(path, label, stack)
-    dataset = None if member is None else resolve(file, member, label)
-    if not isinstance(dataset, _h5py().Dataset):
-        dataset = resolve(file, choose(_names(_h5py(), file), member, label), label)
-    return dataset
-
-
-def _names(h5py: Any, file: Any) -> list[str]:
-    """All datasets that hard links reach, which cannot lead to another file."""
-    names: list[str] = []
-    file.visititems(lambda at, node: names.append(at) if isinstance(node, h5py.Dataset) else None)
-    return names
 
 
 def _follow(h5py: Any, file: Any, member: str, label: str) -> str | None:

@@ -8,36 +8,28 @@ Both may be combined: `plate,well:Plate,Well`.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._anndata import is_anndata, obs_columns
 from identikit.sources._choice import NOT, is_pattern
-from identikit.sources._vectors import BLOCK, StoredVector, check_alike, line_ids, vector_ids
-from identikit.sources.array import as_array
+from identikit.sources._stored import BLOCK, StoredVector, vector_ids
+from identikit.sources.array import as_array, is_anndata, obs_columns
 from identikit.sources.checks import choose
 from identikit.sources.files import open_binary, size_of, split_member
 from identikit.sources.npy import read_header
 from identikit.sources.registry import FOLDER, frame_readers, id_readers, kind_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 Block = NDArray[Any]
 
 #: Separates the parts of an id from several columns: a character that texts do not contain.
 BETWEEN = "\x1f"
-
-#: Bytes that an id needs in addition to its value while views are joined: its place in an index, in
-#: the hash table of that index, and in the list of rows that match.
-BESIDE_VALUE = 48
 
 
 @dataclass(frozen=True)
@@ -46,34 +38,6 @@ class Ids:
 
     label: str
     blocks: Iterator[Block]
-
-    def index(self, rows: int, memory: int) -> tuple[pd.Index[Any], int]:
-        """All ids and the bytes they take: there must be `rows` ids, in at most `memory` bytes."""
-        import pandas as pd
-
-        blocks: list[Block] = []
-        found = needed = 0
-        for block in self.blocks:
-            blocks.append(plain_ids(block, self.label, found))
-            found += len(block)
-            needed += BESIDE_VALUE * len(block) + blocks[-1].nbytes
-            if blocks[-1].dtype == object:
-                needed += sum(map(sys.getsizeof, blocks[-1]))
-            if needed > memory:
-                raise InputError(
-                    f"{self.label}: the ids of {found:,} of {rows:,} rows fill the "
-                    f"{memory / 1e6:,.1f} MB of memory that are left for ids, and all ids are "
-                    "needed at once; give a larger memory budget (--memory) or shorter ids "
-                    "(integers take the least), or sort every view by id and pair rows by position"
-                )
-            if _kind(blocks[-1]) != _kind(blocks[0]):
-                raise InputError(_mixed(self.label, blocks[0], self.label, blocks[-1]))
-        if found != rows:
-            raise InputError(
-                f"{self.label}: there are {found} ids for {rows} rows; expected one per row"
-            )
-        values = _one_array(blocks, self.label)
-        return pd.Index(values, dtype=values.dtype), needed
 
 
 def given_ids(ids: object, name: str) -> Ids:
@@ -84,10 +48,7 @@ def given_ids(ids: object, name: str) -> Ids:
     """
     label = f"ids of view {name!r}"
     if not isinstance(ids, str | os.PathLike):
-        if isinstance(ids, list | tuple):
-            # As objects, because [1, "1"] would otherwise become two equal strings.
-            ids = np.array(ids, dtype=object)
-        array = as_array(ids, label)
+        array = in_memory(ids, label)
         if array.ndim != 1:
             raise InputError(f"{label} have shape {array.shape}; expected 1-D, one id per row")
         return Ids(label, _cut(array))
@@ -103,6 +64,13 @@ def given_ids(ids: object, name: str) -> Ids:
             "a file that holds several"
         )
     return Ids(label, reader(path, label))
+
+
+def in_memory(values: object, label: str) -> Block:
+    if isinstance(values, list | tuple):
+        # As objects, because [1, "1"] would otherwise become two equal strings.
+        values = np.array(values, dtype=object)
+    return as_array(values, label)
 
 
 def named_columns(text: str, views: int) -> list[tuple[str, ...]]:
@@ -145,7 +113,6 @@ def without_columns(view: Any, columns: Sequence[str]) -> object:
 
 
 def column_ids(view: Any, columns: Sequence[str], name: str) -> Ids:
-    """The ids in one or several columns of a view."""
     label = f"ids {','.join(columns)!r} of view {name!r}"
     if isinstance(view, str | os.PathLike):
         path = split_member(view)[0]
@@ -168,6 +135,14 @@ def column_of(view: Any, column: str, label: str) -> Any:
     return there[choose(names, column, label)]
 
 
+def _names(view: Any) -> list[str]:
+    """Names of the columns of a data frame or a pyarrow table, or of an AnnData's table obs."""
+    if is_anndata(view):
+        return list(obs_columns(view))
+    names = getattr(view, "column_names", getattr(view, "columns", ()))
+    return [name for name in names if isinstance(name, str)] if hasattr(view, "drop") else []
+
+
 def read_ids(path: Path, column: str, label: str) -> Iterator[Block]:
     """Yield blocks of the ids in a column of a file, or in the array of that name."""
     reader = id_readers().get(kind_of(path))
@@ -181,86 +156,36 @@ def read_ids(path: Path, column: str, label: str) -> Iterator[Block]:
     return reader(path, column, label)
 
 
-def check_same_kind(labels: Sequence[str], indexes: Sequence[pd.Index[Any]]) -> None:
-    """Refuse strings in one view and integers in another."""
-    for label, index in zip(labels, indexes):
-        if _kind(index) != _kind(indexes[0]):
-            raise InputError(_mixed(labels[0], indexes[0], label, index))
+def line_ids(path: Path, label: str, what: str = "one id") -> Iterator[Block]:
+    """Yield blocks of the ids or labels in a text file, one per line, as Python strings.
 
-
-def shown(value: Any) -> str:
-    """An id as error messages show it."""
-    return repr(", ".join(value.split(BETWEEN))) if isinstance(value, str) else str(value)
-
-
-def plain_ids(block: Block, label: str, first: int = 0) -> Block:
-    """Convert ids to 64-bit integers or Python strings; `first` is their first row, for errors."""
-    if block.dtype.kind == "S":
+    Empty lines at the end do not count. `what` says in the error what a line should hold.
+    """
+    open_binary(path, label).close()
+    with path.open(encoding="utf-8-sig") as file:
+        done, empty = 0, None
         try:
-            block = np.char.decode(block, "utf-8")
+            while lines := [line.strip() for line in islice(file, BLOCK)]:
+                for number, line in enumerate(lines, done + 1):
+                    if line and empty:
+                        raise InputError(
+                            f"{label}: line {empty} is empty; expected {what} per line"
+                        )
+                    empty = empty or (None if line else number)
+                yield np.array([line for line in lines if line], dtype=object)
+                done += len(lines)
         except UnicodeDecodeError as error:
-            raise InputError(f"{label} are bytes, but not UTF-8 text: {error}") from error
-    if block.dtype.kind in "iu":
-        return block.astype(np.int64 if block.dtype.kind == "i" else np.uint64)
-    if block.dtype.kind not in "OTU":  # T: NumPy's strings of variable length
-        raise InputError(
-            f"{label} have dtype {block.dtype}; expected integers or strings, which can be "
-            "compared exactly: convert them first"
-        )
-    try:
-        block = _from_objects(block.astype(object), label, first)
-        if block.dtype == object:
-            "".join(block).encode()
-    except ValueError as error:
-        raise InputError(f"{label}: the rows from {first} on hold invalid text: {error}") from error
-    return block
+            raise InputError(f"{label} is not UTF-8 text ({error}); save it as UTF-8") from error
 
 
-def _from_objects(block: Block, label: str, first: int) -> Block:
-    """Keep Python strings, convert Python integers to NumPy's, and refuse anything else."""
-    check_alike(block, label, (int, np.integer), first)
-    if len(block) and isinstance(block[0], str):
-        return block
-    values = [int(value) for value in block]
-    for wide in (np.int64, np.uint64):
-        if all(np.iinfo(wide).min <= value <= np.iinfo(wide).max for value in values):
-            return np.array(values, dtype=wide)
-    raise InputError(_too_wide(label))
+def _npy(path: Path, label: str) -> Iterator[Block]:
+    with open_binary(path, label) as file:
+        stored = read_header(file, size_of(file), label)
+        yield from vector_ids(StoredVector(file, stored, label), label)
 
 
-def _one_array(blocks: list[Block], label: str) -> Block:
-    """All ids in one array; integers are signed unless one of them is too large for that."""
-    if len({block.dtype for block in blocks}) > 1:  # signed and unsigned would give floats
-        if any(block.min() < 0 for block in blocks if len(block)):
-            raise InputError(_too_wide(label))
-        blocks = [block.astype(np.uint64) for block in blocks]
-    whole = np.concatenate(blocks)
-    if whole.dtype == np.uint64 and whole.max() <= np.iinfo(np.int64).max:
-        return whole.astype(np.int64)
-    return whole
-
-
-def _too_wide(label: str) -> str:
-    return f"{label} hold integers of more than 64 bits; store them as strings"
-
-
-def _kind(ids: Block | pd.Index[Any]) -> str:
-    return "strings" if ids.dtype == object else "integers"
-
-
-def _mixed(first: str, ids: Block | pd.Index[Any], label: str, other: Any) -> str:
-    return (
-        f"{first} are {_kind(ids)}, {label} are {_kind(other)}, and '1' is not 1; store all ids "
-        "with the same type"
-    )
-
-
-def _names(view: Any) -> list[str]:
-    """Names of the columns of a data frame or a pyarrow table, or of an AnnData's table obs."""
-    if is_anndata(view):
-        return list(obs_columns(view))
-    names = getattr(view, "column_names", getattr(view, "columns", ()))
-    return [name for name in names if isinstance(name, str)] if hasattr(view, "drop") else []
+def _cut(array: Block) -> Iterator[Block]:
+    return (array[start : start + BLOCK] for start in range(0, len(array), BLOCK))
 
 
 def _together(parts: Sequence[Iterator[Block]], label: str) -> Iterator[Block]:
@@ -282,12 +207,50 @@ def _together(parts: Sequence[Iterator[Block]], label: str) -> Iterator[Block]:
         raise InputError(f"{label}: the columns have different lengths; expected one value per row")
 
 
-def _cut(array: Block) -> Iterator[Block]:
-    """Cut ids in memory into blocks."""
-    return (array[start : start + BLOCK] for start in range(0, len(array), BLOCK))
+def plain_ids(block: Block, label: str, first: int) -> Block:
+    """Convert ids to 64-bit integers or Python strings; `first` is their first row, for errors."""
+    if block.dtype.kind == "S":
+        try:
+            block = np.char.decode(block, "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{label} are bytes, but not UTF-8 text: {error}") from error
+    if block.dtype.kind in "iu":
+        return block.astype(np.int64 if block.dtype.kind == "i" else np.uint64)
+    if block.dtype.kind not in "OTU":  # T: NumPy's strings of variable length
+        raise InputError(
+            f"{label} have dtype {block.dtype}; expected integers or strings, which can be "
+            "compared exactly: convert them first"
+        )
+    try:
+        block = block.astype(object)
+        "".join(value for value in block if isinstance(value, str)).encode()
+    except ValueError as error:
+        raise InputError(f"{label}: the rows from {first} on hold invalid text: {error}") from error
+    check_alike(block, label, (int, np.integer), first)
+    if len(block) and isinstance(block[0], str):
+        return block
+    values = [int(value) for value in block]
+    for wide in (np.int64, np.uint64):
+        if all(np.iinfo(wide).min <= value <= np.iinfo(wide).max for value in values):
+            return np.array(values, dtype=wide)
+    raise too_wide(label)
 
 
-def _npy(path: Path, label: str) -> Iterator[Block]:
-    with open_binary(path, label) as file:
-        stored = read_header(file, size_of(file), label)
-        yield from vector_ids(StoredVector(file, stored, label), label)
+def too_wide(label: str) -> InputError:
+    """The error about integers that are not all signed, or not all unsigned, 64-bit integers."""
+    return InputError(f"{label} hold integers of more than 64 bits; store them as strings")
+
+
+def check_alike(values: Block, label: str, numbers: tuple[type, ...], first: int = 0) -> None:
+    """Refuse objects that are neither all strings nor all numbers of the given types.
+
+    True and False count as numbers only if floats do. `first` is the row of the first value.
+    """
+    expected = (str,) if len(values) and isinstance(values[0], str) else numbers
+    for row, value in enumerate(values, first):
+        wrong = isinstance(value, bool) and float not in expected
+        if wrong or not isinstance(value, expected):
+            raise InputError(
+                f"{label}: row {row} is {value!r} of type {type(value).__name__}; expected "
+                "integers only or strings only, with none missing"
+            )

@@ -28,19 +28,9 @@ MOST_PIECES, BLOCK_BYTES = 256, 2**22
 class JoinedView:
     """A recipe for some rows of a view, or for a copy of its rows in another order.
 
-    Parameters
-    ----------
-    view : path or Recipe
-        What to open.
-    places : str or None
-        A .npy file of the numbers of the chosen rows, in increasing order; None for all rows.
-    eps : float
-        Machine epsilon of the numbers as the view itself stores them.
-    files : tuple of Path
-        The files of the view itself.
-    identity : str
-        A text that is the same for the same rows of the same view, whatever temporary files
-        hold them.
+    `places` is a .npy file of the numbers of the chosen rows, in increasing order; None for all
+    rows. `identity` is the same text for the same rows of the same view, whatever temporary files
+    hold them.
     """
 
     view: object
@@ -70,11 +60,9 @@ class _PickedRows(DerivedSource):
         self.rows, self._places = places.rows, places
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`."""
         return _pick(self._source, self._places.read(start, stop)[:, 0])
 
     def close(self) -> None:
-        """Close the view and the file of row numbers."""
         super().close()
         self._places.close()
 
@@ -84,22 +72,10 @@ def joined_view(
 ) -> JoinedView:
     """What to open instead of a view if some rows have no partner, or if the order differs.
 
-    If the row numbers increase, rows are picked while the view is read. Otherwise they are copied
-    into a file in the new order; so are those of an array in memory, because workers are sent paths
-    rather than arrays.
-
-    Parameters
-    ----------
-    source : Source
-        The view.
-    places : array of int
-        The numbers of the rows that have a partner, in the order wanted.
-    path : Path
-        A temporary file to write.
-    memory : int
-        Bytes that this may take.
-    rising : bool
-        Whether the row numbers increase.
+    `places` are the numbers of the rows wanted. If they are `rising`, rows are picked while the
+    view is read. Otherwise they are copied to `path` in the new order; so are those of an array in
+    memory, because workers are sent paths rather than arrays. `memory` is how many bytes this may
+    take.
     """
     whole = isinstance(source.origin, str)
     digest = blake2b(places.tobytes(), digest_size=16).hexdigest()

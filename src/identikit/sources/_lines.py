@@ -38,14 +38,7 @@ class Span:
 class Lines:
     """The records of a text file, perhaps compressed with gzip.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    label : str
-        What error messages call it.
-    quoted : bool
-        Whether a line break within double quotes is part of the record, as in a table.
+    If `quoted`, a line break within double quotes is part of the record, as in a table.
     """
 
     path: Path
@@ -99,7 +92,6 @@ class Lines:
                 start, data = start + stop, data[stop:]
 
     def read(self, spans: list[Span]) -> Iterator[bytes]:
-        """Yield the bytes of some spans, one span after another."""
         with self.stream() as file:
             for span in spans:
                 file.seek(span.start)
@@ -109,7 +101,6 @@ class Lines:
                 yield data
 
     def _check_closed(self, last: bytes) -> None:
-        """Refuse a last record that ends within quotes."""
         if self.quoted and last.count(_QUOTE) % 2:
             raise InputError(
                 f"{self.label}: a quote is opened and not closed, in the row that begins with "

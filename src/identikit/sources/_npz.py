@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.sources import memory
-from identikit.sources._rows import FileRows, StoredArray
 from identikit.sources._sparse import SAVED, SparseRows, open_saved
-from identikit.sources._vectors import StoredVector, vector_ids
+from identikit.sources._stored import FileRows, StoredArray, StoredVector, vector_ids
 from identikit.sources.checks import choose
 from identikit.sources.files import (
     UNPACKING_ERRORS,
@@ -53,7 +52,6 @@ def open_npz(path: Path, member: str | None, name: str) -> FileRows | SparseRows
 
 @register_ids(".npz")
 def read_npz_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """Yield the ids in an array of the archive."""
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
         yield from vector_ids(StoredVector(*open_member(file, column, label, stack), label), label)
@@ -126,15 +124,7 @@ def open_member(
 
 
 def array_names(path: Path, label: str) -> list[str]:
-    """The names of all arrays in a .npz file, in the order of the file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    label : str
-        What the error message calls it.
-    """
+    """The names of all arrays in a .npz file, in the order of the file."""
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
         stack.enter_context(_explained(label, size_of(file)))

@@ -1,20 +1,19 @@
-"""Open a view of any kind: a path, an array, a tensor, a data frame and so on."""
+"""Open a view of any kind, a path, an array, a tensor, a data frame and so on, and name it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from identikit.errors import InputError
 from identikit.sources import _dask
-from identikit.sources._anndata import is_anndata, matrix_of
 from identikit.sources._choice import NOT
-from identikit.sources._names import tell_apart
 from identikit.sources._source import Source
 from identikit.sources._sparse import is_sparse, open_matrix
-from identikit.sources.array import ArraySource, as_array
+from identikit.sources.array import ArraySource, as_array, is_anndata, matrix_of
 from identikit.sources.device import DeviceSource, TensorSource, is_tensor, lives_elsewhere
 from identikit.sources.files import file_label, open_binary, split_member
 from identikit.sources.registry import FOLDER, kind_of, openers
@@ -148,3 +147,69 @@ def name_apart(sources: Sequence[Source], given: Sequence[str] | None) -> None:
     origins = [source.origin if given is None else None for source in sources]
     for source, name in zip(sources, tell_apart([s.name for s in sources], origins)):
         source.name = name
+
+
+def unpack(views: Any, names: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+    """Split a mapping from names to views into both; anything else is returned unchanged.
+
+    >>> unpack({"old": [[1.0]], "new": [[2.0]]}, None)
+    ([[[1.0]], [[2.0]]], ['old', 'new'])
+    """
+    if not isinstance(views, Mapping):
+        return views, names
+    if names is not None:
+        raise InputError("these views have names already, the keys of the mapping; leave out names")
+    return list(views.values()), [str(name) for name in views]
+
+
+def tell_apart(names: Sequence[str], origins: Sequence[object]) -> list[str]:
+    """Make names differ by a suffix or by folders if their paths differ, otherwise by a number.
+
+    `origins` has for each name the absolute path as text, if it is the name of a file; otherwise
+    anything that is not text.
+
+    Examples
+    --------
+    >>> tell_apart(["layer_02", "layer_02", "f"], ["/s0/layer_02.npy", "/s1/layer_02.npy", "/f.pt"])
+    ['s0/layer_02', 's1/layer_02', 'f']
+    >>> tell_apart(["run", "run"], [None, None])
+    ['run', 'run (2)']
+    """
+    found = list(names)
+    for name in dict.fromkeys(names):
+        places = [place for place, other in enumerate(names) if other == name]
+        if len(places) == 1:
+            continue
+        paths = [origins[place] for place in places]
+        if not all(isinstance(path, str) for path in paths):
+            continue
+        member = name.partition("::")[2]
+        files = [Path(str(path).removesuffix(f"::{member}")) for path in paths]
+        # Folders that all paths share do not make names differ.
+        shared = os.path.commonpath([file.parent for file in files])
+        below = [file.relative_to(shared) for file in files]
+        depth = max(len(file.parts) for file in below)
+        ways = zip(*(_longer(name, file, depth) for file in below))
+        # The first way that gives the most distinct names; a file given twice has one name.
+        best = max(ways, key=lambda way: len(set(way)))
+        for place, longer in zip(places, best):
+            found[place] = longer
+    taken: set[str] = set()
+    for place, name in enumerate(found):
+        copy = 1
+        while found[place] in taken:
+            copy += 1
+            found[place] = f"{name} ({copy})"
+        taken.add(found[place])
+    return found
+
+
+def _longer(name: str, file: Path, depth: int) -> Iterator[str]:
+    """Longer and longer names for a file: its own, with its suffix, and with its last folders."""
+    whole = file.name + name[len(name.partition("::")[0]) :]
+    folders = file.parts[:-1]
+    yield name
+    yield whole
+    for last in (name, whole):
+        for count in range(1, depth):
+            yield "/".join((*folders[-count:], last))

@@ -39,7 +39,6 @@ _NUMBERS = re.compile(r"/data/\d+$")
 
 @register(".pt", ".pth")
 def open_pt(path: Path, member: str | None, name: str) -> MappedTensor:
-    """Open a tensor of a file that torch.save has written."""
     return MappedTensor(path, member, name)
 
 
@@ -55,7 +54,6 @@ class MappedTensor(TensorSource):
         self.origin = None  # not the map, which `close` releases
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`."""
         # Reading the map of a file that has become shorter would kill the process.
         if self._stamped() != self._stamp:
             raise InputError(f"{self._label} changed while it was read; let its writer finish")
@@ -66,7 +64,6 @@ class MappedTensor(TensorSource):
         return block
 
     def close(self) -> None:
-        """Release the map; the next block makes a new one."""
         self._array, self._used = None, _MAPPED_BYTES + 1
 
     def _stamped(self) -> tuple[int, int]:

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit.errors import InputError
-from identikit.sources._rows import FileRows, StoredArray
-from identikit.sources._vectors import StoredVector, vector_ids
+from identikit.sources._stored import FileRows, StoredArray, StoredVector, vector_ids
 from identikit.sources.checks import choose
 from identikit.sources.files import file_label, open_binary, size_of
 from identikit.sources.registry import register, register_ids
@@ -44,7 +43,6 @@ _LONGEST_HEADER = 100_000_000
 
 @register(".safetensors")
 def open_safetensors(path: Path, member: str | None, name: str) -> FileRows:
-    """Open one tensor of a .safetensors file."""
     label = file_label(name, path)
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))
@@ -111,17 +109,7 @@ def _check_all_used(header: dict[str, Any], size: int, label: str) -> None:
 
 
 def read_header(file: IO[bytes], size: int, label: str) -> tuple[dict[str, Any], int]:
-    """Read the header, checking only that it is a JSON object, and find where the data begins.
-
-    Parameters
-    ----------
-    file : binary file
-        An open file, positioned at its start.
-    size : int
-        Its number of bytes.
-    label : str
-        What error messages call it.
-    """
+    """Read the header, checking only that it is a JSON object, and find where the data begins."""
     if size < _PREFIX:
         raise InputError(f"{label} is truncated: expected at least {_PREFIX} bytes, found {size}")
     length = int.from_bytes(file.read(_PREFIX), "little")

@@ -40,7 +40,6 @@ def open_shards(path: Path, member: str | None, name: str) -> ShardRows:
 
 @register_ids(FOLDER)
 def read_shard_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
-    """Yield the ids of all rows, shard by shard."""
     shards = shards_of(path, label)
     reader = id_readers().get(kind_of(shards[0]))
     if reader is None:
@@ -85,7 +84,6 @@ class ShardRows:
         self.rows = sum(counts)
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`, which may lie in several shards."""
         start, stop, _ = slice(start, stop).indices(self.rows)
         block = np.empty((max(stop - start, 0), self.width), self._dtype)
         done = 0
@@ -99,7 +97,6 @@ class ShardRows:
         return block
 
     def close(self) -> None:
-        """Close every file that is open."""
         for shard in self._open.values():
             shard.close()
         self._open.clear()

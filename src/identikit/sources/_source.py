@@ -59,19 +59,9 @@ class Recipe(Protocol):
 class RowSource:
     """Base class of most sources: it checks the shape, and `close` releases the resources.
 
-    Parameters
-    ----------
-    name, label : str
-        What reports call the view, and what error messages call it.
-    shape : tuple of int
-        Rows and columns; any other number of axes is an error.
-    eps : float
-        Machine epsilon of the stored numbers.
-    origin : object, optional
-        The object in memory; for a file, `open_source` sets it to the absolute path.
-    resources : ExitStack, optional
-        What `close` closes. It is taken over from the caller only if the shape is right;
-        otherwise the caller's own `with` block closes it.
+    `label` is what error messages call the view. `origin` is the object in memory; for a file,
+    `open_source` sets it. `resources` are taken over from the caller only if the shape is right;
+    otherwise the caller's own `with` block closes them.
     """
 
     def __init__(
@@ -95,15 +85,7 @@ class RowSource:
 
 
 class DerivedSource:
-    """Base class of sources that compute their rows from those of another source.
-
-    Parameters
-    ----------
-    source : Source
-        An open source; it is closed together with this one.
-    origin : object
-        What `open_source` can open this source from again.
-    """
+    """Base class of sources that compute their rows from another, which `close` closes."""
 
     def __init__(self, source: Source, origin: object) -> None:
         self.name, self.rows, self.width = source.name, source.rows, source.width

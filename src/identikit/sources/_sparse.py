@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.sources._source import RowSource
-from identikit.sources._vectors import StoredVector, Vector
+from identikit.sources._stored import StoredVector, Vector
 from identikit.sources.checks import check_matrix, numeric_eps
 
 #: The names that `scipy.sparse.save_npz` gives its arrays.
@@ -50,7 +50,6 @@ class SparseRows(RowSource):
         self._data, self._indices, self._indptr = data, indices, indptr
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`, dense."""
         from scipy.sparse import csr_array
 
         start, stop, _ = slice(start, stop).indices(self.rows)
@@ -93,7 +92,6 @@ def is_sparse(view: object) -> bool:
 
 
 def open_matrix(matrix: Any, name: str) -> SparseRows:
-    """Open a SciPy sparse matrix in any format."""
     label = f"view {name!r}"
     check_matrix(matrix.shape, label)
     rows = matrix.tocsr()

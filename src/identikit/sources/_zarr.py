@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -15,44 +16,28 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError, require
 from identikit.sources._bands import BandedRows, chunked_rows
-from identikit.sources._vectors import vector_ids
-from identikit.sources.checks import check_matrix, choose, numeric_eps
-from identikit.sources.files import check_inside, explained, file_label
+from identikit.sources._stored import vector_ids
+from identikit.sources.checks import choose
+from identikit.sources.files import FORMAT_ERRORS, check_inside, explained, file_label
 from identikit.sources.memory import check_unpacked
 from identikit.sources.registry import register, register_ids
 
 
 @register(".zarr")
 def open_zarr(path: Path, member: str | None, name: str) -> BandedRows:
-    """Open an array of a Zarr store: `store.zarr::group/array`."""
     label = file_label(name, path)
-    with ExitStack() as stack, _explained(label):
+    with ExitStack() as stack, explained(label, *FORMAT_ERRORS):
         array = _open(path, member, label)
-        numeric_eps(array.dtype, label)
-        check_matrix(array.shape, label)
-        files = _check_complete(path, array, label)
-
-        def read(start: int, stop: int) -> NDArray[Any]:
-            with _explained(label):
-                rows: NDArray[Any] = array[start:stop]
-                return rows
-
-        source = chunked_rows(read, array, name, label, stack)
-        source.files = files
-        return source
+        return chunked_rows(array, partial(_check_complete, path), name, label, stack)
 
 
 @register_ids(".zarr")
 def read_zarr_ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
     """Yield the ids of all rows, from a 1-D array of integers or strings."""
-    with _explained(label):
+    with explained(label, *FORMAT_ERRORS):
         array = _open(path, column, label)
         _check_complete(path, array, label)
         yield from vector_ids(array, label)
-
-
-def _explained(label: str) -> Any:
-    return explained(label, OSError, RuntimeError, ValueError, KeyError, TypeError)
 
 
 def _open(path: Path, member: str | None, label: str) -> Any:

@@ -1,4 +1,4 @@
-"""Arrays in memory, and whatever can be converted to one."""
+"""Arrays in memory, and whatever can be converted to one: data frames, tables, AnnData."""
 
 from __future__ import annotations
 
@@ -15,20 +15,15 @@ from identikit.sources._source import RowSource
 from identikit.sources.checks import is_bfloat16, numeric_eps
 from identikit.sources.device import is_tensor, to_numpy
 
+#: The name of the pseudo-column that holds the names of an AnnData's rows.
+OBS_NAMES = "obs_names"
+
 # pandas' names for the contents of a column of objects that are not numbers.
 _NO_NUMBERS = ("string", "empty", "datetime", "datetime64", "date", "time", "timedelta", "bytes")
 
 
 class ArraySource(RowSource):
-    """Rows of a NumPy array with any strides; blocks are read-only views of it.
-
-    Parameters
-    ----------
-    array : ndarray
-        Two-dimensional, of a real dtype.
-    name : str
-        What reports call the view.
-    """
+    """Rows of a NumPy array with any strides; blocks are read-only views of it."""
 
     def __init__(self, array: NDArray[Any], name: str) -> None:
         label = f"view {name!r}"
@@ -46,14 +41,9 @@ class ArraySource(RowSource):
 
 
 def as_array(view: object, label: str) -> NDArray[Any]:
-    """Convert an object to a plain NumPy array, without a copy where that is possible.
+    """Convert an array, a tensor, a data frame, a pyarrow table or nested lists to a NumPy array.
 
-    Parameters
-    ----------
-    view : object
-        An array, a tensor, a data frame, a pyarrow table or nested lists.
-    label : str
-        What the error message calls it.
+    Nothing is copied where that is possible. `label` is what error messages call it.
     """
     if isinstance(view, np.ma.MaskedArray) and np.ma.is_masked(view):
         raise InputError(
@@ -135,3 +125,24 @@ def _rows_of(lists: Any, label: str) -> list[Any]:
                 "length"
             )
     return rows
+
+
+def is_anndata(view: object) -> bool:
+    """Whether this is an AnnData object; anndata is not imported to find out."""
+    return type(view).__module__.split(".")[0] == "anndata" and hasattr(view, "obs")
+
+
+def matrix_of(view: Any, label: str) -> object:
+    """The matrix X of an AnnData object."""
+    if view.X is None:
+        raise InputError(
+            f"{label} is an AnnData without a matrix X; pass one of its arrays, for example "
+            "adata.obsm['X_pca']"
+        )
+    matrix: object = view.X
+    return matrix
+
+
+def obs_columns(view: Any) -> dict[str, Any]:
+    """The columns of an AnnData's table obs by name, and the names of the rows as one more."""
+    return {OBS_NAMES: view.obs_names, **{str(name): view.obs[name] for name in view.obs.columns}}

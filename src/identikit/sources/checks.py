@@ -27,12 +27,7 @@ def is_bfloat16(dtype: np.dtype[Any]) -> bool:
 def numeric_eps(dtype: np.dtype[Any], label: str) -> float:
     """Machine epsilon of a real dtype; never below float64's, in which everything is computed.
 
-    Parameters
-    ----------
-    dtype : numpy.dtype
-        The stored dtype; if it does not hold real numbers, that is an error.
-    label : str
-        What the error message calls the view.
+    Any other dtype is an error, in which `label` is the view's name.
     """
     if is_bfloat16(dtype):
         return BFLOAT16_EPS
@@ -50,15 +45,7 @@ def numeric_eps(dtype: np.dtype[Any], label: str) -> float:
 
 
 def check_matrix(shape: tuple[int, ...], label: str) -> tuple[int, int]:
-    """The shape as (rows, columns), or an error that says how to reshape the array.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        The shape of the array.
-    label : str
-        What the error message calls the view.
-    """
+    """The shape as (rows, columns), or an error that says how to reshape the array."""
     if len(shape) == 1:
         raise InputError(
             f"{label} is 1-D, of shape {shape}; expected rows × columns: "
@@ -79,17 +66,7 @@ def check_matrix(shape: tuple[int, ...], label: str) -> tuple[int, int]:
 
 
 def choose(names: Collection[str], member: str | None, label: str) -> str:
-    """Choose one array of a file that may hold several.
-
-    Parameters
-    ----------
-    names : collection of str
-        The names of the arrays in the file.
-    member : str or None
-        The name that was asked for; it may be None if there is only one array.
-    label : str
-        What the error message calls the view.
-    """
+    """Choose one of the arrays of a file; `member` may be None if there is only one."""
     if not names:
         raise InputError(f"{label} holds no arrays; expected at least one")
     listed = ", ".join(repr(name) for name in sorted(names)[:_LISTED])

@@ -55,16 +55,9 @@ def to_numpy(array: Any) -> NDArray[Any]:
 
 
 class TensorSource(RowSource):
-    """Rows of another library's array, copied to the host one block at a time.
+    """Rows of another library's dense 2-D array, copied to the host one block at a time.
 
-    Parameters
-    ----------
-    array : torch.Tensor, cupy.ndarray or any array of the array API standard
-        Two-dimensional, dense, of a real dtype.
-    name : str
-        What reports call the view.
-    label : str, optional
-        What error messages call it; "view" and its name by default.
+    `label` is what error messages call it; "view" and its name by default.
     """
 
     def __init__(self, array: Any, name: str, label: str | None = None) -> None:
@@ -98,17 +91,7 @@ class TensorSource(RowSource):
 class DeviceSource(TensorSource):
     """Rows of an array that its own library can sum up, on its own device.
 
-    Parameters
-    ----------
-    array, name
-        As for `TensorSource`.
-
-    Attributes
-    ----------
-    xp : module
-        The array API namespace of this array.
-    device : object
-        The device of the array, as its library names it.
+    `xp` is the array API namespace of the array, and `device` its device, as its library names it.
     """
 
     def __init__(self, array: Any, name: str) -> None:

@@ -15,6 +15,8 @@ from identikit.errors import InputError
 
 #: The errors that a damaged or shrinking archive raises while it is unpacked.
 UNPACKING_ERRORS = (BadZipFile, EOFError, zlib.error)
+#: The errors that h5py and zarr raise about damaged files.
+FORMAT_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError)
 
 
 def split_member(view: str | os.PathLike[str]) -> tuple[Path, str | None]:
@@ -38,15 +40,7 @@ def file_label(name: str, path: Path) -> str:
 
 
 def open_binary(path: Path, label: str) -> IO[bytes]:
-    """Open a regular file for unbuffered reading, or explain why that is not possible.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    label : str
-        What the error message calls it.
-    """
+    """Open a regular file for unbuffered reading, or explain why that is not possible."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
@@ -67,17 +61,7 @@ def size_of(file: IO[bytes]) -> int:
 
 
 def check_inside(path: Path, folder: Path, label: str) -> None:
-    """Refuse a symbolic link that leads out of the folder it was found in.
-
-    Parameters
-    ----------
-    path : Path
-        The path that was found in the folder.
-    folder : Path
-        The folder.
-    label : str
-        What the error message calls the folder.
-    """
+    """Refuse a symbolic link that leads out of the folder it was found in."""
     if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
         raise InputError(
             f"{label}: {path.name!r} is a link to {path.resolve()}, outside of the folder, and is "
@@ -87,15 +71,7 @@ def check_inside(path: Path, folder: Path, label: str) -> None:
 
 @contextmanager
 def explained(label: str, *errors: type[BaseException]) -> Iterator[None]:
-    """Turn the errors that a library raises about a file into one sentence.
-
-    Parameters
-    ----------
-    label : str
-        What the error message calls the file.
-    *errors : type
-        The errors to explain.
-    """
+    """Turn the errors that a library raises about a file into one sentence."""
     try:
         yield
     except InputError:

@@ -27,14 +27,7 @@ COPIES = 4
 def check_unpacked(unpacked: int, packed: int, what: str, label: str) -> None:
     """Refuse to unpack data in memory that is much larger than the bytes it comes from.
 
-    Parameters
-    ----------
-    unpacked, packed : int
-        The declared number of bytes after unpacking, and the stored number of bytes.
-    what : str
-        What would be unpacked, for the error message.
-    label : str
-        What the error message calls the file.
+    `unpacked` is the declared number of bytes, `packed` the stored one; `what` would be unpacked.
     """
     if unpacked > LARGEST_UNPACKED and unpacked > MOST_UNPACKED * packed:
         raise InputError(
@@ -54,11 +47,6 @@ def container_limits(root: Path = Path("/")) -> list[int]:
     """The memory limits that control groups set, as containers do; always at least one number.
 
     The process's own group and every group above it may set a limit, and the smallest one counts.
-
-    Parameters
-    ----------
-    root : Path
-        The root of the file system.
     """
     limits = [sys.maxsize]
     try:
@@ -83,14 +71,7 @@ def container_limits(root: Path = Path("/")) -> list[int]:
 def check_whole(numbers: int, label: str, memory: int | None = None) -> None:
     """Refuse to read an array at once if it does not fit into memory, before any of it is read.
 
-    Parameters
-    ----------
-    numbers : int
-        The declared number of entries.
-    label : str
-        What the error message calls the array.
-    memory : int, optional
-        The budget in bytes; half of the machine's memory by default.
+    `memory` is the budget in bytes; half of the machine's memory by default.
     """
     needed, budget = 8 * COPIES * numbers, default_memory() if memory is None else memory
     if needed > budget:

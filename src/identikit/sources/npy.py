@@ -13,7 +13,7 @@ from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from identikit.errors import InputError
-from identikit.sources._rows import FileRows, StoredArray
+from identikit.sources._stored import FileRows, StoredArray
 from identikit.sources.files import file_label, open_binary, size_of
 from identikit.sources.registry import register, register_ids
 
@@ -27,16 +27,8 @@ class NpyWriter:
     """A .npy file whose rows are written in blocks, and whose number of rows is known at the end.
 
     Use it in a `with` block, or call `close`. Writing is not atomic: write to a path that
-    `identikit._files.replacing` gives, or in a temporary folder.
-
-    Parameters
-    ----------
-    path : Path
-        The file; it is overwritten.
-    width : int or None
-        Numbers per row; None for a one-dimensional array.
-    dtype : dtype
-        The dtype of the stored numbers.
+    `identikit._files.replacing` gives, or in a temporary folder. An existing file is overwritten.
+    `width` is None for a one-dimensional array.
     """
 
     def __init__(self, path: Path, width: int | None, dtype: DTypeLike) -> None:
@@ -113,17 +105,7 @@ def refuse_column(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]
 
 
 def read_header(stream: IO[bytes], size: int, label: str) -> StoredArray:
-    """Parse the header at the start of a stream and check it against the stream's size.
-
-    Parameters
-    ----------
-    stream : binary file
-        A stream, positioned at its start.
-    size : int
-        Its number of bytes.
-    label : str
-        What the error message calls it.
-    """
+    """Parse the header at the start of a stream and check it against the stream's size in bytes."""
     try:
         version = npy.read_magic(stream)
         if version == (1, 0):

@@ -48,15 +48,7 @@ class Projected:
 
 
 class ProjectedSource(DerivedSource):
-    """The projected rows of an open source, in float64.
-
-    Parameters
-    ----------
-    source : Source
-        An open source; it is closed together with this one.
-    recipe : Projected
-        The directions to project it on.
-    """
+    """The projected rows of an open source, in float64; it is closed together with this one."""
 
     def __init__(self, source: Source, recipe: Projected) -> None:
         super().__init__(source, recipe)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
 from identikit._plugins import modules
-from identikit.sources._choice import Field
+from identikit.sources._choice import Field, choose_fields
 from identikit.sources._source import Source
+from identikit.sources.files import file_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 Opener = Callable[[Path, str | None, str], Source]
 IdReader = Callable[[Path, str, str], Iterator[NDArray[Any]]]
 FrameReader = Callable[[Path, str], "pd.DataFrame"]
-TableOpener = Callable[[Path, str], "Table"]
 F = TypeVar("F")
+T = TypeVar("T", bound=Callable[[Path, str], "Table"])
 
 #: The kind of a folder of shards, whose name may have any suffix.
 FOLDER = "/"
@@ -32,27 +32,34 @@ _ZARR = ("zarr.json", ".zgroup", ".zarray")
 _openers: dict[str, Opener] = {}
 _id_readers: dict[str, IdReader] = {}
 _frame_readers: dict[str, FrameReader] = {}
-_tables: dict[str, TableOpener] = {}
+_tables: dict[str, Callable[[Path, str], Table]] = {}
 
 
-@dataclass(frozen=True)
-class Table:
-    """The columns of a table, from which those that do not belong to the view are read.
+class Table(Protocol):
+    """A table in a file, whose columns are chosen by names and patterns."""
 
-    Parameters
-    ----------
-    fields : dict of str to Field
-        What each column holds, by name.
-    frames : callable
-        Called with names in the table's order, yields these columns as data frames of
-        consecutive rows; from a text file, as text.
-    index : collection
-        Names of the columns that were the index of a data frame when the table was saved.
-    """
+    @property
+    def fields(self) -> dict[str, Field]:
+        """What each column holds, by name."""
 
-    fields: dict[str, Field]
-    frames: Callable[[list[str]], Iterator[pd.DataFrame]]
-    index: Collection[object] = ()
+    @property
+    def index(self) -> Collection[object]:
+        """Names of the columns that were the index of a data frame when the table was saved."""
+
+    def rows(self, chosen: list[str], name: str) -> Source:
+        """Open the view that consists of these columns."""
+
+    def ids(self, column: str) -> Iterator[NDArray[Any]]:
+        """Yield the ids in a column, as a function under `register_ids` does."""
+
+    def frames(self, names: list[str]) -> Iterator[pd.DataFrame]:
+        """Yield columns, named in the table's order, as data frames; from a text file, as text."""
+
+    def frame(self) -> pd.DataFrame:
+        """All columns, with the types that pandas gives them."""
+
+    def close(self) -> None:
+        """Close the file; only `frames` opens it again."""
 
 
 def register(*suffixes: str) -> Callable[[Opener], Opener]:
@@ -82,16 +89,27 @@ def register_frame(*suffixes: str) -> Callable[[FrameReader], FrameReader]:
     return partial(_add, _frame_readers, suffixes)
 
 
-def register_table(*suffixes: str) -> Callable[[TableOpener], TableOpener]:
-    """Make the decorated function describe the tables in files with these suffixes.
+def register_table(*suffixes: str) -> Callable[[T], T]:
+    """Make the decorated class read tables; it is made from a path and what errors call it."""
 
-    It is called with the path and what error messages call it. The columns that do not belong to a
-    view are read through its result.
-    """
-    return partial(_add, _tables, suffixes)
+    def add(table_of: T) -> T:
+        def opened(path: Path, member: str | None, name: str) -> Source:
+            label = file_label(name, path)
+            table = table_of(path, label)
+            return table.rows(choose_fields(table.fields, member, label, table.index), name)
+
+        def ids(path: Path, column: str, label: str) -> Iterator[NDArray[Any]]:
+            yield from table_of(path, label).ids(column)
+
+        _add(_openers, suffixes, opened)
+        _add(_id_readers, suffixes, ids)
+        _add(_frame_readers, suffixes, lambda path, label: table_of(path, label).frame())
+        return _add(_tables, suffixes, table_of)
+
+    return add
 
 
-def _add(where: dict[str, F], suffixes: Sequence[str], function: F) -> F:
+def _add(where: dict[str, Any], suffixes: tuple[str, ...], function: F) -> F:
     where.update(dict.fromkeys(suffixes, function))
     return function
 
@@ -108,30 +126,18 @@ def kind_of(path: Path) -> str:
     return ".zarr" if store else FOLDER
 
 
-def openers() -> dict[str, Opener]:
-    """All openers by kind; to add a format, add a file to this folder."""
-    _load()
-    return dict(sorted(_openers.items()))
-
-
-def id_readers() -> dict[str, IdReader]:
-    """All id readers by kind."""
-    _load()
-    return dict(sorted(_id_readers.items()))
-
-
-def frame_readers() -> dict[str, FrameReader]:
-    """All readers of whole tables by kind."""
-    _load()
-    return dict(sorted(_frame_readers.items()))
-
-
-def tables() -> dict[str, TableOpener]:
-    """All functions that describe tables, by kind."""
-    _load()
-    return dict(sorted(_tables.items()))
-
-
 @cache
 def _load() -> None:
     modules("identikit.sources")
+
+
+def _known(where: dict[str, F]) -> dict[str, F]:
+    _load()
+    return dict(sorted(where.items()))
+
+
+#: All openers, readers of ids and of whole tables, and tables, by kind of file.
+openers = partial(_known, _openers)
+id_readers = partial(_known, _id_readers)
+frame_readers = partial(_known, _frame_readers)
+tables = partial(_known, _tables)

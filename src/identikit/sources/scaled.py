@@ -22,14 +22,9 @@ Exponent = int | NDArray[np.intc]
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """A recipe for the rows of a view divided by 2^exponent.
+    """A recipe for the rows of a view (a path, an array or a recipe) divided by 2^exponent.
 
-    Parameters
-    ----------
-    origin : object
-        What to open: a path, an array, or another recipe.
-    exponent : int or array (d,)
-        One exponent for all columns, or one per column.
+    There is one exponent for all columns, or one per column.
     """
 
     origin: object
@@ -41,15 +36,7 @@ class Scaled:
 
 
 class ScaledSource(DerivedSource):
-    """The rows of an open source divided by 2^exponent, in float64.
-
-    Parameters
-    ----------
-    source : Source
-        An open source; it is closed together with this one.
-    exponent : int or array (d,)
-        One exponent for all columns, or one per column.
-    """
+    """The rows of an open source divided by 2^exponent, in float64; it is closed with this one."""
 
     def __init__(self, source: Source, exponent: Exponent) -> None:
         super().__init__(source, Scaled(source.origin, exponent))

@@ -20,14 +20,9 @@ __all__ = ["array_names", "read_array", "read_whole"]
 
 
 def read_whole(source: Source, memory: int | None = None) -> NDArray[Any]:
-    """Read all rows of a view.
+    """Read all rows of a view, which with the work on them may take `memory` bytes.
 
-    Parameters
-    ----------
-    source : Source
-        An open source.
-    memory : int, optional
-        Bytes that the rows and the work on them may take; half of the machine's memory by default.
+    By default that is half of the machine's memory.
     """
     check_whole(source.rows * source.width, f"view {source.name!r}", memory)
     return source.read(0, source.rows)
@@ -38,16 +33,7 @@ def read_array(
 ) -> NDArray[Any]:
     """Read an array of any shape from a .npy or .npz file, in the machine's own byte order.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    member : str or None
-        The name of the array in a .npz file.
-    label : str
-        What error messages call it.
-    memory : int, optional
-        The budget in bytes, as for `read_whole`.
+    `member` is its name in a .npz file, and `memory` the budget in bytes, as for `read_whole`.
     """
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, label))

@@ -1,119 +1,33 @@
-"""What several verbs share: options, their parsing, and where they may write."""
+"""What verbs share: their options, where they may write, and what becomes of their results."""
 
 from __future__ import annotations
 
+import json as json_format
 import os
 import re
-from collections.abc import Iterator, Sequence
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from identikit._text import plain
+from identikit.cli._progress import progress_bar as progress_bar
 from identikit.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
+    from identikit._result import Result
     from identikit.moments.engines import Engine as EngineKind
 
-
-def names_of(what: str) -> Any:
-    """The option --names of a verb that compares views, models or something else."""
-    return typer.Option(
-        metavar="A,B,...",
-        help=f"The names of the {what}. If a name has a comma, repeat the option for each name.",
-    )
-
-
-_LABELS = (
-    "A file with a label for each row: .npy, .txt, or a column of a table (table.parquet::donor, "
-    "cells.csv::donor, x.h5ad::obs/donor). Rows with the same label belong together and share a "
-    "fold."
-)
-
-Groups = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help=f"{_LABELS} Without it, folds are scattered blocks of rows.",
-    ),
-]
-GroupsOrDuplicates = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help=f"{_LABELS} With the word duplicates instead, rows that are equal in all views do.",
-    ),
-]
-Names = Annotated[list[str] | None, names_of("views")]
-Folds = Annotated[int, typer.Option(help="The number of folds for held-out errors.")]
-DropNonfinite = Annotated[
-    bool,
-    typer.Option("--drop-nonfinite", help="Leave rows with NaN or infinity out of all views."),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        metavar="single|pool|dask",
-        help="What reads the rows: this process (single), several processes (pool), or Dask.",
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="The address of a Dask scheduler, such as tcp://host:8786. Without it, Dask is "
-        "started on this machine.",
-    ),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="The number of processes of a pool, or of Dask if it is started here."
-    ),
-]
-Id = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="COLUMN",
-        help="Pair rows by this column or array of each file, and not by position. Give several "
-        "columns with commas (plate,well), or a name for each view with colons (doc_id:docId).",
-    ),
-]
-Ids = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ids",
-        metavar="FILE",
-        help="Pair rows by ids that are in files of their own. Give the option once for each view, "
-        "in the order of the views.",
-    ),
-]
-Memory = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="How much memory the work may take, such as 4GB."),
-]
-Report = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.html", help="Where to write a page with figures."),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE.json", help="Where to save the JSON document."),
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document instead of words and a table.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no remarks.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists already.")]
-Seed = Annotated[int, typer.Option(help="The seed of the row sample that a few measures use.")]
-Tolerance = Annotated[float, typer.Option(help="The largest error that counts as the same.")]
-
+EXCEEDED = 1
 WIDTH = 100
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
@@ -160,7 +74,6 @@ def chosen_engine(
 
 
 def choose_ids(column: str | None, files: list[str] | None) -> str | list[str] | None:
-    """What --id or --ids says of how rows are paired."""
     if column is not None and files:
         raise InputError("--id and --ids both say how rows are paired; give one of them")
     return column if column is not None else files or None
@@ -181,7 +94,6 @@ def parse_size(text: str | None) -> int | None:
 
 
 def read_groups(path: str | None) -> NDArray[Any] | None:
-    """The labels of --groups, if it was given."""
     from identikit.sources import read_labels
 
     return None if path is None else read_labels(path)
@@ -257,3 +169,85 @@ def console() -> Console:
     output = Output(highlight=False)
     output.width = min(output.width, WIDTH) if output.is_terminal else WIDTH
     return output
+
+
+def deliver(
+    result: Result,
+    *,
+    output: Path | None,
+    report: Path | None,
+    json: bool,
+    quiet: bool,
+    drawings: Mapping[Path, Callable[[Path], None]] | None = None,
+) -> None:
+    """Print a result, write the files that were asked for, and say which unless `quiet`.
+
+    `check_targets` has passed the paths. `drawings` are other files, with functions that write
+    them.
+    """
+    from identikit.report import print_result
+
+    writers: dict[Path, Callable[[Path], None]] = {}
+    if output is not None:
+        writers[output] = result.save
+    if report is not None:
+        writers[report] = result.report
+    writers |= drawings or {}
+    there = {target for target in writers if target.exists()}
+    # Printed before anything is written: a full disk shall not cost the result.
+    if json:
+        sys.stdout.write(result.to_json())
+    else:
+        print_result(result, console())
+    for target, write in writers.items():
+        write(target)
+        if not quiet:
+            typer.echo(f"{'replaced' if target in there else 'wrote'} {plain(target)}", err=True)
+
+
+def exit_above(limit: float | None, value: float, what: str, where: str, *, quiet: bool) -> None:
+    """Exit with 1 if the largest value is above the limit of --fail-above.
+
+    `what` the value is, and `where` it is, are for the sentence: "error", "between 'a' and 'b'".
+    """
+    if limit is not None and value > limit:
+        exit_failed(f"the largest {what}, {value:.3g} ({where}), is above {limit:g}", quiet=quiet)
+
+
+def exit_failed(words: str, *, quiet: bool) -> None:
+    """Exit with 1, and say why unless that is not wanted."""
+    if not quiet:
+        typer.echo(f"identikit: {plain(words)}", err=True)
+    raise typer.Exit(EXCEEDED)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print one strict JSON document: absent values are null, never NaN."""
+    sys.stdout.write(json_format.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def listing(titles: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    """A table of words, whose first column is never broken."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for place, title in enumerate(titles):
+        table.add_column(title, no_wrap=place == 0)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+@contextmanager
+def calm_warnings(quiet: bool) -> Iterator[None]:
+    """Show warnings as one line each, without the place in the code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if not quiet:
+            typer.echo(f"identikit: {plain(message)}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = show
+        yield

@@ -1,4 +1,4 @@
-"""Rows of a matrix in a file, read by seeking; nothing is cached.
+"""Arrays in files, read by seeking; nothing is cached.
 
 A memory map would do the same with less code, but its pages count as the process's own memory, so
 the peak would grow with the number of rows.
@@ -7,9 +7,10 @@ the peak would grow with the number of rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,10 @@ from numpy.typing import NDArray
 from identikit.errors import InputError
 from identikit.sources._source import RowSource
 from identikit.sources.checks import BFLOAT16_EPS, numeric_eps
-from identikit.sources.files import UNPACKING_ERRORS
+from identikit.sources.files import UNPACKING_ERRORS, explained
+
+#: The number of ids that are read at a time, and the most bytes that they may take.
+BLOCK, BLOCK_BYTES = 2**16, 2**24
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,9 @@ class StoredArray:
 
     @property
     def end(self) -> int:
-        """The position of the first byte after the array."""
         return self.offset + math.prod(self.shape) * self.dtype.itemsize
 
     def check_fits(self, size: int, label: str) -> None:
-        """Raise unless the array ends within `size` bytes."""
         if self.end > size:
             raise InputError(
                 f"{label} is truncated: its header promises an array of shape {self.shape} and "
@@ -78,7 +80,6 @@ class FileRows(RowSource):
         self._stream, self._stored = stream, stored
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop`."""
         start, stop, _ = slice(start, stop).indices(self.rows)
         count = max(stop - start, 0)
         if self._stored.fortran:
@@ -93,3 +94,46 @@ class FileRows(RowSource):
 
     def _numbers(self, first: int, count: int) -> NDArray[Any]:
         return self._stored.read(self._stream, first, count, self._label)
+
+
+class Vector(Protocol):
+    """A 1-D array, perhaps in a file, that is read in slices."""
+
+    @property
+    def dtype(self) -> Any: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def __getitem__(self, where: slice, /) -> Any: ...
+
+
+class StoredVector:
+    """A 1-D array in a binary stream."""
+
+    def __init__(self, stream: IO[bytes], stored: StoredArray, label: str) -> None:
+        self.dtype, self.shape = stored.dtype, stored.shape
+        self._stream, self._stored, self._label = stream, stored, label
+
+    def __getitem__(self, where: slice) -> NDArray[Any]:
+        start, stop, _ = where.indices(self.shape[0] if self.shape else 0)
+        return self._stored.read(self._stream, start, max(stop - start, 0), self._label)
+
+
+def vector_ids(vector: Vector, label: str) -> Iterator[NDArray[Any]]:
+    """Yield blocks of the ids or labels in an array of integers or strings."""
+    if len(vector.shape) != 1:
+        raise InputError(
+            f"{label} has shape {vector.shape} and dtype {vector.dtype}; expected 1-D, one "
+            "integer or string per row"
+        )
+    size = getattr(vector.dtype, "itemsize", 0)
+    step = max(1, min(BLOCK, BLOCK_BYTES // max(size, 1)))
+    for start in range(0, vector.shape[0], step):
+        with explained(label, ValueError):  # damaged text
+            ids = np.asarray(vector[start : start + step])
+            if ids.dtype.kind == "S":
+                ids = np.char.decode(ids, "utf-8")
+            if ids.dtype.kind in "OT" and all(isinstance(one, str) for one in ids):
+                ids = np.array(ids.tolist(), dtype=str)
+        if ids.dtype.kind not in "iuUb":
+            raise InputError(f"{label} has dtype {ids.dtype}; expected integers or strings")
+        yield ids
