@@ -66,7 +66,7 @@ class DeviceScan(Scan):
     def largest(self, norms: Any, keeper: ExtremesKeeper) -> NDArray[np.intp]:
         """Rows that may be among the largest, by their squared norms."""
         order = self.xp.argsort(norms, axis=0, descending=True, stable=True)
-        return np.unique(to_numpy(order[: keeper.extremes.size, :]))
+        return np.unique(to_numpy(order[: keeper.held.size, :]))
 
     def segment(self, pivot: Array, norms: Any) -> Segment:
         """An empty segment about this pivot; `norms` are those of its first rows."""

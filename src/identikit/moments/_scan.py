@@ -167,7 +167,7 @@ class Scan:
                 tuple(self.parts),
                 self.keeper.sample(),
                 self.dropped,
-                extremes=None if self.extremes is None else self.extremes.extremes,
+                extremes=None if self.extremes is None else self.extremes.extremes(),
                 distinct=None if self.distinct is None else self.distinct.distinct(),
                 exponents=tuple(getattr(source, "exponent", 0) for source in self.sources),
             ),
