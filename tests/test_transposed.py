@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from identikit.moments._row_span import level
 from typer.testing import CliRunner
 
 import identikit as ik
@@ -15,7 +16,6 @@ from identikit.auditing._plan import plan
 from identikit.cli import app
 from identikit.errors import InputError
 from identikit.moments import assign_folds, row_span
-from identikit.moments._row_span import level
 from identikit.similarity import MEASURES
 from identikit.sources import open_source
 

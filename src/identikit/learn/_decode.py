@@ -11,6 +11,8 @@ from identikit.errors import InputError
 from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import IGNORE, scores, supervised
 
+__all__ = ["greedy", "next_tokens", "sequence_loss"]
+
 
 def next_tokens(
     tokens: Tensor, pad: int, prompt: int | Sequence[int] | Tensor = 1

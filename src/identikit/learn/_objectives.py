@@ -14,6 +14,20 @@ from torch.nn import functional
 
 from identikit.learn._modules import SoftmaxNet
 
+__all__ = [
+    "OBJECTIVES",
+    "autoregressive",
+    "diet",
+    "infonce",
+    "masked",
+    "nce",
+    "negative_sampling",
+    "npair",
+    "nplm",
+    "scores",
+    "supervised",
+]
+
 Objective = Callable[..., Tensor]
 
 #: The label of a position that does not count in the loss.

@@ -9,6 +9,8 @@ from torch.nn import functional
 
 from identikit.errors import InputError
 
+__all__ = ["ResNet"]
+
 
 class ResNet(nn.Module):
     """Residual network for small images: (n, 3, H, W) to (n, out).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from numpy.typing import ArrayLike
 
@@ -11,11 +12,13 @@ from identikit.errors import InputError
 from identikit.moments._distinct import DUPLICATES, duplicate_groups
 from identikit.moments._folds import FOLDS, assign_folds
 from identikit.moments._moments import Moments
-from identikit.moments._passes import read_moments
+from identikit.moments._passes import opened, read_moments
 from identikit.moments._sizes import in_range
 from identikit.moments.engines import engine_for
 from identikit.moments.memory import check_memory
-from identikit.sources import open_sources, unpack
+from identikit.sources import unpack
+
+__all__ = ["accumulate"]
 
 
 def accumulate(
@@ -88,8 +91,7 @@ def accumulate(
         raise InputError(f"sample is {sample}; give 0 rows or more")
     if block_rows is not None and block_rows < 1:
         raise InputError(f"block_rows is {block_rows}; give at least 1")
-    sources = open_sources(*unpack(views, names))
-    try:
+    with opened(*unpack(views, names)) as sources:
         check_memory([source.width for source in sources], folds, memory)
         labels = groups
         if isinstance(groups, str):
@@ -99,22 +101,15 @@ def accumulate(
                     "equal rows together"
                 )
             labels = duplicate_groups(sources)
+        read = partial(
+            read_moments,
+            folds=assign_folds(sources[0].rows, folds, labels, seed),
+            seed=seed,
+            sample=sample,
+            drop_nonfinite=drop_nonfinite,
+            block_rows=block_rows,
+            progress=progress,
+            digest=digest,
+        )
         with engine_for(engine) as workers:
-            assigned = assign_folds(sources[0].rows, folds, labels, seed)
-            return in_range(
-                lambda views: read_moments(
-                    views,
-                    assigned,
-                    seed=seed,
-                    sample=sample,
-                    drop_nonfinite=drop_nonfinite,
-                    block_rows=block_rows,
-                    progress=progress,
-                    engine=workers,
-                    digest=digest,
-                ),
-                sources,
-            )
-    finally:
-        for source in sources:
-            source.close()
+            return in_range(partial(read, engine=workers), sources)

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from identikit.moments.sample import Keys, mixed, row_keys
 from identikit.sources import Source
 
+__all__ = ["DUPLICATES", "Distinct", "duplicate_groups"]
+
 #: Number of hashes kept. Up to this many distinct rows the count is exact; above, the standard
 #: error is about 3 %.
 SIZE = 1024

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit.moments._part import StackLayout
 
+__all__ = ["Extremes"]
+
 #: Of each view, one row in a thousand is kept, within these limits.
 FEWEST, MOST, ONE_IN = 8, 64, 1000
 

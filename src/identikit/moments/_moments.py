@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +29,8 @@ from identikit.moments._folds import RULES
 from identikit.moments._part import Part, StackLayout, merge, moved
 from identikit.moments.memory import NARROW_PAIR
 from identikit.moments.sample import RowSample
+
+__all__ = ["Moments", "Shard"]
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,11 @@ class Moments:
             raise InputError(f"there is no view {view}; the moments hold {len(self.names)} views")
         return view % len(self.names)
 
+    def _cached(self, key: Any, compute: Callable[[], Any]) -> Any:
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return self._cache[key]
+
     def _chosen(self, without: int | None, only: int | None) -> list[Part]:
         return [
             part
@@ -175,10 +183,7 @@ class Moments:
         """Root of the diagonal of a view's scatter; 0 for a constant column."""
         if without is not None:
             return self.without(without).scales(view)
-        key = ("scales", view)
-        if key not in self._cache:
-            self._cache[key] = self._scales(view)
-        scales: Array = self._cache[key]
+        scales: Array = self._cached(("scales", view), lambda: self._scales(view))
         return scales
 
     def _scales(self, view: int) -> Array:
@@ -200,11 +205,9 @@ class Moments:
 
     def principal(self, view: int) -> tuple[Array, Array]:
         """Eigenvalues of a view's scatter, largest first, and its principal axes in columns."""
-        key = ("principal", view)
-        if key not in self._cache:
-            self._cache[key] = eigh(self.block(view, view))
-        values, vectors = self._cache[key]
-        return values, vectors
+        found: tuple[Array, Array]
+        found = self._cached(("principal", view), lambda: eigh(self.block(view, view)))
+        return found
 
     def without(self, fold: int) -> Rest:
         """The moments of all folds but one, cached for the next pair of views.
@@ -212,22 +215,19 @@ class Moments:
         The row sample does not store folds, so that a random part of the same share is left out.
         """
         kept = max(self.widths) <= NARROW_PAIR
-        key, sample = ("without", fold), self.sample.without(fold, self.folds, keep=kept)
-        if key not in self._cache:
-            parts = self.parts[:fold] + self.parts[fold + 1 :]
-            nothing = RowSample(0, self.sample.keys[:0], self.sample.rows[:0])
-            self._cache[key] = Rest(
-                self.names,
-                self.eps,
-                self.layout,
-                parts,
-                nothing,
-                rule=self.rule,
-                exponents=self.exponents,
-            )
-        # The copy shares its cache with the moments without a sample.
-        rest: Rest = self._cache[key]
-        return replace(rest, sample=sample)
+        sample = self.sample.without(fold, self.folds, keep=kept)
+        parts = self.parts[:fold] + self.parts[fold + 1 :]
+        cache = self._cached(("without", fold), dict)  # shared by all copies of this rest
+        return Rest(
+            self.names,
+            self.eps,
+            self.layout,
+            parts,
+            sample,
+            rule=self.rule,
+            exponents=self.exponents,
+            _cache=cache,
+        )
 
     def sample_of(self, view: int) -> Array:
         """The stored row sample of one view."""
@@ -237,19 +237,18 @@ class Moments:
         """Rank-aware whitening of a view, in the *stored* coordinates."""
         if without is not None:
             return self.without(without).whiten(view)
-        key = ("whiten", view)
-        if key not in self._cache:
-            root = None if self.layout.roots is None else self.layout.roots[view]
-            n, eps, scales = self.rows, self.eps[view], self.scales(view)
-            self._cache[key] = whitening(
-                self._stored(view, view),
-                root,
-                scales,
-                rank_tolerance(n, self.widths[view], eps),
-                rounding_shares(self.centre(view), scales, n, eps),
-            )
-        result: Whitening = self._cache[key]
+        result: Whitening = self._cached(("whiten", view), lambda: self._whiten(view))
         return result
+
+    def _whiten(self, view: int) -> Whitening:
+        n, eps, scales = self.rows, self.eps[view], self.scales(view)
+        return whitening(
+            self._stored(view, view),
+            None if self.layout.roots is None else self.layout.roots[view],
+            scales,
+            rank_tolerance(n, self.widths[view], eps),
+            rounding_shares(self.centre(view), scales, n, eps),
+        )
 
     def whitening_map(self, view: int, without: int | None = None) -> Array:
         """W such that ``X @ W`` has orthonormal columns (X centred), in the view's coordinates."""
@@ -332,7 +331,7 @@ class Moments:
                 f"those of the other {RULES[other.rule]}; read both in the same way, with groups "
                 "or without"
             )
-        from identikit.moments._units import in_layout, with_exponents
+        from identikit.moments._changes import in_layout, with_exponents
 
         if any(self.exponents) or any(other.exponents):
             tops = [max(both) for both in zip(self.units, other.units)]

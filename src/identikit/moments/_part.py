@@ -11,6 +11,8 @@ import numpy as np
 
 from identikit._linalg import Array, one_thread
 
+__all__ = ["Part", "StackLayout"]
+
 
 @dataclass(frozen=True, eq=False)
 class StackLayout:

@@ -26,6 +26,8 @@ from identikit.moments._sizes import in_range
 from identikit.moments.engines import Engine
 from identikit.sources import Source
 
+__all__ = ["read_and_save"]
+
 #: Least number of seconds between two checkpoints.
 EVERY = 5.0
 

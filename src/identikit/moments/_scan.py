@@ -54,22 +54,8 @@ class NonfiniteError(InputError):
 class Reading:
     """How rows are read: the settings that a worker needs in addition to the views and the range.
 
-    Parameters
-    ----------
-    folds : Folds
-        The fold of each row.
-    layout : StackLayout
-        The columns of each view, and the coordinates of the scatter.
-    step : int
-        Number of rows per block.
-    seed, sample : int
-        Seed of the row sample, and its number of rows.
-    drop_nonfinite : bool
-        Leave rows with NaN or infinity out, instead of raising an error.
-    digest : bool
-        Compute digests of the data.
-    ahead : bool
-        Read the next block in a separate thread while the current one is being summed.
+    There are `step` rows per block; `seed` and `sample` are those of the row sample. With `ahead`,
+    the next block is read in a separate thread while the current one is being summed.
     """
 
     folds: Folds
