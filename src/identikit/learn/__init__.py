@@ -10,11 +10,9 @@ from identikit.learn._agent import *  # noqa: E402
 from identikit.learn._aninfonce import *  # noqa: E402
 from identikit.learn._batches import *  # noqa: E402
 from identikit.learn._bilipschitz import *  # noqa: E402
-from identikit.learn._decode import *  # noqa: E402
 from identikit.learn._modules import *  # noqa: E402
 from identikit.learn._objectives import *  # noqa: E402
 from identikit.learn._perturbations import *  # noqa: E402
-from identikit.learn._resnet import *  # noqa: E402
 from identikit.learn._run import *  # noqa: E402
 from identikit.learn._sequences import *  # noqa: E402
 from identikit.learn._spherical import *  # noqa: E402

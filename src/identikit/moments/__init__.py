@@ -12,6 +12,5 @@ from identikit.moments._moments import *
 from identikit.moments._part import *
 from identikit.moments._passes import *
 from identikit.moments._pca import *
-from identikit.moments._resume import *
 from identikit.moments._sizes import *
 from identikit.moments.memory import *

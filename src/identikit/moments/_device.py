@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit.moments._extremes import ExtremesKeeper
 from identikit.moments._folds import Chosen
-from identikit.moments._part import Part, StackLayout
+from identikit.moments._part import Part, Segment, StackLayout
 from identikit.moments._scan import Blocks, Reading, Scan, digest
-from identikit.moments._segment import Segment
 from identikit.sources.device import DeviceSource, to_numpy
 
 

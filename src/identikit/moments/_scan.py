@@ -19,8 +19,7 @@ from identikit.moments._distinct import DistinctKeeper
 from identikit.moments._extremes import ExtremesKeeper, Numbers
 from identikit.moments._folds import Chosen, Folds
 from identikit.moments._moments import Moments
-from identikit.moments._part import Part, StackLayout, merge
-from identikit.moments._segment import Segment, augmented_width
+from identikit.moments._part import Part, Segment, StackLayout, augmented_width, merge
 from identikit.moments._sizes import too_large
 from identikit.moments.memory import NARROW, PIECE_ROWS
 from identikit.moments.sample import SampleKeeper
