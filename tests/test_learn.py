@@ -31,7 +31,7 @@ from identikit.learn import (  # noqa: E402
     ResNet,
     SoftmaxNet,
     Transformer,
-    _plan,
+    _units,
     autoregressive,
     fresh,
     infonce,
@@ -602,7 +602,7 @@ def test_generators_and_threads_are_left_alone(
     assert 1 in threads
     # Large networks keep the threads that they are given.
     threads.clear()
-    monkeypatch.setattr(_plan, "LARGE", 0)
+    monkeypatch.setattr(_units, "LARGE", 0)
     call()
     assert threads == {2}
 

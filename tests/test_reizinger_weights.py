@@ -26,7 +26,7 @@ from identikit.learn import (  # noqa: E402
     Lookup,
     Run,
     SoftmaxNet,
-    _plan,
+    _units,
     shuffled,
     supervised,
     train,
@@ -494,9 +494,9 @@ def test_kicks_are_part_of_what_a_folder_must_agree_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_processes_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_plan, "WORTH", 0.0)
-    monkeypatch.setattr(_plan, "cpu_count", lambda: 2)
-    monkeypatch.setattr(_plan, "SMALL", 0)
+    monkeypatch.setattr(_units, "WORTH", 0.0)
+    monkeypatch.setattr(_units, "cpu_count", lambda: 2)
+    monkeypatch.setattr(_units, "SMALL", 0)
     kick = weight_shuffling(0.3, 0.5)
     assert gap(fitted(after_step=kick), fitted(after_step=kick, together=False)) == 0
 
