@@ -657,7 +657,7 @@ def test_history_is_the_mean_since_the_line_before() -> None:
 
 @pytest.mark.parametrize("together", [True, False])
 def test_progress_goes_to_the_end(together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("identikit.learn._fit.REPORT", 0.0)
+    monkeypatch.setattr(_units, "REPORT", 0.0)
     told: list[tuple[str, int, int]] = []
     train(
         biased,

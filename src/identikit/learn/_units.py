@@ -20,7 +20,7 @@ from identikit._files import write_text
 from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.learn._batches import Batch
-from identikit.learn._fit import REPORT, Fit, Outcome, Stop, Stopped, Task, finished
+from identikit.learn._fit import Fit, Outcome, Stop, Stopped, Task, finished
 from identikit.learn._learner import Learner, largest_tensor, why_not_stacked
 from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import Objective
@@ -91,6 +91,8 @@ def _seconds(tasks: Sequence[Task], net: SoftmaxNet, batch: Batch) -> float:
     return took * sum(task.steps for task in tasks)
 
 
+#: Seconds between two reports of progress.
+REPORT = 0.2
 #: The file that asks workers to stop.
 STOP = "stop"
 
@@ -102,7 +104,7 @@ def in_turn(tasks: Sequence[Task], count: int, progress: Progress | None) -> lis
     with threads(count), stop_asked() as stop, torch.random.fork_rng(devices=[]):
         for unit, task in enumerate(tasks):
             try:
-                outcomes.append(finished(task) or Fit(task).run(totals.by(unit), stop))
+                outcomes.append(finished(task) or Fit(task).run(totals.by(unit), stop, REPORT))
             except Stopped:
                 raise KeyboardInterrupt from None
             totals.end(unit)
@@ -171,7 +173,11 @@ def _work(payload: bytes, unit: int, folder: Path) -> Outcome:
     if stop():
         raise Stopped
     task: Task = pickle.loads(payload)[unit]
-    return Fit(task).run(lambda step, loss: write_text(folder / str(unit), f"{step} {loss}"), stop)
+
+    def report(step: int, loss: float) -> None:
+        write_text(folder / str(unit), f"{step} {loss}")
+
+    return Fit(task).run(report, stop, REPORT)
 
 
 class _Totals:
