@@ -45,6 +45,8 @@ class DeviceScan(Scan):
         which = self._send(chosen)
         return [self.xp.take(view, which, axis=0) for view in views]
 
+    gather = take
+
     def numbers(self, view: Any) -> Array:
         """A few rows in float64, in the memory of this process."""
         return to_numpy(self._double(view))

@@ -118,6 +118,7 @@ class Scan:
         self.settled = False
         self.distinct: DistinctKeeper | None = DistinctKeeper(len(layout.widths))
         self.left_out: list[Numbers] = []
+        self.rooms: list[NDArray[Any]] = []
         self.origin = np.zeros(layout.width)
         self.parts = [Part.empty(layout) for _ in range(reading.folds.count)]
         self.segments: dict[int, Segment] = {}
@@ -136,7 +137,7 @@ class Scan:
                 after = first + views[0].shape[0]
                 numbers = np.arange(first, after)
                 for fold, chosen in folds.split(first, after):
-                    self._add(fold, numbers[chosen], self.take(views, chosen))
+                    self._add(fold, numbers[chosen], self.gather(views, chosen))
                     if last[fold] < after and fold in self.segments:
                         self._flush(fold)
                 self._keep_some(first, after, views)
@@ -273,6 +274,22 @@ class Scan:
     def take(self, views: list[Any], chosen: Chosen) -> list[Any]:
         """Some rows of every view."""
         return [view[chosen] for view in views]
+
+    def gather(self, views: list[Any], chosen: Chosen) -> list[Any]:
+        """Some rows of every view, valid until the next call.
+
+        The memory is reused, since fresh pages cost a Dask worker more time than the copy: it
+        returns freed memory to the system at once.
+        """
+        if isinstance(chosen, slice) or not all(view.flags.c_contiguous for view in views):
+            return self.take(views, chosen)
+        kinds = [view.dtype for view in views]
+        if kinds != [room.dtype for room in self.rooms] or len(self.rooms[0]) < len(chosen):
+            self.rooms = [np.empty_like(view) for view in views]
+        return [
+            view.take(chosen, axis=0, out=room[: len(chosen)], mode="clip")
+            for view, room in zip(views, self.rooms)
+        ]
 
     def numbers(self, view: Any) -> Array:
         """A few rows in float64, in the memory of this process."""
