@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from identikit.moments._row_span import level
+from identikit.moments._pca import level
 from typer.testing import CliRunner
 
 import identikit as ik
