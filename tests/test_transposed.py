@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import pytest
-from identikit.moments._pca import level
 from typer.testing import CliRunner
 
 import identikit as ik
@@ -16,6 +15,7 @@ from identikit.auditing._plan import plan
 from identikit.cli import app
 from identikit.errors import InputError
 from identikit.moments import assign_folds, row_span
+from identikit.moments._pca import level
 from identikit.similarity import MEASURES
 from identikit.sources import open_source
 
