@@ -28,7 +28,7 @@ from identikit.learn import (  # noqa: E402
     supervised,
     train,
 )
-from identikit.learn._decoder import turned  # noqa: E402
+from identikit.learn._sequences import turned  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,6 @@ import identikit as ik
 from conftest import close
 from identikit.errors import InputError, MissingExtraError
 from identikit.moments import _device, accumulate, assign_folds, read_moments
-from identikit.moments._scan import Reading, scan
-from identikit.moments._segment import Segment
 from identikit.sources import open_source, open_sources
 from identikit.sources.device import DeviceSource, lives_elsewhere, on_one_device
 
@@ -160,13 +158,13 @@ def test_a_new_pivot_is_taken_when_numpy_would_take_one(backend, rng, monkeypatc
     """Sums about a pivot far off lose digits, but on few rows no more than a test can see."""
     counts = []
 
-    def count(segment, part=Segment.part):
+    def count(segment, part=_device.Segment.part):
         found = part(segment)
         counts.append(found.count)
         return found
 
     views = KINDS[kind](rng)
-    monkeypatch.setattr(Segment, "part", count)
+    monkeypatch.setattr(_device.Segment, "part", count)
     accumulate(views, folds=2, block_rows=50)
     expected, counts[:] = counts.copy(), []
     accumulate([backend(view) for view in views], folds=2, block_rows=50)
@@ -246,12 +244,10 @@ def test_other_coordinates_are_those_that_were_asked_for(backend, rng):
     assert layout.roots is not None
     for turn in layout.inverses:
         turn.flags.writeable = False  # as they come from another process
-    reading = Reading(assign_folds(400, 3), layout, 64)
-    found, expected = (
-        scan(open_sources(which), reading, 0, 400).moments
-        for which in ([backend(view) for view in views], views)
-    )
-    assert_same_parts(found, expected)
+    reading = _device.Reading(assign_folds(400, 3), layout, 64)
+    found = _device.DeviceScan(open_sources([backend(view) for view in views]), reading)
+    expected = _device.Scan(open_sources(views), reading)
+    assert_same_parts(*(each.run(0, 400, None).moments for each in (found, expected)))
 
 
 # What is not finite.

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from math import ceil, log2
@@ -501,6 +502,13 @@ def test_a_full_disk_is_said(views: list[np.ndarray], monkeypatch: pytest.Monkey
         pytest.raises(InputError, match=r"8000 rows and 5 columns .*No space left.*set TMPDIR"),
     ):
         accumulate([views[0]], engine=engine)
+
+
+def test_a_pool_leaves_the_warning_filters_alone():
+    before = list(warnings.filters)
+    with Pool(1) as pool:
+        assert list(pool.map(abs, [-3])) == [(0, 3)]
+    assert warnings.filters == before
 
 
 @pytest.mark.extra("dask")

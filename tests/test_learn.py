@@ -31,7 +31,7 @@ from identikit.learn import (  # noqa: E402
     ResNet,
     SoftmaxNet,
     Transformer,
-    _plan,
+    _units,
     autoregressive,
     fresh,
     infonce,
@@ -40,6 +40,7 @@ from identikit.learn import (  # noqa: E402
     negative_sampling,
     npair,
     nplm,
+    rows,
     shuffled,
     supervised,
     train,
@@ -601,7 +602,7 @@ def test_generators_and_threads_are_left_alone(
     assert 1 in threads
     # Large networks keep the threads that they are given.
     threads.clear()
-    monkeypatch.setattr(_plan, "LARGE", 0)
+    monkeypatch.setattr(_units, "LARGE", 0)
     call()
     assert threads == {2}
 
@@ -656,7 +657,7 @@ def test_history_is_the_mean_since_the_line_before() -> None:
 
 @pytest.mark.parametrize("together", [True, False])
 def test_progress_goes_to_the_end(together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("identikit.learn._fit.REPORT", 0.0)
+    monkeypatch.setattr(_units, "REPORT", 0.0)
     told: list[tuple[str, int, int]] = []
     train(
         biased,
@@ -756,14 +757,25 @@ def test_a_run_gives_views_and_models() -> None:
         run.embed(x, step=4)
 
 
-def test_positions_of_sequences_are_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_positions_of_sequences_are_rows() -> None:
     tokens = torch.randint(11, (9, 8), generator=torch.Generator().manual_seed(0))
     run = train(tied, autoregressive, shuffled((tokens,), 3), 2)
     whole = run.embed(tokens)["seed 0"]
     assert whole.shape == (72, 8)
-    monkeypatch.setattr("identikit.learn._run.PIECE", 20)
-    close(run.embed(tokens)["seed 0"], whole, 1e-6)
     close(whole[8:16], run.net(0).f(tokens[1:2])[0], 1e-6)
+
+
+def test_many_entries_go_through_a_network_in_pieces() -> None:
+    sizes = []
+
+    class Ends(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            sizes.append(len(x))
+            return x[:, -2:]
+
+    data = torch.arange(3 * 2**19, dtype=torch.float32).reshape(3, -1)
+    close(rows(Ends(), data), data[:, -2:].numpy(), 0.0)
+    assert sizes == [2, 1]
 
 
 # Wrong calls

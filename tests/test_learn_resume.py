@@ -30,7 +30,7 @@ from identikit.learn import (  # noqa: E402
     Lookup,
     Run,
     SoftmaxNet,
-    _plan,
+    _units,
     autoregressive,
     fresh,
     shuffled,
@@ -137,8 +137,8 @@ def processes(
     """Two processes, however short the training; gives how many others `watched` was asked in."""
     seen = tmp_path_factory.mktemp("seen")
     monkeypatch.setenv("IDENTIKIT_TEST_SEEN", str(seen))
-    monkeypatch.setattr(_plan, "WORTH", 0.0)
-    monkeypatch.setattr(_plan, "cpu_count", lambda: 2)
+    monkeypatch.setattr(_units, "WORTH", 0.0)
+    monkeypatch.setattr(_units, "cpu_count", lambda: 2)
     return lambda: len({path.name for path in seen.iterdir()} - {str(os.getpid())})
 
 
@@ -149,7 +149,7 @@ import torch
 torch.set_num_threads(1)
 import test_learn_resume as here
 
-here._plan.WORTH, here._plan.cpu_count = 0.0, lambda: 2
+here._units.WORTH, here._units.cpu_count = 0.0, lambda: 2
 call = here.SETTINGS[sys.argv[1]]()
 call(folder=sys.argv[2], save_seconds=float(sys.argv[3]))
 """
@@ -416,7 +416,7 @@ def test_a_stack_stays_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """What was chosen when a training began holds, whatever this machine would choose."""
     whole = small(tmp_path, together=None)
     assert (tmp_path / "stack.safetensors").exists()
-    monkeypatch.setattr(_plan, "SMALL", 0)
+    monkeypatch.setattr(_units, "SMALL", 0)
     same(whole, small(tmp_path, together=None))
     small(tmp_path / "other", together=None)
     assert (tmp_path / "other" / "seed_1.safetensors").exists()
@@ -496,6 +496,6 @@ def test_what_cannot_be_sent_is_trained_here(processes: Callable[[], int]) -> No
 def test_short_trainings_start_no_process(
     processes: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_plan, "WORTH", 20.0)
+    monkeypatch.setattr(_units, "WORTH", 20.0)
     train(recurrent, watched, tokens(), 2, seeds=range(2))
     assert processes() == 0

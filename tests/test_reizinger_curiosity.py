@@ -30,8 +30,12 @@ from identikit.learn import (  # noqa: E402
     rational_forward_loss,
     train,
 )
-from identikit.learn._a2c import Rollout, _curious, _roll  # noqa: E402
-from identikit.learn._environments import Copies  # noqa: E402
+from identikit.learn._a2c import (  # noqa: E402
+    Copies,
+    Rollout,
+    _curious,
+    _roll,
+)
 from identikit.worlds import ActionWorld  # noqa: E402
 
 

@@ -7,7 +7,6 @@ import pytest
 from safetensors.numpy import save
 
 from identikit import InputError
-from identikit._progress import share
 from identikit._store import (
     DamagedError,
     Pace,
@@ -127,10 +126,3 @@ def test_writing_takes_a_small_share_of_the_time(monkeypatch):
     now[0] = 27.0
     always.written(began=26.0)
     assert always.due()
-
-
-def test_a_part_tells_the_whole():
-    told = []
-    share(lambda *call: told.append(call), 2, 4)("reading", 3, 10)
-    assert told == [("reading", 23, 40)]
-    assert share(None, 0, 1) is None

@@ -13,7 +13,7 @@ from scipy.linalg import blas
 from conftest import close
 from identikit import InputError, accumulate
 from identikit.moments import _passes
-from identikit.moments._segment import add_gram
+from identikit.moments._part import add_gram
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from identikit.auditing._plan import plan
 from identikit.cli import app
 from identikit.errors import InputError
 from identikit.moments import assign_folds, row_span
-from identikit.moments._row_span import level
+from identikit.moments._pca import level
 from identikit.similarity import MEASURES
 from identikit.sources import open_source
 

@@ -27,6 +27,8 @@ def share(progress: Progress | None, part: int, parts: int) -> Progress | None:
     >>> second = share(lambda what, done, total: print(what, done, "of", total), 1, 3)
     >>> second("reading", 5, 10)
     reading 15 of 30
+    >>> share(None, 1, 3) is None
+    True
     """
     if progress is None:
         return None

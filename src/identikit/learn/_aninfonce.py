@@ -12,6 +12,8 @@ from identikit.errors import InputError
 from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import OBJECTIVES, log_likelihood
 
+__all__ = ["Concentrations", "aninfonce", "aninfonce_ensemble"]
+
 LEARNABLE = ("diagonal", "scalar", None)
 
 

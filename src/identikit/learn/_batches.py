@@ -17,6 +17,8 @@ from torch import Tensor
 
 from identikit.errors import InputError
 
+__all__ = ["Batches", "fresh", "shuffled"]
+
 Built = TypeVar("Built")
 Batch = tuple[Tensor, ...]
 Batches = Callable[[int, int], Batch]

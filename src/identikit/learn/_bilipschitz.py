@@ -18,6 +18,8 @@ from torch.autograd import forward_ad, functional
 
 from identikit.errors import InputError
 
+__all__ = ["BiLipschitz", "bilipschitz"]
+
 #: By default, the number of rows to use, and of Jacobian entries to hold in memory at a time.
 ROWS, PIECE = 1000, 2**24
 

@@ -24,8 +24,6 @@ from identikit.learn._perturbations import AfterStep
 
 #: The number of history lines per seed, besides those with a validation loss.
 RECORDS = 200
-#: Seconds between two reports of progress.
-REPORT = 0.2
 
 #: A report is called with (step, loss); a stop returns whether to stop.
 Report = Callable[[int, float], None]
@@ -117,11 +115,11 @@ class Fit:
         if task.file is not None and task.file.exists():
             self._resume(task.file)
 
-    def run(self, report: Report, stop: Stop) -> Outcome:
-        """Train to the end."""
+    def run(self, report: Report, stop: Stop, every_seconds: float) -> Outcome:
+        """Train to the end, with a report after at least `every_seconds`."""
         task = self.task
         every = max(1, task.steps // RECORDS)
-        saving, reporting = Pace(task.save_seconds), Pace(REPORT)
+        saving, reporting = Pace(task.save_seconds), Pace(every_seconds)
         while self.step < task.steps and self.running:
             if self.step in task.snapshots:
                 self._keep(self.step, self._weights())

@@ -11,6 +11,8 @@ from torch.nn import functional
 
 from identikit.errors import InputError
 
+__all__ = ["MLP", "LogBilinear", "Lookup", "OneHot", "ResNet", "SoftmaxNet", "linear_start"]
+
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
     "leaky_relu": nn.LeakyReLU,
@@ -188,3 +190,124 @@ class LogBilinear(nn.Module):
             return diagonal
         # One product for all positions: [r_1 … r_c] times the stacked C_iᵀ.
         return r.flatten(-2) @ self.weights.transpose(-1, -2).flatten(0, 1)
+
+
+def linear_start(mlp: MLP) -> MLP:
+    """Set the weights of an MLP so that it starts as x ↦ the first entries of x.
+
+    Layers are mirrored, [b; −b] after [c, −c]. Since s(t) − s(−t) is linear in t for ReLU and
+    LeakyReLU, the network is linear until learning makes the two halves differ (Balduzzi et al.
+    2017, the looks-linear initialisation; here with orthogonal b). A random network folds its
+    inputs, so that its degree as a map of spheres is mostly 0; if learning does not unfold it, the
+    fold hides a latent. A linear network has degree ±1, like the inverse of a mixing.
+
+    Parameters
+    ----------
+    mlp : MLP
+        With even hidden widths, at least twice the input's; it is changed in place and returned.
+
+    Examples
+    --------
+    >>> import torch
+    >>> net = linear_start(MLP([3, 8, 8, 3], "leaky_relu"))
+    >>> x = torch.randn(5, 3)
+    >>> torch.allclose(net(x), x, atol=1e-5)
+    True
+    """
+    layers = [layer for layer in mlp.layers if isinstance(layer, nn.Linear)]
+    inputs, outputs = layers[0].in_features, layers[-1].out_features
+    widths = [layer.out_features for layer in layers[:-1]]
+    if any(width % 2 or width < 2 * inputs for width in widths):
+        raise InputError(
+            f"the hidden widths are {widths}; to start as a linear map of {inputs} inputs they "
+            f"must be even, and {2 * inputs} or more"
+        )
+    slopes = [layer.negative_slope for layer in mlp.layers if isinstance(layer, nn.LeakyReLU)]
+    gain = 1 + (slopes[0] if slopes else 0.0)
+    so_far = torch.eye(inputs)
+    with torch.no_grad():
+        for layer, width in zip(layers, [*widths, None]):
+            if width is None:
+                block = torch.eye(outputs, inputs) @ torch.linalg.pinv(so_far)
+            else:
+                block = nn.init.orthogonal_(torch.empty(width // 2, len(so_far)))
+                so_far = block @ so_far
+            if layer is not layers[0]:
+                block = torch.cat([block, -block], 1) / gain
+            layer.weight.copy_(block if width is None else torch.cat([block, -block]))
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+    return mlp
+
+
+class ResNet(nn.Module):
+    """Residual network for small images: (n, 3, H, W) to (n, out).
+
+    A 3 × 3 stem, stages of basic blocks that double the channels and halve the image, the mean over
+    the image, and a linear layer (He et al. 2016). ``ResNet(64, M, norm="batch")`` is the ResNet-18
+    that is commonly used on CIFAR-10.
+
+    Parameters
+    ----------
+    width : int
+        Channels of the first stage.
+    out : int
+        The number of entries of the output, M.
+    blocks : sequence of int
+        The number of basic blocks in each stage.
+    norm : {"group", "batch"}
+        Group norm treats each image by itself; batch norm keeps running averages and depends on the
+        other images of the batch.
+    """
+
+    def __init__(
+        self, width: int, out: int, blocks: Sequence[int] = (2, 2, 2, 2), norm: str = "group"
+    ) -> None:
+        if norm not in ("group", "batch"):
+            raise InputError(f"there is no norm {norm!r} here; choose group or batch")
+        super().__init__()
+        stages: list[nn.Module] = [_conv(3, width), _norm(norm, width), nn.ReLU()]
+        channels = width
+        for stage, count in enumerate(blocks):
+            for block in range(count):
+                stride = 2 if stage > 0 and block == 0 else 1
+                stages.append(_Basic(channels, width * 2**stage, stride, norm))
+                channels = width * 2**stage
+        self.stages = nn.Sequential(*stages)
+        self.head = nn.Linear(channels, out)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Map images (n, 3, H, W) to (n, out)."""
+        out: Tensor = self.head(self.stages(images).mean((-1, -2)))
+        return out
+
+
+class _Basic(nn.Module):
+    """Two 3 × 3 convolutions with a shortcut around them."""
+
+    def __init__(self, channels: int, out: int, stride: int, norm: str) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(
+            _conv(channels, out, stride), _norm(norm, out), nn.ReLU(), _conv(out, out)
+        )
+        self.norm = _norm(norm, out)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or channels != out:
+            projection = nn.Conv2d(channels, out, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(projection, _norm(norm, out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu(self.norm(self.inner(x)) + self.shortcut(x))
+
+
+def _conv(channels: int, out: int, stride: int = 1) -> nn.Conv2d:
+    conv = nn.Conv2d(channels, out, 3, stride, padding=1, bias=False)
+    nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
+    return conv
+
+
+def _norm(norm: str, channels: int) -> nn.Module:
+    if norm == "batch":
+        return nn.BatchNorm2d(channels)
+    groups = next(count for count in (8, 4, 2, 1) if channels % count == 0)
+    return nn.GroupNorm(groups, channels)

@@ -16,6 +16,14 @@ from torch import Generator, Tensor, nn
 
 from identikit.errors import InputError
 
+__all__ = [
+    "AfterStep",
+    "Shuffling",
+    "weight_entropy",
+    "weight_reinitialization",
+    "weight_shuffling",
+]
+
 #: Called after a step as ``after_step(module, generator)``; changes the weights in place.
 AfterStep = Callable[[nn.Module, Generator], None]
 

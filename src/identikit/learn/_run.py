@@ -16,6 +16,8 @@ from identikit.family import SoftmaxModel
 from identikit.learn._learner import Weights, build_seeded, weights_of
 from identikit.learn._modules import SoftmaxNet
 
+__all__ = ["Run", "rows"]
+
 #: The number of input entries that go through a network at a time.
 PIECE = 2**20
 

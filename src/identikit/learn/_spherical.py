@@ -17,6 +17,8 @@ from torch.nn import functional
 from identikit.errors import InputError
 from identikit.learn._modules import Lookup, SoftmaxNet
 
+__all__ = ["Normalised", "Tempered", "case_net"]
+
 #: Whether f, and whether w, has unit norm.
 NORMALISED = {"C1": (True, True), "C2": (True, False), "C3": (False, True), "C4": (False, False)}
 

@@ -17,7 +17,7 @@ from identikit._progress import Progress
 from identikit._store import digest_of
 from identikit._version import __version__
 from identikit.errors import InputError
-from identikit.learn import _checkpoint, _plan
+from identikit.learn import _checkpoint, _units
 from identikit.learn._batches import Batch, Batches
 from identikit.learn._descent import Descent
 from identikit.learn._fit import Outcome, Task
@@ -26,6 +26,8 @@ from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import Objective
 from identikit.learn._perturbations import AfterStep, Kick
 from identikit.learn._run import Run
+
+__all__ = ["train"]
 
 
 def train(
@@ -177,7 +179,7 @@ def train(
         after_step=after_step,
         after_step_until=steps if after_step_until is None else int(after_step_until),
     )
-    as_stack = _plan.stacked(together, len(seeds), net, objective, batch)
+    as_stack = _units.stacked(together, len(seeds), net, objective, batch)
     where = None if folder is None else Path(folder)
     if where is not None:
         asked = _asked_for(task, net, batch, together, tag)
@@ -187,7 +189,7 @@ def train(
     tasks = [task.of(unit, where) for unit in units]
     for each in tasks:
         _checkpoint.discard_damaged(each.file, each.digest, snapshots)
-    return _assemble(task, _plan.carry_out(tasks, together, net, batch, progress))
+    return _assemble(task, _units.carry_out(tasks, together, net, batch, progress))
 
 
 def _asked_for(

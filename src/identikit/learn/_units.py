@@ -1,8 +1,7 @@
-"""Train the units: one after the other in this process, or several at a time in processes."""
+"""Train the units as a stack of seeds, in processes, or one after the other."""
 
 from __future__ import annotations
 
-import os
 import pickle
 import signal
 import tempfile
@@ -11,15 +10,89 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
+from multiprocessing import parent_process
 from pathlib import Path
 
 import torch
+from joblib import cpu_count
 
 from identikit._files import write_text
 from identikit._progress import Progress
-from identikit.learn._fit import REPORT, Fit, Outcome, Stop, Stopped, Task, finished
+from identikit.errors import InputError
+from identikit.learn._batches import Batch
+from identikit.learn._fit import Fit, Outcome, Stop, Stopped, Task, finished
+from identikit.learn._learner import Learner, largest_tensor, why_not_stacked
+from identikit.learn._modules import SoftmaxNet
+from identikit.learn._objectives import Objective
+from identikit.moments.engines import start_workers, submit
 
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+#: If all tensors of a step are smaller than this, most of its time goes into calling operations,
+#: which a stack saves; larger tensors fill the cache on their own, and a stack would overflow it.
+SMALL = 2**16
+#: Below this size a second thread costs more in waiting than it gains: it was up to 15 times slower
+#: on a busy machine, against 1.7 times faster on an idle one.
+LARGE = 2**20
+#: Seconds of training above which it is worth starting processes.
+WORTH = 20.0
+
+
+def stacked(
+    together: bool | None, seeds: int, net: SoftmaxNet, objective: Objective, batch: Batch
+) -> bool:
+    """Whether to train the seeds as one stack; the choice depends only on sizes, not on timing.
+
+    `together` is the caller's wish, if there is one.
+    """
+    if seeds == 1 or together is False:
+        return False
+    if together is None and largest_tensor(net, objective, batch) >= SMALL:
+        return False
+    reason = why_not_stacked(net, objective, batch)
+    if together and reason is not None:
+        raise InputError(
+            f"these networks cannot be trained as one stack: {reason}; leave together=None"
+        )
+    return reason is None
+
+
+def carry_out(
+    tasks: Sequence[Task],
+    together: bool | None,
+    net: SoftmaxNet,
+    batch: Batch,
+    progress: Progress | None,
+) -> list[Outcome]:
+    """Train the units in the quickest way, in processes only if `together` is None.
+
+    `net` and `batch` are used to try a step; the network is of no use afterwards.
+    """
+    large = largest_tensor(net, tasks[0].objective, batch) >= LARGE
+    count = torch.get_num_threads() if large else 1
+    cores = cpu_count()
+    # A process that is itself a worker has no cores to spare.
+    if together is None and len(tasks) > 1 and cores > 1 and parent_process() is None:
+        payload = packed(tasks)
+        if payload is not None:
+            # One thread, also without processes, so that the numbers are the same either way.
+            count = 1
+            if _seconds(tasks, net, batch) > WORTH:
+                return in_processes(tasks, payload, cores, progress)
+    return in_turn(tasks, count, progress)
+
+
+def _seconds(tasks: Sequence[Task], net: SoftmaxNet, batch: Batch) -> float:
+    """An estimate of the time that these units take one by one, with one thread."""
+    with threads(1), torch.random.fork_rng(devices=[]):
+        trial = Learner([net], tasks[0].objective, (0,), tasks[0].descent)
+        trial.learn(0, batch, True)
+        start = time.perf_counter()
+        trial.learn(1, batch, True)
+        took = time.perf_counter() - start
+    return took * sum(task.steps for task in tasks)
+
+
+#: Seconds between two reports of progress.
+REPORT = 0.2
 #: The file that asks workers to stop.
 STOP = "stop"
 
@@ -31,7 +104,7 @@ def in_turn(tasks: Sequence[Task], count: int, progress: Progress | None) -> lis
     with threads(count), stop_asked() as stop, torch.random.fork_rng(devices=[]):
         for unit, task in enumerate(tasks):
             try:
-                outcomes.append(finished(task) or Fit(task).run(totals.by(unit), stop))
+                outcomes.append(finished(task) or Fit(task).run(totals.by(unit), stop, REPORT))
             except Stopped:
                 raise KeyboardInterrupt from None
             totals.end(unit)
@@ -59,7 +132,7 @@ def in_processes(
     request to stop. On such a request, or as soon as one of them fails, all save their state and
     end. `payload` has the same tasks, `packed`.
     """
-    from joblib.externals.loky import process_executor
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     totals = _Totals(tasks, progress)
     outcomes = {unit: done for unit, task in enumerate(tasks) if (done := finished(task))}
@@ -69,14 +142,9 @@ def in_processes(
     running: dict[Future[Outcome], int] = {}
     with tempfile.TemporaryDirectory() as name, stop_asked() as stop:
         folder = Path(name)
-        pool = process_executor.ProcessPoolExecutor(
-            min(workers, len(waiting) or 1),
-            env=ONE_THREAD,
-            initializer=_begin,
-            initargs=(os.getpid(),),
-        )
+        pool = start_workers(min(workers, len(waiting) or 1))
         try:
-            running = {pool.submit(_work, payload, at, folder): at for at in waiting}
+            running = {submit(pool, _work, payload, at, folder): at for at in waiting}
             while running:
                 ended, _ = wait(running, REPORT, FIRST_COMPLETED)
                 if stop():
@@ -86,7 +154,7 @@ def in_processes(
                 for future in ended:
                     outcomes[running[future]] = future.result()
                     totals.end(running.pop(future))
-        except process_executor.TerminatedWorkerError as error:
+        except TerminatedWorkerError as error:
             raise RuntimeError(
                 "a training process was ended from outside, perhaps for lack of memory; train "
                 "again with the same folder to go on, or with together=False"
@@ -99,26 +167,17 @@ def in_processes(
     return [outcomes[unit] for unit in range(len(tasks))]
 
 
-def _begin(parent: int) -> None:
-    """Prepare a worker, which ends as soon as its parent is gone, even if the parent was killed."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(REPORT)
-        os._exit(1)  # the files on disk are whole, and another training may use them already
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    torch.set_num_threads(1)
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def _work(payload: bytes, unit: int, folder: Path) -> Outcome:
     """Train one unit in a worker."""
     stop = (folder / STOP).exists
     if stop():
         raise Stopped
     task: Task = pickle.loads(payload)[unit]
-    return Fit(task).run(lambda step, loss: write_text(folder / str(unit), f"{step} {loss}"), stop)
+
+    def report(step: int, loss: float) -> None:
+        write_text(folder / str(unit), f"{step} {loss}")
+
+    return Fit(task).run(report, stop, REPORT)
 
 
 class _Totals:

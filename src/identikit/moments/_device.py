@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit.moments._extremes import ExtremesKeeper
 from identikit.moments._folds import Chosen
-from identikit.moments._part import Part, StackLayout
+from identikit.moments._part import Part, Segment, StackLayout
 from identikit.moments._scan import Blocks, Reading, Scan, digest
-from identikit.moments._segment import Segment
 from identikit.sources.device import DeviceSource, to_numpy
 
 
@@ -46,6 +45,8 @@ class DeviceScan(Scan):
         which = self._send(chosen)
         return [self.xp.take(view, which, axis=0) for view in views]
 
+    gather = take
+
     def numbers(self, view: Any) -> Array:
         """A few rows in float64, in the memory of this process."""
         return to_numpy(self._double(view))
@@ -66,7 +67,7 @@ class DeviceScan(Scan):
     def largest(self, norms: Any, keeper: ExtremesKeeper) -> NDArray[np.intp]:
         """Rows that may be among the largest, by their squared norms."""
         order = self.xp.argsort(norms, axis=0, descending=True, stable=True)
-        return np.unique(to_numpy(order[: keeper.extremes.size, :]))
+        return np.unique(to_numpy(order[: keeper.held.size, :]))
 
     def segment(self, pivot: Array, norms: Any) -> Segment:
         """An empty segment about this pivot; `norms` are those of its first rows."""

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from identikit.moments.sample import Keys, mixed, row_keys
 from identikit.sources import Source
 
+__all__ = ["DUPLICATES", "Distinct", "duplicate_groups"]
+
 #: Number of hashes kept. Up to this many distinct rows the count is exact; above, the standard
 #: error is about 3 %.
 SIZE = 1024
@@ -97,7 +99,7 @@ class DistinctKeeper:
     """Keeps the smallest keys while rows are read."""
 
     def __init__(self, views: int, size: int = SIZE) -> None:
-        self.size, self.seen = size, 0
+        self.size = size
         self.kept = [
             _Kept(size, slice(None)),
             *(_Kept(size, slice(v, v + 1)) for v in range(views)),
@@ -106,20 +108,14 @@ class DistinctKeeper:
     def add(self, views: Sequence[NDArray[Any]]) -> None:
         """Add some rows, given view by view."""
         room = max(1, ROOM // sum(view.shape[1] * view.dtype.itemsize for view in views))
-        start, rows = 0, len(views[0])
-        while start < rows:
-            # At most twice as many rows as were seen before; about 2 × `size` of them have a small
-            # key.
-            stop = min(start + min(room, 2 * max(self.seen, self.size)), rows)
-            words = [_words(view[start:stop]) for view in views]
+        for start in range(0, len(views[0]), room):
+            words = [_words(view[start : start + room]) for view in views]
             sums = [
                 _sum(part, (4 + 2 * number, 5 + 2 * number), halves=view.dtype.itemsize > 4)
                 for number, (part, view) in enumerate(zip(words, views))
             ]
             for kept, own in zip(self.kept, [_total(sums), *sums]):
                 kept.add(words[kept.views], own, room)
-            self.seen += stop - start
-            start = stop
 
     def distinct(self) -> Distinct:
         """The sketch of all rows so far."""
@@ -142,6 +138,10 @@ class _Kept:
         """Store those rows that may have a small key; compute their keys if there are too many."""
         places = _places(sums)
         where = np.flatnonzero(places <= (self.limit | _OTHER))
+        if len(where) > self.size:  # their places alone rule most of them out
+            lowest = np.unique(places[where] & _PLACE)[: self.size]
+            if len(lowest) == self.size:
+                where = where[places[where] <= (lowest[-1] | _OTHER)]
         if len(where):
             self.waiting.append((places[where], *(part[where] for part in words)))
             self.rows += len(where)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit.moments._part import StackLayout
 
+__all__ = ["Extremes"]
+
 #: Of each view, one row in a thousand is kept, within these limits.
 FEWEST, MOST, ONE_IN = 8, 64, 1000
 
@@ -76,13 +78,17 @@ def largest(sizes: Array, count: int) -> NDArray[np.intp]:
 
 
 class ExtremesKeeper:
-    """Keeps the largest rows while rows are read; `rows` is the total number of rows."""
+    """Keeps the largest rows while rows are read; `rows` is the total number of rows.
+
+    Rows wait until there are as many as are kept in all, because selecting takes time.
+    """
 
     def __init__(self, rows: int, layout: StackLayout) -> None:
         views, none = len(layout.widths), np.empty(0, dtype=np.int64)
         self.layout = layout
-        self.extremes = Extremes(kept_rows(rows), none, none, np.empty((0, layout.width)))
-        self.sizes = np.empty((0, views))
+        self.held = Extremes(kept_rows(rows), none, none, np.empty((0, layout.width)))
+        self.waiting: list[Extremes] = []
+        self.room = self.left = self.held.size * views
         #: For each view, the squared distance that a row must exceed to be kept.
         self.limits = np.full(views, -np.inf)
         #: The centre, once it is fixed: a typical point rather than a mean, which a single row
@@ -92,35 +98,40 @@ class ExtremesKeeper:
     def settle(self, centre: Array) -> None:
         """Fix the centre from which distances are measured."""
         self.centre = centre
-        self.sizes = self.extremes.distances(centre, self.layout)
-        self._limit()
+        self._limit(self.held.distances(centre, self.layout))
 
     def candidates(self, norms: Array) -> NDArray[np.intp]:
         """Rows that may be among the largest, given their squared norms for each view."""
-        found = []
-        for column, limit in zip(norms.T, self.limits):
-            above = np.flatnonzero(column > limit)
-            found.append(above[largest(column[above, None], self.extremes.size)])
-        return np.unique(np.concatenate(found))
+        above = np.flatnonzero((norms > self.limits).any(axis=1))
+        return above if len(above) <= self.room else above[largest(norms[above], self.held.size)]
 
     def keep(self, fold: int, numbers: Numbers, rows: Array) -> None:
         """Keep some rows of a fold, if they are among the largest."""
-        held = self.extremes
-        both = Extremes(
-            held.size,
-            np.concatenate([held.numbers, numbers]),
-            np.concatenate([held.folds, np.full(len(numbers), fold)]),
-            np.concatenate([held.rows, rows]),
-        )
-        centre = np.median(both.rows, axis=0) if self.centre is None else self.centre
-        sizes = both.distances(centre, self.layout)
-        chosen = largest(sizes, both.size)
-        if len(chosen) < len(sizes) and self.centre is None:
-            self.centre = centre  # fixed before the first row is discarded
-        self.extremes, self.sizes = both.only(chosen), sizes[chosen]
-        self._limit()
+        if len(numbers) > self.left:
+            self.extremes()
+        self.left -= len(numbers)
+        self.waiting.append(Extremes(self.held.size, numbers, np.full(len(numbers), fold), rows))
+        if self.centre is None:
+            self.extremes()
 
-    def _limit(self) -> None:
-        size = self.extremes.size
-        if len(self.sizes) >= size:
-            self.limits = np.partition(self.sizes, -size, axis=0)[-size]
+    def extremes(self) -> Extremes:
+        """The largest rows so far."""
+        if self.waiting:
+            both, self.waiting, self.left = [self.held, *self.waiting], [], self.room
+            numbers, folds, rows = (
+                np.concatenate([getattr(each, name) for each in both])
+                for name in ("numbers", "folds", "rows")
+            )
+            all_rows = Extremes(self.held.size, numbers, folds, rows)
+            centre = np.median(rows, axis=0) if self.centre is None else self.centre
+            sizes = all_rows.distances(centre, self.layout)
+            chosen = largest(sizes, self.held.size)
+            if len(chosen) < len(rows):
+                self.centre = centre  # fixed before the first row is discarded
+            self.held = all_rows.only(chosen)
+            self._limit(sizes[chosen])
+        return self.held
+
+    def _limit(self, sizes: Array) -> None:
+        if len(sizes) >= self.held.size:
+            self.limits = np.partition(sizes, -self.held.size, axis=0)[-self.held.size]

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from identikit.errors import InputError
 from identikit.moments.sample import row_keys
 
+__all__ = ["FOLDS", "LEAST_GROUPS", "Folds", "assign_folds"]
+
 #: The default number of folds; with fewer, intervals are poor.
 FOLDS = 5
 

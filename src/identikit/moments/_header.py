@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.moments._folds import RULES
 from identikit.moments._moments import Moments, Shard
+
+__all__ = ["FOLD_RULES"]
 
 #: The name and number of the file format; files with another number are refused.
 FORMAT, NUMBER = "identikit-moments", 4
@@ -41,29 +44,13 @@ class Partial:
 
 @dataclass(frozen=True)
 class Header:
-    """Everything that a moments file holds apart from its arrays.
+    """Everything that a moments file holds apart from its arrays; see `Moments`.
 
-    Parameters
-    ----------
-    names, widths, eps, exponents : tuples
-        One entry per view.
-    counts : tuple of int
-        Number of rows of each fold.
-    rule, seed, dropped, shards
-        As in `Moments`.
-    sample_size, sample_rows : int
-        The largest number of rows in the sample, and the actual number.
-    turned : bool
-        Whether the scatter is stored in other coordinates than the views' own.
-    extremes : (int, int) or None
-        The largest number of extreme rows per view, and the actual number in total, if stored.
-    distinct : tuple of int or None
-        The largest number of hashes, and the actual numbers for the stacked rows and for each view,
-        if stored.
-    partial : Partial or None
-        The progress of a reading that is not finished.
-    version : str
-        The version of identikit that wrote the file.
+    `counts` has the rows of each fold. `sample_size` is the largest number of rows of the sample,
+    `sample_rows` the actual one; so are the two numbers of `extremes`, and those of `distinct`, of
+    which the latter are for the stacked rows and for each view. `turned` says whether the scatter
+    is stored in other coordinates than the views' own; `partial` is the progress of a reading that
+    is not finished, and `version` that of identikit.
     """
 
     names: tuple[str, ...]
@@ -179,95 +166,88 @@ def parse_header(document: dict[str, Any], label: str) -> Header:
 
 
 def _checked(document: Any) -> Header:
-    _expect(type(document["number"]) is int and document["number"] == NUMBER, document, "number")
-    views, sample, rule = document["views"], document["sample"], document["fold_rule"]
-    _expect(isinstance(views, list) and len(views) > 0, document, "views")
+    _get(document, "number", lambda value: type(value) is int and value == NUMBER)
+    views = _get(document, "views", lambda value: isinstance(value, list) and len(value) > 0)
+    sample, rule, count = document["sample"], document["fold_rule"], len(views)
+    partial = document["partial"]
     header = Header(
         names=tuple(_text(view, "name") for view in views),
         widths=tuple(_whole(view, "width", 1) for view in views),
-        eps=tuple(_spacing(view) for view in views),
+        eps=tuple(float(_get(view, "eps", _is_spacing)) for view in views),
         counts=tuple(_whole(document["folds"], fold) for fold in range(len(document["folds"]))),
         rule=next((key for key, words in FOLD_RULES.items() if words == rule), None),
-        seed=sample["seed"],
+        seed=_get(sample, "seed", lambda value: value is None or type(value) is int),
         dropped=_whole(document, "dropped"),
-        shards=tuple(_shard(shard, len(views)) for shard in document["shards"]),
+        shards=tuple(Shard(_whole(s, "rows", 1), _digests(s, count)) for s in document["shards"]),
         sample_size=_whole(sample, "size"),
         sample_rows=_whole(sample, "rows"),
-        turned=document["turned"],
+        turned=_get(document, "turned", lambda value: type(value) is bool),
         extremes=_sizes(document, "extremes"),
         distinct=_sizes(document, "distinct"),
-        partial=None if document["partial"] is None else _partial(document["partial"], len(views)),
-        exponents=tuple(_exponent(view) for view in views),
+        partial=None if partial is None else _partial(partial, count),
+        exponents=tuple(_get(view, "exponent", _is_exponent) for view in views),
         version=_text(document, "identikit"),
     )
-    _expect(bool(header.counts), document, "folds")
-    _expect(header.rows == _whole(document, "rows"), document, "rows")
-    _expect(FOLD_RULES[header.rule] == rule, document, "fold_rule")
-    _expect(header.seed is None or type(header.seed) is int, sample, "seed")
-    _expect(header.sample_rows <= min(header.sample_size, header.rows), document, "sample")
-    _expect(type(header.turned) is bool, document, "turned")
+    rows = header.rows
+    _get(document, "folds", bool)
+    _get(document, "rows", lambda value: type(value) is int and value == rows)
+    _get(document, "fold_rule", lambda value: FOLD_RULES[header.rule] == value)
+    _get(document, "sample", lambda _: header.sample_rows <= min(header.sample_size, rows))
     if header.extremes is not None:
         size, *found = header.extremes
-        sound = len(found) == 1 and found[0] <= min(size * len(views), header.rows)
-        _expect(sound, document, "extremes")
+        sound = len(found) == 1 and found[0] <= min(size * count, rows)
+        _get(document, "extremes", lambda _: sound)
     if header.distinct is not None:
         size, *found = header.distinct
-        sound = len(found) == len(views) + 1 and max(found) <= min(size, header.rows)
-        _expect(sound, document, "distinct")
+        fits = len(found) == count + 1 and max(found) <= min(size, rows)
+        _get(document, "distinct", lambda _: fits)
     return header
 
 
-def _sizes(document: Any, key: str) -> Any:
-    entry = document[key]
-    if entry is None:
-        return None
-    _expect(isinstance(entry, list) and len(entry) > 1, document, key)
-    return tuple(_whole(entry, place) for place in range(len(entry)))
-
-
-def _expect(sound: bool, entry: Any, key: str | int) -> None:
-    if not sound:
-        raise ValueError(f"{key!r} cannot be {str(entry[key])[:100]!r}")
+def _get(entry: Any, key: str | int, sound: Callable[[Any], bool]) -> Any:
+    """An entry of a document, if it is sound."""
+    value = entry[key]
+    if not sound(value):
+        raise ValueError(f"{key!r} cannot be {str(value)[:100]!r}")
+    return value
 
 
 def _whole(entry: Any, key: str | int, least: int = 0) -> int:
-    value = entry[key]
-    _expect(type(value) is int and least <= value < 2**63, entry, key)
-    return int(value)
+    return int(_get(entry, key, lambda value: type(value) is int and least <= value < 2**63))
 
 
 def _text(entry: Any, key: str) -> str:
-    _expect(isinstance(entry[key], str), entry, key)
-    return str(entry[key])
+    return str(_get(entry, key, lambda value: isinstance(value, str)))
 
 
-def _spacing(entry: Any) -> float:
-    _expect(type(entry["eps"]) in (float, int) and 0 < entry["eps"] <= 1, entry, "eps")
-    return float(entry["eps"])
+def _is_spacing(value: Any) -> bool:
+    return type(value) in (float, int) and 0 < value <= 1
 
 
-def _exponent(entry: Any) -> int:
-    value = entry["exponent"]
-    _expect(type(value) is int and abs(value) <= LARGEST_EXPONENT, entry, "exponent")
-    return int(value)
+def _is_exponent(value: Any) -> bool:
+    return type(value) is int and abs(value) <= LARGEST_EXPONENT
 
 
-def _shard(entry: Any, views: int) -> Shard:
-    return Shard(_whole(entry, "rows", 1), _digests(entry, views))
+def _sizes(document: Any, key: str) -> Any:
+    if document[key] is None:
+        return None
+    entry = _get(document, key, lambda value: isinstance(value, list) and len(value) > 1)
+    return tuple(_whole(entry, place) for place in range(len(entry)))
 
 
 def _digests(entry: Any, views: int) -> tuple[str, ...]:
     """One digest of 128 bits per view, in hexadecimal."""
     digests = tuple(entry["digests"])
     sound = all(re.fullmatch("[0-9a-f]{32}", digest) for digest in digests)
-    _expect(sound and len(digests) == views, entry, "digests")
+    _get(entry, "digests", lambda _: sound and len(digests) == views)
     return digests
 
 
 def _partial(entry: Any, views: int) -> Partial:
-    spans = tuple((_whole(span, 0), _whole(span, 1, 1)) for span in entry["spans"])
-    digests = _digests(entry, views)
-    _expect(type(entry["second"]) is bool, entry, "second")
-    _expect(isinstance(entry["fingerprint"], dict), entry, "fingerprint")
-    rows = _whole(entry, "rows", 1)
-    return Partial(entry["second"], spans, rows, digests, entry["fingerprint"])
+    return Partial(
+        _get(entry, "second", lambda value: type(value) is bool),
+        tuple((_whole(span, 0), _whole(span, 1, 1)) for span in entry["spans"]),
+        _whole(entry, "rows", 1),
+        _digests(entry, views),
+        _get(entry, "fingerprint", lambda value: isinstance(value, dict)),
+    )

@@ -32,6 +32,8 @@ from identikit.moments._part import Part, StackLayout, merge, moved
 from identikit.moments.memory import NARROW_PAIR
 from identikit.moments.sample import RowSample
 
+__all__ = ["Moments", "Shard"]
+
 T = TypeVar("T")
 
 
@@ -245,22 +247,17 @@ class Moments:
         if (key := ("without", fold)) in self._pair:
             rest: Rest = self._pair[key]
             return rest
-        if key not in self._cache:
-            parts = self.parts[:fold] + self.parts[fold + 1 :]
-            nothing = RowSample(0, self.sample.keys[:0], self.sample.rows[:0])
-            self._cache[key] = Rest(
-                self.names,
-                self.eps,
-                self.layout,
-                parts,
-                nothing,
-                rule=self.rule,
-                exponents=self.exponents,
-                roomy=self.keeps,
-            )
-        # The copy shares what is known of single views with the moments without a sample.
-        sample = self.sample.without(fold, self.folds, keep=self.keeps)
-        rest = replace(self._cache[key], sample=sample, _pair={})
+        rest = Rest(
+            self.names,
+            self.eps,
+            self.layout,
+            self.parts[:fold] + self.parts[fold + 1 :],
+            self.sample.without(fold, self.folds, keep=self.keeps),
+            rule=self.rule,
+            exponents=self.exponents,
+            roomy=self.keeps,
+            _cache=self._cache.setdefault(key, {}),  # of single views: shared by all pairs
+        )
         if "views" in self._pair:
             self._pair[key] = rest
         return rest
@@ -273,14 +270,13 @@ class Moments:
         """Rank-aware whitening of a view, in the *stored* coordinates."""
         if without is not None:
             return self.without(without).whiten(view)
-        return self.of_view("whiten", view, lambda: self._whitening(view))
+        return self.of_view("whiten", view, lambda: self._whiten(view))
 
-    def _whitening(self, view: int) -> Whitening:
-        root = None if self.layout.roots is None else self.layout.roots[view]
+    def _whiten(self, view: int) -> Whitening:
         n, eps, scales = self.rows, self.eps[view], self.scales(view)
         return whitening(
             self._stored(view, view),
-            root,
+            None if self.layout.roots is None else self.layout.roots[view],
             scales,
             rank_tolerance(n, self.widths[view], eps),
             rounding_shares(self.centre(view), scales, n, eps),
@@ -394,7 +390,7 @@ class Moments:
                 f"those of the other {RULES[other.rule]}; read both in the same way, with groups "
                 "or without"
             )
-        from identikit.moments._units import in_layout, with_exponents
+        from identikit.moments._changes import in_layout, with_exponents
 
         if any(self.exponents) or any(other.exponents):
             tops = [max(both) for both in zip(self.units, other.units)]

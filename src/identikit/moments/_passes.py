@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import blas_threads, well_conditioned_root
+from identikit._linalg import blas_threads, one_thread, well_conditioned_root
 from identikit._progress import Progress, silent
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
@@ -25,12 +28,13 @@ from identikit.moments._scan import (
     scan,
 )
 from identikit.moments._sizes import check_sizes
-from identikit.moments._threads import scan_spans
 from identikit.moments.engines import Engine
 from identikit.moments.memory import NARROW
 from identikit.moments.memory import block_rows as default_block_rows
 from identikit.sources import Source, open_sources
 from identikit.sources.device import on_one_device
+
+__all__ = ["finite_rows", "read_moments"]
 
 Span = tuple[int, int]
 
@@ -38,14 +42,12 @@ Span = tuple[int, int]
 #: delay the others, and the number of rows that makes a range worth the communication.
 SPANS_A_WORKER, ROWS_A_SPAN = (4, 16), 2**16
 
-#: The number of rows from which threads are worthwhile.
-MANY_ROWS = 2**17
+#: The number of rows from which threads are worthwhile, and seconds between two looks at them.
+MANY_ROWS, PATIENCE = 2**17, 0.1
 
-#: The largest number of row ranges of a pass that saves checkpoints.
-SPANS_KEPT = 256
-
-#: The smallest number of rows of such a range; with fewer, merging would take longer than reading.
-ROWS_KEPT = 8192
+#: The largest number of row ranges of a pass that saves checkpoints, and the smallest number of
+#: their rows; with fewer, merging would take longer than reading.
+SPANS_KEPT, ROWS_KEPT = 256, 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,16 +75,8 @@ def read_moments(
 ) -> Moments:
     """`accumulate` for open sources and rows that are already assigned to folds.
 
-    Parameters
-    ----------
-    engine : Engine, optional
-        Workers that read ranges of rows; this process by default.
-    digest : bool
-        Compute digests of the data; the moments then record their shard.
-    checkpoint : Checkpoint, optional
-        The result of an earlier, unfinished reading; only the remaining rows are read.
-    keep : callable, optional
-        Called from time to time with a checkpoint.
+    With a `checkpoint` of an unfinished reading, only the remaining rows are read; `keep` is called
+    from time to time with one.
     """
     widths = tuple(source.width for source in sources)
     step = min(block_rows or default_block_rows(sum(widths)), folds.rows)
@@ -176,7 +170,7 @@ def read_rows(
             elif len(some) == 1:
                 more = scan(sources, reading, *some[0], count)
             else:
-                more = scan_spans(sources, reading, some, count)
+                more = _scan_in_threads(sources, reading, some, count)
         except NonfiniteError as error:
             raise InputError(describe_nonfinite(sources, reading.step)) from error
         summed = more if summed is None else summed + more
@@ -191,6 +185,52 @@ def _is_work_for_threads(sources: Sequence[Source], reading: Reading) -> bool:
     """Whether to read ranges in parallel, as BLAS by itself uses few threads for narrow views."""
     few = reading.folds.rows < MANY_ROWS or reading.layout.width > NARROW
     return not few and not on_one_device(sources)
+
+
+class _StoppedError(Exception):
+    """Another thread has failed, or the user wants to stop."""
+
+
+def _scan_in_threads(
+    sources: Sequence[Source],
+    reading: Reading,
+    spans: Sequence[Span],
+    report: Callable[[int], None],
+) -> Summed:
+    """Read every range in a thread of its own, with one BLAS thread each, and merge the results.
+
+    Products of a few hundred columns are too small for BLAS to parallelise well, and leave cores
+    idle while rows are being converted; reading whole ranges in parallel keeps them busy. Threads
+    open the sources again, since a file has only one position. `report` is called by the calling
+    thread with the number of rows read so far.
+    """
+    done, stop = [0] * len(spans), [False]
+    # One thread reads while others sum; more threads for reading would slow them down.
+    own = replace(reading, ahead=False)
+
+    def run(number: int) -> Summed:
+        def count(rows: int) -> None:
+            done[number] = rows
+            if stop[0]:
+                raise _StoppedError
+
+        with opened([s.origin for s in sources], [s.name for s in sources]) as again:
+            return scan(again, own, *spans[number], count)
+
+    with one_thread(), ThreadPoolExecutor(len(spans), "identikit-scan") as pool:
+        futures = [pool.submit(run, number) for number in range(len(spans))]
+        try:
+            running = True
+            while running:
+                finished, going = wait(futures, PATIENCE, FIRST_EXCEPTION)
+                report(sum(done))
+                running = bool(going) and not any(future.exception() for future in finished)
+        finally:
+            stop[0] = True  # has no effect if all are done
+    for error in [future.exception() for future in futures]:
+        if error is not None and not isinstance(error, _StoppedError):
+            raise error
+    return reduce(add, [future.result() for future in futures])
 
 
 def sum_by_engine(
@@ -221,9 +261,18 @@ def sum_by_engine(
 
 def _scan_span(views: list[Any], item: tuple[Reading, int, int]) -> Summed:
     """The task of a worker: open the views, read a range of rows, and close them."""
-    sources = open_sources(views)
-    try:
+    with opened(views) as sources:
         return scan(sources, *item)
+
+
+@contextmanager
+def opened(
+    views: Sequence[object], names: Sequence[str] | None = None
+) -> Iterator[Sequence[Source]]:
+    """Open some views, and close them afterwards."""
+    sources = open_sources(views, names)
+    try:
+        yield sources
     finally:
         for source in sources:
             source.close()

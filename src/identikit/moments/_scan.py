@@ -19,8 +19,7 @@ from identikit.moments._distinct import DistinctKeeper
 from identikit.moments._extremes import ExtremesKeeper, Numbers
 from identikit.moments._folds import Chosen, Folds
 from identikit.moments._moments import Moments
-from identikit.moments._part import Part, StackLayout, merge
-from identikit.moments._segment import Segment, augmented_width
+from identikit.moments._part import Part, Segment, StackLayout, augmented_width, merge
 from identikit.moments._sizes import too_large
 from identikit.moments.memory import NARROW, PIECE_ROWS
 from identikit.moments.sample import SampleKeeper
@@ -54,22 +53,8 @@ class NonfiniteError(InputError):
 class Reading:
     """How rows are read: the settings that a worker needs in addition to the views and the range.
 
-    Parameters
-    ----------
-    folds : Folds
-        The fold of each row.
-    layout : StackLayout
-        The columns of each view, and the coordinates of the scatter.
-    step : int
-        Number of rows per block.
-    seed, sample : int
-        Seed of the row sample, and its number of rows.
-    drop_nonfinite : bool
-        Leave rows with NaN or infinity out, instead of raising an error.
-    digest : bool
-        Compute digests of the data.
-    ahead : bool
-        Read the next block in a separate thread while the current one is being summed.
+    There are `step` rows per block; `seed` and `sample` are those of the row sample. With `ahead`,
+    the next block is read in a separate thread while the current one is being summed.
     """
 
     folds: Folds
@@ -133,6 +118,7 @@ class Scan:
         self.settled = False
         self.distinct: DistinctKeeper | None = DistinctKeeper(len(layout.widths))
         self.left_out: list[Numbers] = []
+        self.rooms: list[NDArray[Any]] = []
         self.origin = np.zeros(layout.width)
         self.parts = [Part.empty(layout) for _ in range(reading.folds.count)]
         self.segments: dict[int, Segment] = {}
@@ -151,7 +137,7 @@ class Scan:
                 after = first + views[0].shape[0]
                 numbers = np.arange(first, after)
                 for fold, chosen in folds.split(first, after):
-                    self._add(fold, numbers[chosen], self.take(views, chosen))
+                    self._add(fold, numbers[chosen], self.gather(views, chosen))
                     if last[fold] < after and fold in self.segments:
                         self._flush(fold)
                 self._keep_some(first, after, views)
@@ -167,7 +153,7 @@ class Scan:
                 tuple(self.parts),
                 self.keeper.sample(),
                 self.dropped,
-                extremes=None if self.extremes is None else self.extremes.extremes,
+                extremes=None if self.extremes is None else self.extremes.extremes(),
                 distinct=None if self.distinct is None else self.distinct.distinct(),
                 exponents=tuple(getattr(source, "exponent", 0) for source in self.sources),
             ),
@@ -288,6 +274,22 @@ class Scan:
     def take(self, views: list[Any], chosen: Chosen) -> list[Any]:
         """Some rows of every view."""
         return [view[chosen] for view in views]
+
+    def gather(self, views: list[Any], chosen: Chosen) -> list[Any]:
+        """Some rows of every view, valid until the next call.
+
+        The memory is reused, since fresh pages cost a Dask worker more time than the copy: it
+        returns freed memory to the system at once.
+        """
+        if isinstance(chosen, slice) or not all(view.flags.c_contiguous for view in views):
+            return self.take(views, chosen)
+        kinds = [view.dtype for view in views]
+        if kinds != [room.dtype for room in self.rooms] or len(self.rooms[0]) < len(chosen):
+            self.rooms = [np.empty_like(view) for view in views]
+        return [
+            view.take(chosen, axis=0, out=room[: len(chosen)], mode="clip")
+            for view, room in zip(views, self.rooms)
+        ]
 
     def numbers(self, view: Any) -> Array:
         """A few rows in float64, in the memory of this process."""

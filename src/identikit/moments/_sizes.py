@@ -7,6 +7,7 @@ are read again divided by a power of two each, which loses no digits (`Moments.e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -15,6 +16,8 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.sources import Source
 from identikit.sources.scaled import ScaledSource, largest_values
+
+__all__ = ["in_range", "in_units"]
 
 if TYPE_CHECKING:
     from identikit.moments._moments import Moments
@@ -70,19 +73,9 @@ def check_sizes(moments: Moments) -> None:
 
 
 def in_range(read: Callable[[Sequence[Source]], T], sources: Sequence[Source]) -> T:
-    """Call `read` on the views, and again on rescaled views if their squares are out of range.
-
-    Parameters
-    ----------
-    read : callable
-        Raises SizeError if squares of the views overflow or underflow.
-    sources : sequence of Source
-        The open views.
-    """
-    try:
+    """Call `read` on the views, and on rescaled views if it raises SizeError."""
+    with suppress(SizeError):
         return read(sources)
-    except SizeError:
-        pass
     return read(rescaled(sources))
 
 

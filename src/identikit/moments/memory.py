@@ -1,11 +1,17 @@
-"""The memory that the statistics and the computations with them need."""
+"""The memory that statistics need, and passes over few views at a time if it is too little."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 from identikit.errors import InputError
 from identikit.sources.memory import default_memory as default_memory
+
+__all__ = ["SAMPLE", "Tile", "check_memory", "default_memory", "scatter_bytes", "tiles"]
+
+Pair = tuple[int, int]
 
 #: Bytes of one float64 block: enough rows for BLAS, and about as small as the cache.
 BLOCK_BYTES = 32 * 2**20
@@ -119,14 +125,9 @@ def allocated(count: int) -> int:
 
 
 def block_rows(width: int, room: int | None = None) -> int:
-    """Number of rows to read at a time.
+    """Number of rows of this many columns to read at a time.
 
-    Parameters
-    ----------
-    width : int
-        Total number of columns of the views that are read together.
-    room : int, optional
-        Bytes for blocks, beyond the minimum that `audit_bytes` includes.
+    `room` is the number of bytes for blocks, beyond the minimum that `audit_bytes` includes.
     """
     if width <= NARROW:
         whole = PIECE_ROWS[0]
@@ -150,3 +151,65 @@ def too_little(widths: Sequence[int], folds: int, needed: int, budget: int) -> I
         f"need {needed / 1e6:,.1f} MB, the budget is {budget / 1e6:,.1f} MB; "
         "give fewer columns, fewer folds, or a larger memory budget"
     )
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Views that are read together in one pass, and the pairs of them that are compared in it."""
+
+    views: tuple[int, ...]
+    pairs: tuple[Pair, ...]
+
+
+def tiles(
+    widths: Sequence[int], folds: int, memory: int | None = None, rows: int = 10**9
+) -> list[Tile]:
+    """Passes that together contain every pair of views once, each within the memory budget.
+
+    There is a single pass if all views fit. Otherwise views are divided into chunks so that any two
+    chunks fit, and there is a pass for every two chunks. If that does not work either, every pair
+    of views gets its own pass.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Number of columns of each view.
+    folds : int
+        Number of folds for which scatter matrices are kept.
+    memory : int, optional
+        Budget in bytes; half of the machine's memory by default.
+    rows : int
+        Number of rows of the views; very many by default.
+    """
+    budget = default_memory() if memory is None else memory
+
+    def needed(views: Sequence[int]) -> int:
+        return audit_bytes([widths[v] for v in views], folds, rows)
+
+    views = range(len(widths))
+    everything = tuple(combinations(views, 2))
+    if needed(views) <= budget:
+        return [Tile(tuple(views), everything)]
+    chunks: list[list[int]] = [[]]
+    for view in views:
+        # A chunk will share a pass with another of about its size.
+        if chunks[-1] and needed((*chunks[-1], view) * 2) > budget:
+            chunks.append([])
+        chunks[-1].append(view)
+    joined = [sorted(a + b) for a, b in combinations(chunks, 2)]
+    if all(needed(tile) <= budget for tile in joined):
+        return _each_pair_once(joined)
+    worst = max(everything, key=needed)
+    if needed(worst) > budget:
+        raise too_little([widths[v] for v in worst], folds, needed(worst), budget)
+    return [Tile(pair, (pair,)) for pair in everything]
+
+
+def _each_pair_once(groups: Sequence[Sequence[int]]) -> list[Tile]:
+    seen: set[Pair] = set()
+    result = []
+    for views in groups:
+        pairs = tuple(pair for pair in combinations(views, 2) if pair not in seen)
+        seen.update(pairs)
+        result.append(Tile(tuple(views), pairs))
+    return result

@@ -82,15 +82,7 @@ class RowSample:
 
 
 class SampleKeeper:
-    """Selects the rows that may belong to a sample, and keeps them.
-
-    Parameters
-    ----------
-    size, seed : int
-        Number of rows of the sample, and the seed of their keys.
-    width, rows : int
-        Total number of columns of all views, and total number of rows.
-    """
+    """Selects the rows that may belong to a sample of `rows` rows, and keeps them."""
 
     def __init__(self, size: int, seed: int, width: int, rows: int) -> None:
         self.size, self.seed, self.limit = size, seed, largest_key(size, rows)

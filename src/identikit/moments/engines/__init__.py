@@ -10,9 +10,19 @@ from typing import TypeGuard
 from identikit.errors import InputError
 from identikit.moments.engines._dask import Dask
 from identikit.moments.engines._engine import Engine, LostError
-from identikit.moments.engines._pool import THREADS, Pool, cores
+from identikit.moments.engines._pool import THREADS, Pool, cores, start_workers, submit
 
-__all__ = ["THREADS", "Dask", "Engine", "LostError", "Pool", "cores", "engine_for"]
+__all__ = [
+    "THREADS",
+    "Dask",
+    "Engine",
+    "LostError",
+    "Pool",
+    "cores",
+    "engine_for",
+    "start_workers",
+    "submit",
+]
 
 
 @contextmanager

@@ -342,18 +342,9 @@ def _run_on_views(
 
 
 class RowsAtHand:
-    """A view of which only some consecutive rows are available; both a recipe and a source.
+    """A view of `rows` rows of which only the `blocks` from row `first` on are available.
 
-    Parameters
-    ----------
-    rows : int
-        Number of rows of the whole view.
-    first : int
-        The number of the first available row.
-    blocks : sequence of arrays
-        The rows from there on.
-    name : str
-        The name of the view in reports.
+    It is both a recipe and a source.
     """
 
     def __init__(

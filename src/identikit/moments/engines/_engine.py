@@ -93,13 +93,6 @@ def add_up(count: int, results: Iterable[tuple[int, Any]]) -> Any:
     whatever the order in which they arrive. If they arrive roughly in order, only about log₂ of
     their number are waiting for their neighbours at any time.
 
-    Parameters
-    ----------
-    count : int
-        Number of results.
-    results : iterable of (int, object)
-        The number of each result, counting from 0, and the result.
-
     Examples
     --------
     >>> add_up(3, [(2, "c"), (0, "a"), (1, "b")])

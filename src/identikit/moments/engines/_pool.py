@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import traceback
-import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -57,6 +57,23 @@ def _loky() -> Any:
     from joblib.externals.loky import process_executor
 
     return process_executor
+
+
+def start_workers(count: int) -> Any:
+    """An executor of processes with one thread each, which `submit` starts.
+
+    They ignore Ctrl-C, and end when this process ends, for whatever reason.
+    """
+    return _loky().ProcessPoolExecutor(
+        count, initializer=_begin, initargs=(os.getpid(),), env=dict.fromkeys(THREADS, "1")
+    )
+
+
+def submit(executor: Any, function: Callable[..., R], *arguments: Any) -> Future[R]:
+    """Submit a call; processes that this starts ignore Ctrl-C from the beginning."""
+    with _deaf():
+        future: Future[R] = executor.submit(function, *arguments)
+    return future
 
 
 class Pool:
@@ -161,16 +178,10 @@ class Pool:
         size = min(self.workers, items)
         if self._size < size:
             self._stop()
-            # loky replaces a worker whose memory has grown; the user needs no warning of that.
-            warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-            self._executor = _loky().ProcessPoolExecutor(
-                size, initializer=_begin, initargs=(os.getpid(),), env=dict.fromkeys(THREADS, "1")
-            )
-            self._size = size
+            self._executor, self._size = start_workers(size), size
         future: Future[Any] = Future()
         try:
-            with _deaf():  # the first call starts the processes
-                future = self._executor.submit(_call, task, item)
+            future = submit(self._executor, _call, task, item)
         except _loky().TerminatedWorkerError as error:  # a worker has just died
             future.set_exception(error)
         return future
@@ -258,6 +269,8 @@ def _deaf() -> Iterator[None]:
 def _begin(parent: int) -> None:
     """Initialise a worker: ignore Ctrl-C, and watch the parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Otherwise loky replaces a worker whose memory has grown by 300 MB, and warns of a leak.
+    _loky()._MAX_MEMORY_LEAK_SIZE = sys.maxsize
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 

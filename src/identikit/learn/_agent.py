@@ -1,4 +1,4 @@
-"""The intrinsic curiosity module: models of the action between two states and of the next state."""
+"""Networks of agents: gates on features, an actor and a critic, and a curiosity module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,148 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from identikit.errors import InputError
-from identikit.learn._attention import Attention, rational_forward_loss
+
+__all__ = ["ICM", "ActorCritic", "Attention", "PixelEncoder", "Transition", "rational_forward_loss"]
+
+
+class Attention(nn.Module):
+    """Att(x; c) = x · softmax(W c + b), entry by entry; Att(x) = Att(x; x).
+
+    Reizinger and Szemenyei 2020. The gate sums to 1 over d features, so it multiplies them by about
+    1/d; rescaled by d, it multiplies them by 1 on average, and only selects.
+
+    Parameters
+    ----------
+    d : int
+        The number of features of x and of the context c.
+    rescaled : bool
+        Whether the gate is multiplied by d.
+
+    Examples
+    --------
+    >>> import torch
+    >>> gate = Attention(4)
+    >>> x = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
+    >>> torch.allclose(gate.weights(x).sum(-1), torch.ones(1))
+    True
+    """
+
+    def __init__(self, d: int, rescaled: bool = False) -> None:
+        if d < 1:
+            raise InputError(f"d is {d}; a gate needs one feature or more")
+        super().__init__()
+        self.linear = nn.Linear(d, d)
+        self.factor = d if rescaled else 1
+
+    def weights(self, context: Tensor) -> Tensor:
+        """softmax(W c + b), times d if rescaled."""
+        shares: Tensor = self.linear(context).softmax(-1)
+        return self.factor * shares
+
+    def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
+        """x times the gate; the context is x itself if none is given."""
+        return x * self.weights(x if context is None else context)
+
+
+def rational_forward_loss(predicted: Tensor, actual: Tensor, attention: Attention) -> Tensor:
+    """Rational curiosity: the mean of (φ̂ − φ')² · softmax(W φ' + b).
+
+    Reizinger and Szemenyei 2020. With a gate that is the same for all d features it is the mean
+    squared error divided by d. It can be lowered without predicting anything better, by moving the
+    gate to features that are predicted well.
+
+    Parameters
+    ----------
+    predicted, actual : Tensor (rows, d)
+        φ̂, and the features φ' of the next state.
+    attention : Attention
+        The gate, of d features.
+    """
+    return ((predicted - actual) ** 2 * attention.weights(actual)).mean()
+
+
+GATES = (None, "plain", "rescaled")
+State = tuple[Tensor, Tensor]
+
+
+class Judged(NamedTuple):
+    """Logits (rows, actions), values (rows,), and the LSTM's state (h, c); both heads share h."""
+
+    logits: Tensor
+    value: Tensor
+    state: State
+
+
+class ActorCritic(nn.Module):
+    """An encoder, an LSTM cell, and two linear heads on its state h: the policy and the value.
+
+    With attention it is AttA2C (Reizinger and Szemenyei 2020): π = actor(Att_π(h)) and
+    V = critic(Att_V(h)), each head with its own gate.
+
+    Parameters
+    ----------
+    encoder : Module
+        Maps observations to (rows, features).
+    features, actions : int
+        The number of entries of h, and of actions.
+    attention : None, "plain" or "rescaled"
+        No gates, softmax gates, or softmax gates times the number of features.
+
+    Examples
+    --------
+    >>> net = ActorCritic(nn.Linear(4, 16), features=16, actions=2, attention="plain")
+    >>> judged = net(torch.zeros(8, 4), net.start(8))
+    >>> judged.logits.shape, judged.value.shape, judged.state[0].shape
+    (torch.Size([8, 2]), torch.Size([8]), torch.Size([8, 16]))
+    """
+
+    def __init__(
+        self, encoder: nn.Module, features: int, actions: int, attention: str | None = None
+    ) -> None:
+        if attention not in GATES:
+            raise InputError(f"the attention is {attention!r}; choose None, 'plain' or 'rescaled'")
+        super().__init__()
+        self.encoder, self.features = encoder, features
+        self.cell = nn.LSTMCell(features, features)
+        self.actor, self.critic = nn.Linear(features, actions), nn.Linear(features, 1)
+        for head in (self.actor, self.critic):
+            nn.init.orthogonal_(head.weight)
+            nn.init.zeros_(head.bias)
+        self.gates = nn.ModuleList(
+            Attention(features, attention == "rescaled") for _ in range(2 if attention else 0)
+        )
+
+    def start(self, rows: int) -> State:
+        """The LSTM's state before the first observation."""
+        return torch.zeros(rows, self.features), torch.zeros(rows, self.features)
+
+    def forward(self, observation: Tensor, state: State) -> Judged:
+        """Take one step in several environments, one per row."""
+        h, c = self.cell(self.encoder(observation), state)
+        for_actor, for_critic = (gate(h) for gate in self.gates) if self.gates else (h, h)
+        return Judged(self.actor(for_actor), self.critic(for_critic).squeeze(-1), (h, c))
+
+
+class PixelEncoder(nn.Sequential):
+    """Four convolutions of 32 filters, 3 × 3 with stride 2, and average pooling.
+
+    (rows, channels, 84, 84) becomes (rows, 288). Weights are initialised orthogonally.
+
+    Parameters
+    ----------
+    channels : int
+        Channels of the images, for example the number of stacked frames.
+    """
+
+    def __init__(self, channels: int) -> None:
+        layers: list[nn.Module] = []
+        for width in (channels, 32, 32, 32):
+            convolution = nn.Conv2d(width, 32, 3, stride=2, padding=1)
+            nn.init.orthogonal_(convolution.weight, nn.init.calculate_gain("leaky_relu", 0.01))
+            nn.init.zeros_(convolution.get_parameter("bias"))
+            layers += [convolution, nn.LeakyReLU()]
+        super().__init__(*layers, nn.AvgPool2d(2), nn.Flatten())
+
 
 ATTENTIONS = (None, "single", "double")
 
