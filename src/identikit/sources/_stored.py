@@ -7,8 +7,9 @@ the peak would grow with the number of rows.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
@@ -56,6 +57,7 @@ class StoredArray:
         buffer, done = np.empty(size, np.uint8), 0
         try:
             stream.seek(place)
+            fetch(stream, place + size, size)
             while done < size:
                 got = stream.readinto(buffer[done:].data)  # type: ignore[attr-defined]
                 if not got:
@@ -67,6 +69,12 @@ class StoredArray:
                 "is damaged, or it changed while it was read"
             ) from error
         return np.ndarray(count, self.dtype, buffer)
+
+
+def fetch(stream: IO[bytes], place: int, size: int) -> None:
+    """Ask the system to read the bytes of the next block while this one is used; not all can."""
+    with suppress(OSError, AttributeError):
+        os.posix_fadvise(stream.fileno(), place, size, os.POSIX_FADV_WILLNEED)
 
 
 class FileRows(RowSource):
