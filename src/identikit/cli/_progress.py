@@ -68,7 +68,14 @@ def _interrupts() -> Iterator[Callable[[], None]]:
 @contextmanager
 def _bar() -> Iterator[Tell]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     bar = Progress(
         SpinnerColumn(),
@@ -76,12 +83,20 @@ def _bar() -> Iterator[Tell]:
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )
     task = bar.add_task("starting", total=None)
 
+    known = "starting"
+
     def show(stage: str, done: int, total: int) -> None:
+        nonlocal known
+        if stage != known:  # the time that is left is that of this stage
+            known = stage
+            bar.reset(task, start=True)
         bar.update(task, description=stage, completed=done, total=total)
 
     # A timer, and not the first call after two seconds: one long step would show nothing at all.
@@ -97,23 +112,41 @@ def _bar() -> Iterator[Tell]:
             bar.stop()
 
 
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it.
+
+    >>> duration(42.4), duration(600), duration(9000)
+    ('42 s', '10 min', '2.5 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
 @contextmanager
 def _lines() -> Iterator[Tell]:
-    """For logs: `progress: reading, 40 % after 20 s`."""
+    """For logs: `progress: reading, 40 % after 20 s, about 30 s left`."""
     begin, over, stream = time.monotonic(), Event(), sys.stderr
     now = ("starting", 0, 0)
+    since = (begin, 0)  # when this stage began, and what was done then
 
     def show(stage: str, done: int, total: int) -> None:
-        nonlocal now
+        nonlocal now, since
+        if stage != now[0]:
+            since = (time.monotonic(), done)
         now = (stage, done, total)
 
     def write() -> None:
         while not over.wait(EVERY):
-            stage, done, total = now
+            (stage, done, total), (start, before), moment = now, since, time.monotonic()
             share = f", {done / total:.0%}".replace("%", " %") if total else ""
+            rest = ""
+            if done > before:
+                seconds = (moment - start) * (total - done) / (done - before)
+                rest = f", about {duration(seconds)} left"
             # A log that can no longer be written to must not cost the result.
             with suppress(OSError, ValueError):
-                stream.write(f"progress: {stage}{share} after {time.monotonic() - begin:.0f} s\n")
+                stream.write(f"progress: {stage}{share} after {moment - begin:.0f} s{rest}\n")
                 stream.flush()
 
     writer = Thread(target=write, daemon=True)
