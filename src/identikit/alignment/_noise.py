@@ -61,28 +61,19 @@ JITTER = 1e-12
 #: For each prediction, its squared error on a fold, and the limit for infinitely many rows.
 Errors = list[tuple[float, float]]
 
-#: Weights, and whether they are more than a multiple of the map.
-Weights = tuple[Array, bool]
+#: The matrix of a map, or a number that stands for that multiple of I.
+Weights = Array | float
 
-
-class Prediction(NamedTuple):
-    """Weights and shift of a prediction; `rotates` if the weights are a multiple of a rotation."""
-
-    weights: Array
-    shift: Array
-    rotates: bool
+#: Weights and shift of a prediction.
+Prediction = tuple[Weights, Array]
 
 
 class Noise(NamedTuple):
-    """The scatters of a view's noise and signal, and `shrink`: (S + N)⁻¹ S times some weights.
-
-    `free` is whether `shrink` does more than multiply by a number.
-    """
+    """The scatters of a view's noise and signal, and `shrink`: (S + N)⁻¹ S times some weights."""
 
     noise: Array
     signal: Array
-    shrink: Callable[[Array], Array]
-    free: bool
+    shrink: Callable[[Weights], Weights]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,78 +152,70 @@ def _turned(train: PairStats, test: PairStats) -> tuple[PairStats, PairStats]:
 
 
 def _errors(fitted_on: PairStats, scored_on: PairStats, fit: Prediction) -> tuple[float, float]:
-    held_out, within = (
-        stats.squared_error(
-            fit.weights, fit.shift, stats.scaled(fit.weights) if fit.rotates else None
-        )
-        for stats in (scored_on, fitted_on)
-    )
+    held_out, within = (stats.squared_error(*fit) for stats in (scored_on, fitted_on))
     return held_out, in_the_limit(held_out, scored_on.n, within, fitted_on.n)
 
 
 def _predictions(s: PairStats, t: PairStats, rung: Rung) -> Iterator[tuple[Prediction, Prediction]]:
     """Predictions of y from x, and of x from y; t are the statistics s of the reversed pair."""
     means = (s.y_mean, s.x_mean) if rung.shift else (s.x_mean, s.y_mean)
-    rotates = rung.keeps_shape and s.rotates
     for there, back in _maps(s, t, rung):
-        for (forward, free), (backward, also_free) in _shrunk(s, t, there, back, axes=rung.of_axes):
+        for forward, backward in _shrunk(s, t, there, back, axes=rung.of_axes):
             yield (
-                Prediction(forward, means[0] - s.x_mean @ forward, rotates and not free),
-                Prediction(backward, means[1] - t.x_mean @ backward, rotates and not also_free),
+                (forward, means[0] - _times(s.x_mean[None], forward)[0]),
+                (backward, means[1] - _times(t.x_mean[None], backward)[0]),
             )
 
 
-def _maps(s: PairStats, t: PairStats, rung: Rung) -> Iterator[tuple[Array, Array]]:
+def _maps(s: PairStats, t: PairStats, rung: Rung) -> Iterator[tuple[Weights, Weights]]:
     """Maps of the rung and their inverses, at the scales that noise leaves open."""
-
-    def inverse(map_: Array) -> Array:
-        if rung.keeps_shape and s.rotates:
-            return map_.T * (len(map_) / float(np.vdot(map_, map_)))
-        return _inverse(map_)
-
+    there: Weights
+    back: Weights
     there, back = rung.fit(s)[0], rung.fit(t)[0]
-    other = inverse(back)
-    yield there, inverse(there)
+    if rung.keeps_shape and s.rotates:  # x is turned to y
+        there, back = float(there[0, 0]), float(back[0, 0])
+    other = _inverse(back)
+    yield there, _inverse(there)
     if np.allclose(there, other, rtol=1e-9, atol=1e-12 * np.abs(there).max()):
         return
     yield other, back
-    if not np.array_equal(other != 0, there != 0):
+    if not np.array_equal(np.not_equal(other, 0), np.not_equal(there, 0)):
         return
-    middle = np.sign(there) * np.sqrt(np.abs(there * other))
-    yield middle, inverse(middle)
+    middle = np.sign(there) * np.sqrt(np.abs(np.multiply(there, other)))
+    yield middle, _inverse(middle)
     if rung.of_axes:
-        by_x, by_y = _from_others(s, there), _from_others(t, back)
-        for map_ in (by_x, inverse(by_y)):
-            map_ = _between(map_, there, other)
-            yield map_, inverse(map_)
+        assert not isinstance(there, float)
+        assert not isinstance(back, float)
+        by_x, by_y = _from_others(s, there), _inverse(_from_others(t, back))
+        for map_ in (by_x, by_y):
+            map_ = np.clip(map_, np.minimum(there, other), np.maximum(there, other))
+            yield map_, _inverse(map_)
 
 
 def _shrunk(
-    s: PairStats, t: PairStats, there: Array, back: Array, *, axes: bool
+    s: PairStats, t: PairStats, there: Weights, back: Weights, *, axes: bool
 ) -> Iterator[tuple[Weights, Weights]]:
     """A map and its inverse, shrunk as far as noise can explain."""
-    yield (there, False), (back, False)
+    yield there, back
     # Only traces and diagonals of the signal are used, so that it need not be made symmetric.
     signal = _times(s.sxy, back)
-    image = _times(there.T, _times(signal, there))
+    image = _mapped(signal, there)
     for noise in (_own_spectrum, _isotropic, *([_by_axis] if axes else [])):
         of_x, of_y = noise(s, signal), noise(t, image)
         # Each view gives an estimate of the signal, with its own sampling error.
-        of_image = _times(there.T, _times(of_x.signal, there))
-        backward = _times(_predictor(of_image, of_y.noise), back)
-        yield (of_x.shrink(there), of_x.free), (backward, True)
-        of_origin = _times(back.T, _times(of_y.signal, back))
-        forward = _times(_predictor(of_origin, of_x.noise), there)
-        yield (forward, True), (of_y.shrink(back), of_y.free)
+        backward = _times(_predictor(_mapped(of_x.signal, there), of_y.noise), back)
+        yield of_x.shrink(there), backward
+        forward = _times(_predictor(_mapped(of_y.signal, back), of_x.noise), there)
+        yield forward, of_y.shrink(back)
     if axes:  # the best if axes are uncorrelated: only one number per axis is estimated
         by_x, by_y = _share_by_axis(signal, s.sxx), _share_by_axis(image, s.syy)
-        yield (by_x[:, None] * there, True), (by_y[:, None] * back, True)
+        yield by_x[:, None] * there, by_y[:, None] * back
 
 
 def _own_spectrum(stats: PairStats, signal: Array) -> Noise:
     """Noise with the view's own spectrum, and the variance that is not signal."""
     share = _share(stats, signal)
-    return Noise((1 - share) * stats.sxx, share * stats.sxx, lambda w: share * w, False)
+    return Noise((1 - share) * stats.sxx, share * stats.sxx, lambda w: share * w)
 
 
 def _isotropic(stats: PairStats, signal: Array) -> Noise:
@@ -241,18 +224,14 @@ def _isotropic(stats: PairStats, signal: Array) -> Noise:
     noise = np.minimum(values, (1 - _share(stats, signal)) * values.mean())
     of_noise: Array = (axes * noise) @ axes.T
     gain = (values - noise) / (values + JITTER * max(float(values.sum()), 1e-300))
-
-    def shrink(weights: Array) -> Array:
-        return np.asarray((axes * gain) @ _times(axes.T, weights))
-
-    return Noise(of_noise, stats.sxx - of_noise, shrink, True)
+    return Noise(of_noise, stats.sxx - of_noise, lambda w: _times((axes * gain) @ axes.T, w))
 
 
 def _by_axis(stats: PairStats, signal: Array) -> Noise:
     """Diagonal noise: on every axis, the variance that is not signal."""
     noise = np.diag(np.diagonal(stats.sxx) * (1 - _share_by_axis(signal, stats.sxx)))
     rest = stats.sxx - noise
-    return Noise(noise, rest, lambda w: _times(_predictor(rest, noise), w), True)
+    return Noise(noise, rest, lambda w: _times(_predictor(rest, noise), w))
 
 
 def _share_by_axis(signal: Array, own: Array) -> Array:
@@ -295,11 +274,6 @@ def _from_others(stats: PairStats, map_: Array) -> Array:
     return result
 
 
-def _between(map_: Array, one: Array, other: Array) -> Array:
-    """The map with each entry clipped to lie between those of two others."""
-    return np.asarray(np.clip(map_, np.minimum(one, other), np.maximum(one, other)))
-
-
 def _single(map_: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
     """The entries of a map that takes single axes to single axes; None for any other."""
     if np.count_nonzero(map_) > min(map_.shape):
@@ -309,32 +283,38 @@ def _single(map_: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
     return (rows, columns) if alone else None
 
 
-def _times(left: Array, right: Array) -> Array:
+def _times(left: Array, right: Weights) -> Array:
     """A product; where a factor takes single axes to single axes, by selecting columns or rows."""
+    if isinstance(right, float):
+        return left * right
     if (entries := _single(right)) is not None:
         rows, columns = entries
         result = np.zeros((left.shape[0], right.shape[1]))
         result[:, columns] = left[:, rows] * right[rows, columns]
-    elif (entries := _single(left)) is not None:
-        rows, columns = entries
-        result = np.zeros((left.shape[0], right.shape[1]))
-        result[rows] = left[rows, columns][:, None] * right[columns]
-    else:
-        result = left @ right
-    return result
-
-
-def _inverse(matrix: Array) -> Array:
-    if (entries := _single(matrix)) is not None:
-        rows, columns = entries
-        result = np.zeros(matrix.shape[::-1])
-        result[columns, rows] = 1 / matrix[rows, columns]
         return result
-    with one_thread(min(matrix.shape)):
-        if matrix.shape[0] == matrix.shape[1]:
+    return np.asarray(left @ right)
+
+
+def _mapped(scatter: Array, map_: Weights) -> Array:
+    """WᵀSW, the scatter of mapped rows."""
+    if isinstance(map_, float):
+        return scatter * map_**2
+    return _times(_times(scatter, map_).T, map_).T
+
+
+def _inverse(map_: Weights) -> Weights:
+    if isinstance(map_, float):
+        return 1 / map_ if map_ else 0.0
+    if (entries := _single(map_)) is not None:
+        rows, columns = entries
+        result = np.zeros(map_.shape[::-1])
+        result[columns, rows] = 1 / map_[rows, columns]
+        return result
+    with one_thread(min(map_.shape)):
+        if map_.shape[0] == map_.shape[1]:
             with suppress(np.linalg.LinAlgError):
-                return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-        return np.asarray(np.linalg.pinv(matrix), dtype=np.float64)
+                return np.asarray(np.linalg.inv(map_), dtype=np.float64)
+        return np.asarray(np.linalg.pinv(map_), dtype=np.float64)
 
 
 def _about_reachable_means(m: Moments, i: int, j: int, fold: int) -> tuple[Errors, Errors]:

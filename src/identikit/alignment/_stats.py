@@ -109,16 +109,23 @@ class PairStats:
         """`fitted` for a multiple of a rotation, whose WᵀW = c² I makes it c² tr S_xx."""
         return float(np.vdot(weights, weights)) / len(weights) * float(np.trace(self.sxx))
 
-    def squared_error(self, weights: Array, shift: Array, fitted: float | None = None) -> float:
+    def squared_error(
+        self, weights: Array | float, shift: Array, fitted: float | None = None
+    ) -> float:
         """Σ ‖y − (x W + b)‖² over these rows, from their moments.
 
-        `fitted` is tr WᵀS_xxW, where it is known already.
+        A number stands for that multiple of I; `fitted` is tr WᵀS_xxW, where it is known already.
         """
-        gap = self.y_mean - self.x_mean @ weights - shift
+        if isinstance(weights, float):
+            gap = self.y_mean - weights * self.x_mean - shift
+            fitted = weights**2 * float(np.trace(self.sxx))
+            along = weights * float(np.trace(self.sxy))
+        else:
+            gap = self.y_mean - self.x_mean @ weights - shift
+            fitted = self.fitted(weights) if fitted is None else fitted
+            along = float(np.vdot(weights, self.sxy))
         target = float(np.trace(self.syy))
-        if fitted is None:
-            fitted = self.fitted(weights)
-        value = target - 2 * float(np.vdot(weights, self.sxy)) + fitted + self.n * float(gap @ gap)
+        value = target - 2 * along + fitted + self.n * float(gap @ gap)
         # An exact fit leaves only rounding error, whose root would look like an error of 1e-8.
         return value if value > ROUNDING * (target + fitted) else 0.0
 
