@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from identikit.auditing.result import Audit, Pair
+from identikit.report._clusters_svg import LETTERS, plane_svg, tree_svg
+from identikit.report._layer_names import Side, two_models
+from identikit.report._pair_svg import pair_svg
 from identikit.report._shown import BAD, DOUBTFUL, GOOD, Shown, Table, shared, shows
-from identikit.report._svg import inline
 from identikit.report.drawing import MAX_POINTS
-from identikit.report.numbers import isolated, number, shortened, spread, with_interval
-from identikit.report.plots import plot_ladder, plot_pair
+from identikit.report.numbers import (
+    isolated,
+    number,
+    percent,
+    percents,
+    shortened,
+    spread,
+    with_interval,
+)
+from identikit.report.plots import plot_ladder
 from identikit.report.words import audit as words
 from identikit.report.words import batches as batch_words
+from identikit.report.words import clusters as cluster_words
 from identikit.similarity import Scored
 from identikit.sources import BY_POSITION
 
@@ -21,9 +33,16 @@ if TYPE_CHECKING:
     from identikit.auditing import BatchAudit
 
 QUESTION = "Are these views the same, and up to what?"
-STYLES = {"within tolerance": "green", "above tolerance": "yellow", words.UNRELATED: "red"}
-#: Pairs that get a figure; with 20 views there are 190 pairs, and a page must stay a page.
-MAX_FIGURES = 30
+STYLES = {"same": "green", "related": "yellow", "unrelated": "red"}
+#: Pairs that get a figure, the worst and those nearest to the tolerance: with 20 views there are
+#: 190 pairs, and a page must stay a page.
+WORST, NEAREST = 20, 10
+#: Views from which on the cells of the matrix are narrow, and those from which on they have room
+#: for nothing but the error.
+NARROW, TINY = 7, 15
+#: Pairs that are named behind a warning that others have in other numbers.
+ALIKE = 3
+PLANE_LABEL = "The views in a plane, with their names; the errors are in the matrix above."
 FIGURE_LABEL = (
     "Three panels: the held-out error of every rung of maps, the canonical correlations beside "
     "their chance level, and the aligned rows. The numbers are in the tables of this page."
@@ -44,10 +63,10 @@ def audit(result: Audit) -> Shown:
     return Shown(
         "audit",
         f"Are these {len(result.views)} views the same, and up to what?",
-        words.summary(result.verdict, result.rows, len(result.views), tolerance),
-        [_pairs_table(pairs, tolerance)],
+        cluster_words.summary(result, short),
+        [_pairs_table(pairs, tolerance), *_nearest_layers(result)],
         lambda: plot_ladder(worst, tolerance=tolerance),
-        words.headline(result.verdict, len(result.views)),
+        cluster_words.headline(result),
         words.standing(result.verdict).replace(" ", "-"),
         facts=[
             f"{result.rows:,} rows",
@@ -56,7 +75,7 @@ def audit(result: Audit) -> Shown:
             f"tolerance {tolerance}",
         ],
         notes=[] if pairing == BY_POSITION else [f"Rows: {pairing}."],
-        warnings=[*reduced, *shared(pair.warnings for pair in result.comparisons)],
+        warnings=[*reduced, *_warnings(pairs, short)],
         remark=remark.strip(),
         names=[view.name for view in result.views],
         template="audit.html.j2",
@@ -158,9 +177,10 @@ def _pairs_table(pairs: list[Pair], tolerance: float) -> Table:
     ica = any(pair.ica is not None for pair in pairs)
     rows = [
         [
+            pair.relation,
             pair.group,
             spread(pair.error, pair.interval),
-            "yes" if pair.within_tolerance else "no",
+            percent(pair.variance),
             *[number(None if pair.ica is None else pair.ica.rung.error)] * ica,
             number(pair.cca.mean),
             number(pair.cca.held_out),
@@ -169,65 +189,167 @@ def _pairs_table(pairs: list[Pair], tolerance: float) -> Table:
         ]
         for pair in pairs
     ]
-    titles = ["rung", "error (95 %)", f"≤ {tolerance:g}", *["after\nICA"] * ica]
+    titles = [f"same if\n≤ {tolerance:g}", "rung", "error (95 %)", "of the\nvariance"]
     return Table(
         ("a", "b"),
         [(pair.a, pair.b) for pair in pairs],
-        [*titles, "CCA", "held\nout", "chance", ""],
+        [*titles, *["after\nICA"] * ica, "CCA", "held\nout", "chance", ""],
         rows,
-        words=3,
-        styles=[STYLES[words.standing(pair)] for pair in pairs],
-        spare=[range(3 + ica, 6 + ica)],
+        words=2,
+        styles=[STYLES[pair.relation] for pair in pairs],
+        spare=[range(4 + ica, 7 + ica)],
     )
+
+
+def _nearest_layers(audit: Audit) -> list[Table]:
+    """Of every layer of a model the nearest one of the other, if the views are layers of two."""
+    sides = two_models([view.name for view in audit.views])
+    if sides is None:
+        return []
+    found = _between(audit)
+    names, rows = [], []
+    for one in sides[0].views:
+        others = [found[one, other] for other in sides[1].views if (one, other) in found]
+        if others:
+            nearest = min(others, key=lambda pair: pair.error)
+            names.append((one, nearest.b if nearest.a == one else nearest.a))
+            error = spread(nearest.error, nearest.interval)
+            rows.append([nearest.relation, nearest.group, error, percent(nearest.variance)])
+    titles = ["", "rung", "error (95 %)", "of the\nvariance"]
+    return [
+        Table(
+            ("layer", "nearest"), names, titles, rows, words=2, above="Layer by layer, the nearest:"
+        )
+    ]
+
+
+def _between(audit: Audit) -> dict[tuple[str, str], Pair]:
+    """The pair of two views, in either order."""
+    found = {(pair.a, pair.b): pair for pair in audit.comparisons}
+    return found | {(pair.b, pair.a): pair for pair in audit.comparisons}
+
+
+def _warnings(pairs: Sequence[Pair], show: Callable[[str], str]) -> list[tuple[str, int]]:
+    """The warnings, one a check: that of the most pairs, their number, and who has one like it."""
+    by_check: dict[str, dict[str, list[Pair]]] = {}
+    for pair in pairs:
+        for check in pair.checks:
+            if not check.ok:
+                by_check.setdefault(check.name, {}).setdefault(check.message, []).append(pair)
+    found = []
+    for messages in by_check.values():
+        (text, own), *others = sorted(messages.items(), key=lambda item: -len(item[1]))
+        alike = [pair for _, more in others for pair in more]
+        if alike:
+            named = "; ".join(f"{show(pair.a)} and {show(pair.b)}" for pair in alike[:ALIKE])
+            more = f" and {len(alike) - ALIKE} more pairs" if len(alike) > ALIKE else ""
+            text = f"{text} Likewise, in other numbers: {named}{more}."
+        found.append((text, len(own)))
+    return sorted(found, key=lambda item: -item[1])
+
+
+def _figures(pairs: list[Pair], tolerance: float) -> list[Pair]:
+    """The pairs that get a figure, from the worst to the best."""
+    near = sorted(pairs[WORST:], key=lambda pair: abs(pair.error - tolerance))[:NEAREST]
+    chosen = {id(pair) for pair in (*pairs[:WORST], *near)}
+    return [pair for pair in pairs if id(pair) in chosen]
 
 
 def _page(audit: Audit, pairs: list[Pair]) -> dict[str, Any]:
     """What the page of an audit needs besides: every pair at a glance, one by one, in numbers."""
     # Over the range of the errors: from 1 on all are as bad, and below the tolerance as good.
     top = min(1.0, max(audit.settings.tolerance, *(pair.error for pair in pairs)))
-    show = isolated(view.name for view in audit.views)
+    names = [view.name for view in audit.views]
+    show = isolated(names)
+    drawn = _figures(pairs, audit.settings.tolerance)
+    targets = {id(pair): f"pair-{index}" for index, pair in enumerate(drawn)}
+    cells = _cells_of(pairs, top, targets)
+    several, order = len(names) > 2, audit.clusters.order
+    brief = shortened(names, LETTERS).__getitem__
+    sides = two_models(names)
     return {
         "audit": audit,
         "settings": audit.settings,
-        "sentence": words.compose(
-            audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, show
-        ),
+        "sentence": cluster_words.summary(audit, show),
         "reductions": words.reductions(audit.views, show),
-        "matrix": _matrix(audit, pairs, top),
+        "order": order,
+        "matrix": [[cells.get((row, column)) for column in order] for row in order],
+        "size": " tiny" if len(names) >= TINY else " many" if len(names) >= NARROW else "",
         "top": number(top, 2),
-        "cards": [_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
+        "tree": tree_svg(audit) if several else None,
+        "plane": plane_svg(audit, brief, PLANE_LABEL) if several else None,
+        "in_plane": percent(audit.clusters.in_plane),
+        "clusters": _clusters(audit) if several else [],
+        "layers": sides and _layers(sides, cells),
+        "cards": [_card(audit, pair, targets[id(pair)]) for pair in drawn],
+        "worst": min(WORST, len(drawn)),
         "pairs": pairs,
         "numbers": _numbers(pairs),
-        "warnings": shared(pair.warnings for pair in pairs),
+        "warnings": _warnings(pairs, show),
         "rungs": words.UP_TO,
         "ica": any(pair.ica for pair in pairs),
         "max_points": MAX_POINTS,
     }
 
 
-def _matrix(audit: Audit, pairs: list[Pair], top: float) -> list[list[dict[str, Any] | None]]:
+def _cells_of(
+    pairs: list[Pair], top: float, targets: dict[int, str]
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """The cell of each pair in a matrix, under its two names in either order."""
     cells = {}
     for index, pair in enumerate(pairs):
-        cell = {
+        cells[pair.a, pair.b] = cells[pair.b, pair.a] = {
             "error": with_interval(pair.error, pair.interval)[0],
+            "brief": number(min(pair.error, 9.99), 2),
+            "variance": percent(pair.variance),
             "group": pair.group,
             "shade": min(1.0, pair.error / top),
-            "target": f"pair-{index}" if index < MAX_FIGURES else f"row-{index}",
+            "target": targets.get(id(pair), f"row-{index}"),
+            "size": pair.error,
         }
-        cells[pair.a, pair.b] = cells[pair.b, pair.a] = cell
-    names = [view.name for view in audit.views]
-    return [[cells.get((row, column)) for column in names] for row in names]
+    return cells
 
 
-def _card(audit: Audit, pair: Pair, index: int) -> dict[str, Any]:
-    from markupsafe import Markup
+def _clusters(audit: Audit) -> list[dict[str, Any]]:
+    """The clusters of a table: at the gap, then those at the tolerance, with two views or more."""
+    found = audit.clusters
+    rows = []
+    for kind, some in (("gap", found.at_gap), ("tolerance", found.at_tolerance)):
+        for one in some:
+            if one.error is not None and one.variance is not None:
+                low, high = (number(end) for end in one.error)
+                rows.append(
+                    {
+                        "kind": kind,
+                        "views": one.views,
+                        "group": one.group,
+                        "error": low if low == high else f"{low} to {high}",
+                        "variance": percents(*one.variance),
+                    }
+                )
+    return rows
 
-    figure = plot_pair(pair, tolerance=audit.settings.tolerance)
+
+def _layers(
+    sides: tuple[Side, Side], cells: dict[tuple[str, str], dict[str, Any]]
+) -> dict[str, Any]:
+    """The matrix of all layers of one model against all of the other."""
+    rows = []
+    for layer, view in zip(sides[0].layers, sides[0].views):
+        line = [cells.get((view, other)) for other in sides[1].views]
+        least = min((cell["size"] for cell in line if cell), default=None)
+        rows.append((layer, [(cell, cell and cell["size"] == least) for cell in line]))
+    return {"a": sides[0].model, "b": sides[1].model, "across": sides[1].layers, "rows": rows}
+
+
+def _card(audit: Audit, pair: Pair, target: str) -> dict[str, Any]:
     held_out = pair.cca.held_out_interval
     return {
         "pair": pair,
+        "id": target,
         "standing": words.standing(pair),
         "error": with_interval(pair.error, pair.interval),
+        "variance": percent(pair.variance),
         "blocked": pair.blocked and with_interval(pair.blocked.error, pair.blocked.interval),
         "held_out_interval": None if held_out is None else [number(end) for end in held_out],
         "ladder": [
@@ -244,7 +366,7 @@ def _card(audit: Audit, pair: Pair, index: int) -> dict[str, Any]:
         ],
         "measures": _measures(pair),
         "ica": pair.ica and with_interval(pair.ica.rung.error, pair.ica.rung.interval),
-        "svg": Markup(inline(figure, FIGURE_LABEL, f"identikit-{index}")),
+        "svg": pair_svg(pair, audit.settings.tolerance, FIGURE_LABEL),
     }
 
 
@@ -277,7 +399,7 @@ def _numbers(pairs: list[Pair]) -> dict[str, Any]:
     measures = list(dict.fromkeys(key for pair in pairs for key in pair.measures))
     others = [key for key in measures if key not in ("cca", "cka")]
     columns = [
-        ("verdict", ["error", "low", "high"]),
+        ("verdict", ["error", "low", "high", "variance"]),
         ("error by rung", rungs),
         ("after ICA", ["error", "random rotation"] if ica else []),
         ("CCA", ["mean", "held out", "chance", "adjusted R²", "rank"]),
@@ -294,7 +416,7 @@ def _numbers(pairs: list[Pair]) -> dict[str, Any]:
             (
                 pair,
                 [
-                    *(pair.error, *pair.interval),
+                    *(pair.error, *pair.interval, pair.variance),
                     *map(errors.get, rungs),
                     *(after if ica else ()),
                     *(cca.mean, cca.held_out, cca.chance, cca.adjusted_r2, cca.rank),
