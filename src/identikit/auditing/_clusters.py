@@ -22,6 +22,9 @@ VERDICTS = (*RUNGS, "related", "unrelated")
 #: variance that is not explained then more than doubles.
 CLEAR = 1.5
 
+#: Gaps are about as wide as the widest if the logarithm of their factor is this share of its.
+ABOUT = 2 / 3
+
 Range = tuple[float, float]
 
 
@@ -55,8 +58,9 @@ class Clusters:
     at_gap : tuple of Cluster
         The branches below the widest gap in the tree: the largest ratio of two successive heights,
         where heights below the tolerance count as the tolerance, and 1, the height of views that
-        share nothing, comes last. Empty if the gap is not clear, with a ratio below 1.5. A branch
-        with an unrelated pair is divided further.
+        share nothing, comes last. If others are about as wide (the logarithm of the ratio is two
+        thirds of the largest or more), it is the highest of them. Empty if the gap is not clear,
+        with a ratio below 1.5. A branch with an unrelated pair is divided further.
     gap : tuple of two floats or None
         The heights on both sides of that gap, if it is clear.
     order : tuple of str
@@ -210,14 +214,16 @@ def _largest(tree: Array, count: int, holds: Callable[[int], bool]) -> Iterator[
 
 
 def _gap(heights: Array, tolerance: float) -> Range | None:
-    """The heights on both sides of the widest gap, if it is clear."""
+    """The heights on both sides of the widest gap, or of the highest of those about as wide."""
     ends = [*heights.tolist(), 1.0]
     # A difference below the tolerance is none; at tolerance 0, rounding is still no difference.
     least = min(max(tolerance, 0.01), 1.0)
-    sizes = np.clip(ends, least, 1.0)
-    ratios = sizes[1:] / sizes[:-1]
-    widest = int(ratios.argmax())
-    return (ends[widest], ends[widest + 1]) if ratios[widest] >= CLEAR else None
+    widths = np.diff(np.log(np.clip(ends, least, 1.0)))
+    clear = np.flatnonzero(widths >= max(np.log(CLEAR), ABOUT * widths.max()))
+    if not len(clear):
+        return None
+    gap = int(clear[-1])
+    return ends[gap], ends[gap + 1]
 
 
 def _leaves(tree: Array, members: Sequence[Sequence[int]], count: int) -> list[int]:

@@ -177,9 +177,9 @@ def _pairs_table(pairs: list[Pair], tolerance: float) -> Table:
     ica = any(pair.ica is not None for pair in pairs)
     rows = [
         [
-            pair.relation,
             pair.group,
             spread(pair.error, pair.interval),
+            pair.relation,
             percent(pair.variance),
             *[number(None if pair.ica is None else pair.ica.rung.error)] * ica,
             number(pair.cca.mean),
@@ -189,15 +189,15 @@ def _pairs_table(pairs: list[Pair], tolerance: float) -> Table:
         ]
         for pair in pairs
     ]
-    titles = [f"same if\n≤ {tolerance:g}", "rung", "error (95 %)", "of the\nvariance"]
+    titles = ["rung", "error (95 %)", f"≤ {tolerance:g}", "of the\nvariance"]
     return Table(
         ("a", "b"),
         [(pair.a, pair.b) for pair in pairs],
         [*titles, *["after\nICA"] * ica, "CCA", "held\nout", "chance", ""],
         rows,
-        words=2,
+        words=3,
         styles=[STYLES[pair.relation] for pair in pairs],
-        spare=[range(4 + ica, 7 + ica)],
+        spare=[range(4 + ica, 7 + ica), (3,)],
     )
 
 
@@ -214,13 +214,10 @@ def _nearest_layers(audit: Audit) -> list[Table]:
             nearest = min(others, key=lambda pair: pair.error)
             names.append((one, nearest.b if nearest.a == one else nearest.a))
             error = spread(nearest.error, nearest.interval)
-            rows.append([nearest.relation, nearest.group, error, percent(nearest.variance)])
-    titles = ["", "rung", "error (95 %)", "of the\nvariance"]
-    return [
-        Table(
-            ("layer", "nearest"), names, titles, rows, words=2, above="Layer by layer, the nearest:"
-        )
-    ]
+            rows.append([nearest.group, error, nearest.relation, percent(nearest.variance)])
+    titles = ["rung", "error (95 %)", "", "of the\nvariance"]
+    above = "Layer by layer, the nearest of the other model:"
+    return [Table(("layer", "nearest"), names, titles, rows, words=3, above=above)]
 
 
 def _between(audit: Audit) -> dict[tuple[str, str], Pair]:

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from identikit._linalg import Array
+
 if TYPE_CHECKING:
     from identikit.auditing import Audit
 
 Point = tuple[float, float]
 
 #: Units of the plane: where dots may be, where names begin, and the height of a line of names.
-ACROSS, NAMES, LINE = 250, 286, 18
+ACROSS, NAMES, LINE = 170, 212, 17
 #: Room for one name, and the characters that it takes.
-NAME, LETTERS = 150, 22
+NAME, LETTERS = 148, 22
+#: What is left free around the dots, and below them for the scale.
+EDGE, BELOW = 20, 24
 
 
 def joins(audit: Audit) -> Iterator[tuple[list[Point], bool]]:
@@ -44,8 +48,9 @@ def tree_svg(audit: Audit) -> Any:
         ends = [f"{100 - 96 * height / top:.2f} {place:g}" for height, place in points]
         paths[inside] += f"M{'L'.join(ends)}"
         root = (points[1][1] + points[2][1]) / 2
-    stem = f'<path class="apart" d="M0 {root:g}h4{paths[False]}"/>'
-    return Markup(stem + (f'<path class="together" d="{paths[True]}"/>' if paths[True] else ""))
+    stem = f'<path class="branch" d="M0 {root:g}h4{paths[False]}"/>'
+    within = f'<path class="branch together" d="{paths[True]}"/>' if paths[True] else ""
+    return Markup(stem + within)
 
 
 def plane_svg(audit: Audit, show: Callable[[str], str], label: str) -> Any:
@@ -63,10 +68,9 @@ def plane_svg(audit: Audit, show: Callable[[str], str], label: str) -> Any:
     from markupsafe import Markup, escape
 
     clusters, names = audit.clusters, [view.name for view in audit.views]
-    room = max(210, LINE * len(names) + 12)
-    points, scale = _spread(clusters.coordinates, ACROSS - 40, room - 60)
-    points = [(20 + x, 20 + y) for x, y in points]
-    at = dict(zip(names, points))
+    points, scale, high = _spread(clusters.coordinates)
+    room = max(high, LINE * len(names) + 12)
+    at = {name: (x, y + (room - high) / 2) for name, (x, y) in zip(names, points)}
     parts = [_halo([at[name] for name in one.views]) for one in clusters.best]
     alone = set(clusters.alone)
     order = sorted(names, key=lambda name: (at[name][1], at[name][0]))
@@ -78,34 +82,56 @@ def plane_svg(audit: Audit, show: Callable[[str], str], label: str) -> Any:
     for name in names:
         (x, y), kind = at[name], "alone" if name in alone else "view"
         parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>')
-    unit = _round(100 / scale)
-    parts.append(f'<path class="scale" d="M20 {room - 14}v4h{unit * scale:.1f}v-4"/>')
-    parts.append(f'<text class="unit" x="{26 + unit * scale:.1f}" y="{room - 8}">error {unit:g}</text>')
-    size = f"0 0 {NAMES + NAME} {room}"
+    unit, floor = _round(0.5 * ACROSS / scale), room + BELOW - 8
+    parts.append(f'<path class="scale" d="M{EDGE} {floor - 4:.1f}v4h{unit * scale:.1f}v-4"/>')
+    end = EDGE + 6 + unit * scale
+    parts.append(f'<text class="unit" x="{end:.1f}" y="{floor:.1f}">error {unit:g}</text>')
+    size = f"0 0 {NAMES + NAME} {room + BELOW:.0f}"
     drawn = "".join(parts)
     return Markup(
         f'<svg class="plane" viewBox="{size}" role="img" aria-label="{label}">{drawn}</svg>'
     )
 
 
-def _spread(coordinates: Any, wide: float, high: float) -> tuple[list[Point], float]:
-    """Places in a box, and the units that an error of 1 has; small differences stay small."""
+def _spread(coordinates: Array) -> tuple[list[Point], float, float]:
+    """Places in a box, the units that an error of 1 has, and the height of the box."""
     low, top = coordinates.min(axis=0), coordinates.max(axis=0)
+    # Differences of rounding are not drawn large, and no picture is much higher than it is wide.
     reach = np.maximum(top - low, 0.0)
-    scale = float(min(wide / max(reach[0], 0.1), high / max(reach[1], 0.1)))
-    middle = (low + top) / 2
-    places = (coordinates - middle) * [scale, -scale] + [wide / 2, high / 2]
-    return [(float(x), float(y)) for x, y in places], scale
+    scale = ACROSS / max(float(reach[0]), 0.1)
+    high = float(reach[1]) * scale + 2 * EDGE
+    places = (coordinates - (low + top) / 2) * [scale, -scale] + [EDGE + ACROSS / 2, high / 2]
+    return [(float(x), float(y)) for x, y in places], scale, high
 
 
 def _halo(points: Sequence[Point]) -> str:
-    """A soft shape behind the views of a cluster; nothing behind a view on its own."""
+    """A soft shape around the views of a cluster; nothing around a view on its own."""
     if len(points) < 2:
         return ""
-    x, y = (sum(values) / len(points) for values in zip(*points))
-    around = sorted(points, key=lambda point: math.atan2(point[1] - y, point[0] - x))
-    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in around)
+    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in _hull(points))
     return f'<path class="halo" d="M{path}z"/>'
+
+
+def _hull(points: Sequence[Point]) -> list[Point]:
+    """The corners of the smallest convex shape around points (Andrew's monotone chain).
+
+    >>> _hull([(0, 0), (2, 0), (1, 0.5), (1, 2), (0, 0)])
+    [(0, 0), (2, 0), (1, 2)]
+    """
+
+    def half(some: Sequence[Point]) -> list[Point]:
+        corners = list[Point]()
+        for x, y in some:
+            while len(corners) > 1:
+                (ax, ay), (bx, by) = corners[-2:]
+                if (bx - ax) * (y - ay) > (by - ay) * (x - ax):
+                    break
+                corners.pop()
+            corners.append((x, y))
+        return corners
+
+    ordered = sorted(set(points))
+    return [*half(ordered)[:-1], *half(ordered[::-1])[:-1]] or ordered
 
 
 def _round(length: float) -> float:

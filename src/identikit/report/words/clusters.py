@@ -33,7 +33,7 @@ def headline(audit: Audit) -> str:
         return f"{len(together)} groups of views{more} of {sizes}{rest}"
     (one,) = together
     if not alone:
-        return f"All {views} views agree {UP_TO[one.group or UNRELATED].up_to}, but not closely"
+        return f"All {views} views agree {UP_TO[one.group or UNRELATED].up_to}, but not all closely"
     who = "the other" if alone == 1 else f"the other {alone}"
     return f"{len(one.views)} of {views} views agree; {who} agree{_s(alone)} with none of them"
 
