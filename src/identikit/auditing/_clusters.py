@@ -48,7 +48,7 @@ class Clusters:
     """Which views of an audit belong together.
 
     The distance of two views is the error of their pair, at most 1, and 1 if they are unrelated or
-    were not compared. Average linkage joins the views to a tree, whose branches are the clusters.
+    were not compared; it is at least the tolerance if they are not the same. Average linkage joins the views to a tree, whose branches are the clusters.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ def clusters_of(names: Sequence[str], pairs: Sequence[Pair], tolerance: float) -
     at = {frozenset((place[pair.a], place[pair.b])): pair for pair in pairs}
     distances = np.ones((len(names), len(names))) - np.eye(len(names))
     for (i, j), pair in ((sorted(key), pair) for key, pair in at.items()):
-        distances[i, j] = distances[j, i] = _distance(pair)
+        distances[i, j] = distances[j, i] = _distance(pair, tolerance)
     tree = _linkage(names, distances)
     members = _members(tree, len(names))
 
@@ -170,9 +170,12 @@ def _plain(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _distance(pair: Pair) -> float:
-    """The error, at most 1; no less for views whose error is small only by the order of rows."""
-    return 1.0 if pair.relation == "unrelated" else min(pair.error, 1.0)
+def _distance(pair: Pair, tolerance: float) -> float:
+    """The error, at most 1; not below the tolerance for views that are not the same."""
+    if pair.relation == "unrelated":  # its error may be small by the order of the rows alone
+        return 1.0
+    # A few rows may decide that an error is small.
+    return min(pair.error if pair.relation == "same" else max(pair.error, tolerance), 1.0)
 
 
 def _keys(numbers: Sequence[int]) -> Iterator[frozenset[int]]:

@@ -25,7 +25,7 @@ MOST_NUMBERS = 8
 
 
 def tree(ax: Axes, audit: Audit) -> None:
-    """The views as leaves, joined at the mean error between them; branches of a cluster are thick."""
+    """The views as leaves, joined at the mean error between them; clusters have thick branches."""
     clusters, names = audit.clusters, _names(audit)
     for points, inside in joins(audit):
         heights, places = zip(*points)
@@ -57,7 +57,7 @@ def errors(ax: Axes, audit: Audit) -> None:
         i, j = place[pair.a], place[pair.b]
         matrix[i, j] = matrix[j, i] = pair.error
     shades = LinearSegmentedColormap.from_list("errors", ["#fdf8ef", "#8a3000"])
-    shades.set_bad(PALETTE["band"])
+    shades = shades.with_extremes(bad=PALETTE["band"])
     ends = np.arange(len(place) + 1)
     ax.pcolormesh(ends, ends, np.minimum(matrix, 1.0), cmap=shades, vmin=0, vmax=1)
     if len(place) <= MOST_NUMBERS:

@@ -1,4 +1,4 @@
-"""Which views belong together, drawn for pages: the tree beside the matrix, the views in a plane."""
+"""Which views belong together, drawn for pages: the tree beside the matrix, and the plane."""
 
 from __future__ import annotations
 

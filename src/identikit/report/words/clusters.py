@@ -10,8 +10,7 @@ from identikit.report.words.audit import RELATED, UNRELATED, UP_TO, compose
 from identikit.report.words.audit import headline as of_verdict
 
 if TYPE_CHECKING:
-    from identikit.auditing import Audit, Pair
-    from identikit.auditing.result import Cluster
+    from identikit.auditing import Audit, Cluster, Pair
 
 #: Names that a sentence lists, and clusters that it describes.
 MOST_NAMES, MOST_CLUSTERS = 8, 4
@@ -79,10 +78,13 @@ def _together(one: Cluster, same: bool, show: Callable[[str], str], views: int =
     verb = "are the same" if same else "are related" if one.group == RELATED else "agree"
     assert one.error is not None  # it has two views or more
     assert one.variance is not None
-    return f"{who} {verb} {up_to} (error {_errors(one.error)}, {percents(*one.variance)} of the variance)"
+    size = f"error {_errors(one.error)}, {percents(*one.variance)} of the variance"
+    return f"{who} {verb} {up_to} ({size})"
 
 
-def _alone(names: Sequence[str], pairs: Sequence[Pair], groups: int, show: Callable[[str], str]) -> str:
+def _alone(
+    names: Sequence[str], pairs: Sequence[Pair], groups: int, show: Callable[[str], str]
+) -> str:
     """What is said of views that agree with none of the others, with their smallest error."""
     own = set(names)
     found = [pair for pair in pairs if own & {pair.a, pair.b}]
