@@ -414,6 +414,7 @@ def test_a_warning_in_other_numbers_is_printed_once_with_its_pairs():
         (["s0/layer_0", "s0/layer_1", "s1/layer_0"], False),
         (["s0/layer_0", "s0/layer_1", "s1/block_0", "s1/block_1"], False),
         (["s0/a", "s0/b", "s1/a", "s1/b"], False),
+        (["mnist/seed_0", "mnist/seed_1", "cifar/seed_0", "cifar/seed_1"], False),
         (["layer_0", "layer_1", "layer_2", "layer_3"], False),
         ([f"s{m}/layer_{n}" for m in range(3) for n in range(2)], False),
         (["/1", "/2", ":3", "9" * 5000], False),

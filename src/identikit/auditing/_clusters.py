@@ -48,7 +48,8 @@ class Clusters:
     """Which views of an audit belong together.
 
     The distance of two views is the error of their pair, at most 1, and 1 if they are unrelated or
-    were not compared; it is at least the tolerance if they are not the same. Average linkage joins the views to a tree, whose branches are the clusters.
+    were not compared; it is at least the tolerance if they are not the same. Average linkage joins
+    the views to a tree, whose branches are the clusters.
 
     Attributes
     ----------

@@ -8,6 +8,8 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 _DIGITS = re.compile(r"(\d+)")
+#: What the layers of networks are called.
+_LAYER = re.compile("layer|block|stage|hidden", re.IGNORECASE)
 
 
 class Side(NamedTuple):
@@ -22,8 +24,8 @@ def two_models(names: Sequence[str]) -> tuple[Side, Side] | None:
     """The layers of two models, if that is what the names of views say; otherwise None.
 
     Names are "model/layer", as files of the same name in two folders are called, or with a colon.
-    There are exactly two models with two layers or more each, and both have layers of one kind:
-    the same name but for numbers.
+    There are exactly two models with two numbered layers or more each, and both have layers of one
+    kind, such as "layer_#": the same name but for numbers.
 
     >>> a, b = two_models(["s0/layer_2", "s0/layer_10", "s1/layer_2", "s1/layer_3"]) or ((), ())
     >>> a.model, a.layers, b.layers
@@ -41,7 +43,7 @@ def two_models(names: Sequence[str]) -> tuple[Side, Side] | None:
         return None
     numbered = [[each for each, _ in side if _DIGITS.search(each)] for side in sides.values()]
     kinds = [{_DIGITS.sub("#", layer) for layer in side} for side in numbered]
-    if min(map(len, numbered)) < 2 or not kinds[0] & kinds[1]:
+    if min(map(len, numbered)) < 2 or not any(map(_LAYER.search, kinds[0] & kinds[1])):
         return None
     one, other = (
         Side(model, *map(list, zip(*sorted(side, key=lambda each: _natural(each[0])))))
