@@ -488,7 +488,7 @@ def test_the_plane_names_every_view_once_and_escapes_them():
     page = html(audit)
     plane = page[page.index('<svg class="plane"') :]
     plane = plane[: plane.index("</svg>")]
-    shown = re.findall(r'<text x="\d+" y="[\d.]+">([^<]*)</text>', plane)
+    shown = re.findall(r'<text x="\d+" y="[^>]+>([^<]*)</text>', plane)
     assert len(shown) == 4
     assert all(len(text) < 120 for text in shown)
     assert "<script" not in page

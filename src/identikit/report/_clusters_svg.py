@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+from unicodedata import east_asian_width
 
 import numpy as np
 
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 Point = tuple[float, float]
 
 #: Units of the plane: where dots may be, where names begin, and the height of a line of names.
-ACROSS, NAMES, LINE = 170, 212, 17
-#: Room for one name, and the characters that it takes.
-NAME, LETTERS = 148, 22
+ACROSS, NAMES, LINE = 166, 208, 17
+#: Room for one name, the characters that it takes, and the width of one, of Chinese ones twice.
+NAME, LETTERS, LETTER = 154, 18, 7.8
 #: What is left free around the dots, and below them for the scale.
 EDGE, BELOW = 20, 24
 
@@ -78,7 +79,10 @@ def plane_svg(audit: Audit, show: Callable[[str], str], label: str) -> Any:
     for line, name in enumerate(order):
         (x, y), height = at[name], start + LINE * line
         parts.append(f'<path class="faint" d="M{x:.1f} {y:.1f}L{NAMES - 6} {height:.1f}"/>')
-        parts.append(f'<text x="{NAMES}" y="{height + 4:.1f}">{escape(show(name))}</text>')
+        text, fit = show(name), ""
+        if LETTER * sum(1 + (east_asian_width(mark) in "WF") for mark in text) > NAME:
+            fit = f' textLength="{NAME - 4}" lengthAdjust="spacingAndGlyphs"'
+        parts.append(f'<text x="{NAMES}" y="{height + 4:.1f}"{fit}>{escape(text)}</text>')
     for name in names:
         (x, y), kind = at[name], "alone" if name in alone else "view"
         parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>')

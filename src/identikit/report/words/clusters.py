@@ -50,6 +50,15 @@ def summary(audit: Audit, show: Callable[[str], str]) -> str:
     views, tolerance = len(audit.views), audit.settings.tolerance
     if views < 3 or audit.verdict.within_tolerance:
         return compose(audit.verdict, audit.rows, views, tolerance, show)
+    text = _who_agrees(audit, show)
+    if audit.verdict.order_only:
+        text += f" {compose(audit.verdict, audit.rows, views, tolerance, show)}"
+    return text
+
+
+def _who_agrees(audit: Audit, show: Callable[[str], str]) -> str:
+    """The clusters, and the views that are in none, of three views or more."""
+    views, tolerance = len(audit.views), audit.settings.tolerance
     clusters, pairs = audit.clusters, audit.comparisons
     together = [one for one in clusters.best if len(one.views) > 1]
     over = f"Of {views} views over {audit.rows:,} rows"
