@@ -179,8 +179,9 @@ def _pairs_table(pairs: list[Pair], tolerance: float) -> Table:
         [
             pair.group,
             spread(pair.error, pair.interval),
-            pair.relation,
-            percent(pair.variance),
+            # An unrelated pair has that as its rung, and there is little room.
+            "no" if pair.relation == words.UNRELATED else pair.relation,
+            percent(pair.variance).replace(" ", ""),
             *[number(None if pair.ica is None else pair.ica.rung.error)] * ica,
             number(pair.cca.mean),
             number(pair.cca.held_out),
@@ -189,7 +190,7 @@ def _pairs_table(pairs: list[Pair], tolerance: float) -> Table:
         ]
         for pair in pairs
     ]
-    titles = ["rung", "error (95 %)", f"≤ {tolerance:g}", "of the\nvariance"]
+    titles = ["rung", "error (95 %)", f"≤ {tolerance:g}", "var.\nexpl."]
     return Table(
         ("a", "b"),
         [(pair.a, pair.b) for pair in pairs],
@@ -198,6 +199,7 @@ def _pairs_table(pairs: list[Pair], tolerance: float) -> Table:
         words=3,
         styles=[STYLES[pair.relation] for pair in pairs],
         spare=[range(4 + ica, 7 + ica), (3,)],
+        whole=True,
     )
 
 

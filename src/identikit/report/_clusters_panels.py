@@ -56,8 +56,8 @@ def errors(ax: Axes, audit: Audit) -> None:
     for pair in audit.comparisons:
         i, j = place[pair.a], place[pair.b]
         matrix[i, j] = matrix[j, i] = pair.error
-    shades = LinearSegmentedColormap.from_list("errors", ["#fdf8ef", "#8a3000"])
-    shades = shades.with_extremes(bad=PALETTE["band"])
+    colours = LinearSegmentedColormap.from_list("errors", ["#fdf8ef", "#8a3000"])
+    shades = colours.with_extremes(bad=PALETTE["band"])
     ends = np.arange(len(place) + 1)
     ax.pcolormesh(ends, ends, np.minimum(matrix, 1.0), cmap=shades, vmin=0, vmax=1)
     if len(place) <= MOST_NUMBERS:

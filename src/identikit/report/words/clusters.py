@@ -72,7 +72,7 @@ def _who_agrees(audit: Audit, show: Callable[[str], str]) -> str:
         over, said = f"Over {audit.rows:,} rows", [_together(together[0], False, show, views)]
     alone = clusters.alone
     if alone:
-        said.append(_alone(alone, pairs, len(together), show))
+        said.append(_alone(alone, pairs, show))
     inner = [one for one in clusters.at_tolerance if len(one.views) > 1 and one not in together]
     text = f"{over}, {'; '.join(said)}."
     if inner or not any(one.views in same for one in together):
@@ -91,15 +91,12 @@ def _together(one: Cluster, same: bool, show: Callable[[str], str], views: int =
     return f"{who} {verb} {up_to} ({size})"
 
 
-def _alone(
-    names: Sequence[str], pairs: Sequence[Pair], groups: int, show: Callable[[str], str]
-) -> str:
+def _alone(names: Sequence[str], pairs: Sequence[Pair], show: Callable[[str], str]) -> str:
     """What is said of views that agree with none of the others, with their smallest error."""
     own = set(names)
     found = [pair for pair in pairs if own & {pair.a, pair.b}]
-    s = "s" if len(names) == 1 else ""
-    who = "with none of them" if len(names) == 1 or groups == 0 else "with no other"
-    text = f"{_listed(names, show)} agree{s} {who}"
+    who = "agrees with none of them" if len(names) == 1 else "agree with no other"
+    text = f"{_listed(names, show)} {who}"
     if not found:
         return text
     if all(pair.relation == UNRELATED for pair in found):
