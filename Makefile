@@ -60,6 +60,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/ica.py
 	$(BIN)/python benchmarks/disentangle.py
 	$(BIN)/python benchmarks/worlds.py
+	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/recover.py
 
 clean:

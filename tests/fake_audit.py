@@ -131,6 +131,16 @@ def make_audit(names: list[str], pairs: list[Pair], dims: list[int] | None = Non
     )
 
 
+def of_errors(errors: dict[tuple[str, str], float], group: str = "affine") -> Audit:
+    """Views of which only the errors of pairs matter; those of 1 or more are unrelated."""
+    names = list(dict.fromkeys(name for pair in errors for name in pair))
+    pairs = [
+        make_pair(a, b, "unrelated" if error >= 1 else group, error, rows=10)
+        for (a, b), error in errors.items()
+    ]
+    return make_audit(names, pairs)
+
+
 def two_views(
     a: str = "seed 0", b: str = "seed 1", group: str = "linear", error: float = 0.082
 ) -> Audit:

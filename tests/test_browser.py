@@ -362,7 +362,7 @@ def test_page_never_scrolls_sideways(browser, written, page, width):
 def test_figures_are_drawn_inside_their_box(browser, written, page, figures, least):
     show(browser, written(page))
     measure = (
-        "return [...document.querySelectorAll('svg')].map(svg => {"
+        "return [...document.querySelectorAll('.plot svg')].map(svg => {"
         "  const box = svg.getBoundingClientRect(), all = [...svg.querySelectorAll('text')];"
         "  const out = all.filter(text => {"
         "    const own = text.getBoundingClientRect();"
@@ -379,9 +379,55 @@ def test_figures_are_drawn_inside_their_box(browser, written, page, figures, lea
         assert high > 200
         assert count > least
         assert clipped == []
-    drawn = pixels(browser.find_element("css selector", "svg").screenshot_as_base64)
+    drawn = pixels(browser.find_element("css selector", ".plot svg").screenshot_as_base64)
     # Each third of the figure has a panel in it.
     assert all(part.std() > 0.05 for part in np.array_split(drawn, 3, axis=1))
+
+
+@pytest.mark.parametrize("width", [400, 1100, 1440])
+@pytest.mark.parametrize("page", ["audit-five", "audit-ten", "audit-names"])
+def test_the_tree_and_the_plane_are_legible(browser, written, page, width):
+    """A line of the tree ends beside every name, and the names of the plane are inside it."""
+    show(browser, written(page), width=width)
+    rows = (
+        "return [...document.querySelectorAll('.matrix tbody tr')].map(row => {"
+        "  const tree = row.querySelector('.tree svg').getBoundingClientRect();"
+        "  const cell = row.querySelector('th').getBoundingClientRect();"
+        "  return [tree.width, tree.top - cell.top, tree.bottom - cell.bottom,"
+        "          tree.right - cell.left];"
+        "})"
+    )
+    for wide, top, bottom, right in browser.execute_script(rows):
+        assert wide > 40
+        assert max(abs(top), abs(bottom), abs(right)) <= 2
+    plane = (
+        "const svg = document.querySelector('.plane'), box = svg.getBoundingClientRect();"
+        "return [...svg.querySelectorAll('text')].map(text => {"
+        "  const own = text.getBoundingClientRect();"
+        "  return [own.left - box.left, box.right - own.right, own.top, own.bottom, own.height];"
+        "})"
+    )
+    names = np.array(browser.execute_script(plane))
+    assert names[:, :2].min() > -1
+    assert names[:, 4].min() > 10
+    tops, bottoms = (np.sort(names[:-1, side]) for side in (2, 3))
+    assert (tops[1:] > bottoms[:-1] - 4).all()
+
+
+def test_thick_branches_are_within_a_group(browser, written):
+    show(browser, written("audit-five"))
+    style = (
+        "return [...document.querySelectorAll('#tree path')].map(path => {"
+        "  const style = getComputedStyle(path);"
+        "  return [style.stroke, parseFloat(style.strokeWidth), style.fill];"
+        "})"
+    )
+    (apart, thin, fill), (together, thick, _) = browser.execute_script(style)
+    assert apart != together
+    assert thick > thin
+    assert fill == "none"
+    drawn = pixels(browser.find_element("css selector", ".tree svg").screenshot_as_base64)
+    assert 0.01 < drawn.std() < 0.4  # lines, and no shape that is filled
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from identikit.auditing._audit import audit
 from identikit.auditing._batches import audit_batches
+from identikit.auditing._clusters import Cluster, Clusters
 from identikit.auditing._layers import layers
 from identikit.auditing._models import audit_models
 from identikit.auditing._verdict import SLACK, choose_rung
@@ -15,6 +16,8 @@ __all__ = [
     "Audit",
     "BatchAudit",
     "Check",
+    "Cluster",
+    "Clusters",
     "Layers",
     "Match",
     "ModelPair",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from identikit._result import Result
 from identikit.alignment import RUNGS, HeldOut, counts_as
+from identikit.auditing._clusters import Clusters, clusters_of
 from identikit.errors import InputError
 from identikit.inference import jackknife_interval
 from identikit.similarity import Scored
@@ -184,6 +185,10 @@ class Pair(Result):
     whole stretches of rows left out, and `interval` then covers the intervals of both. `order_only`
     is true if the pair is unrelated because all that a map explains may come from the order of the
     rows. `influence` is set if a few rows decide the verdict.
+
+    `variance` is the share of the variance that the map of the verdict explains, 1 − error² but not
+    below 0, and `relation` is the verdict in one of three words: "same" (within the tolerance),
+    "related" (they share something beyond chance) or "unrelated".
     """
 
     a: str
@@ -212,6 +217,18 @@ class Pair(Result):
         return (
             f"Pair({self.a!r}, {self.b!r}: {group}, error {self.error:.3g} [{low:.3g}, {high:.3g}])"
         )
+
+    @property
+    def variance(self) -> float:
+        """The share of the variance that is explained: 1 − error², but not below 0."""
+        return max(1.0 - self.error**2, 0.0)
+
+    @property
+    def relation(self) -> str:
+        """The verdict in a word: "same", "related" or "unrelated"."""
+        if self.group == "unrelated":
+            return "unrelated"
+        return "same" if self.within_tolerance else "related"
 
     def error_of(self, *, strict: bool = False, source: str | None = None) -> float:
         """The error that is compared with a limit.
@@ -300,6 +317,8 @@ class Pair(Result):
             "error": self.error,
             "interval": list(self.interval),
             "within_tolerance": self.within_tolerance,
+            "variance": self.variance,
+            "relation": self.relation,
             "influence": None if self.influence is None else plain(self.influence),
             "ladder": [plain(rung) for rung in self.ladder],
             "ica": None if self.ica is None else self.ica.to_dict(),
@@ -384,7 +403,7 @@ class Audit(Result):
         """One row per pair: the verdict, every rung's error, every measure."""
         import pandas as pd
 
-        rows = []
+        rows, blocked = [], any(pair.blocked is not None for pair in self.comparisons)
         for pair in self.comparisons:
             row: dict[str, Any] = {
                 "a": pair.a,
@@ -394,6 +413,8 @@ class Audit(Result):
                 "low": pair.interval[0],
                 "high": pair.interval[1],
                 "within_tolerance": pair.within_tolerance,
+                "variance": pair.variance,
+                "relation": pair.relation,
             }
             row |= {f"cca_{key}": value for key, value in asdict(pair.cca).items()}
             row |= {"cka": pair.cka.value, "cka_debiased": pair.cka.debiased}
@@ -401,7 +422,7 @@ class Audit(Result):
             row |= {f"error_{rung.group}": rung.error for rung in pair.ladder}
             if pair.ica is not None:
                 row |= {"error_ica": pair.ica.rung.error}
-            if any(other.blocked is not None for other in self.comparisons):
+            if blocked:
                 row["error_blocked"] = None if pair.blocked is None else pair.blocked.error
             for key, scored in pair.measures.items():
                 row.setdefault(key, None if scored is None else scored.value)
@@ -409,6 +430,12 @@ class Audit(Result):
             row["warnings"] = len(pair.warnings)
             rows.append(row)
         return pd.DataFrame(rows)
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """Which views belong together, at the tolerance and at the widest gap of the errors."""
+        names = [view.name for view in self.views]
+        return clusters_of(names, self.comparisons, self.settings.tolerance)
 
     def to_dict(self) -> dict[str, Any]:
         """The audit as one JSON-ready document."""
@@ -418,5 +445,6 @@ class Audit(Result):
             "views": [plain(view) for view in self.views],
             "pairs": [pair.to_dict() for pair in self.comparisons],
             "verdict": plain(self.verdict),
+            "clusters": self.clusters.to_dict(),
             "settings": plain(self.settings),
         }

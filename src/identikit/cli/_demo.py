@@ -22,9 +22,6 @@ REPORT = Path("identikit-demo.html")
 #: Columns of the text: a terminal has at least these.
 WIDTH = 78
 
-#: A held-out error above this explains less than a quarter of the variance.
-FAR = 0.866
-
 NEXT = (
     "identikit audit a.npy b.npy --report audit.html    your own two models",
     "identikit align a.npy b.npy -o map.safetensors     the map between them",
@@ -100,7 +97,7 @@ def story(result: Audit, data: DemoViews, raw: list[float]) -> list[str]:
     right = [100 * share for share in data.accuracy.values()]
     return [
         f"{len(names)} networks agree up to {' or '.join(_an(g) for g in groups)} map; the control "
-        f"{'agrees with nobody' if min(apart) > FAR else 'agrees with them in part'}.",
+        f"{'agrees with nobody' if CONTROL in result.clusters.alone else 'agrees in part'}.",
         f"The networks learned handwritten digits from different random starts, and each gets "
         f"{_range(right, 1)} % of {result.rows} unseen digits right. Are the 8 numbers by which "
         "they tell digits apart the same numbers?",

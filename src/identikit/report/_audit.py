@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from identikit.auditing.result import Audit, Pair
+from identikit.report._audit_page import page_of, warnings_of
+from identikit.report._layer_names import two_models
 from identikit.report._shown import BAD, DOUBTFUL, GOOD, Shown, Table, shared, shows
-from identikit.report._svg import inline
-from identikit.report.drawing import MAX_POINTS
-from identikit.report.numbers import isolated, number, shortened, spread, with_interval
-from identikit.report.plots import plot_ladder, plot_pair
+from identikit.report.numbers import number, percent, shortened, spread
+from identikit.report.plots import plot_ladder
 from identikit.report.words import audit as words
 from identikit.report.words import batches as batch_words
-from identikit.similarity import Scored
+from identikit.report.words import clusters as cluster_words
 from identikit.sources import BY_POSITION
 
 if TYPE_CHECKING:
     from identikit.auditing import BatchAudit
 
 QUESTION = "Are these views the same, and up to what?"
-STYLES = {"within tolerance": "green", "above tolerance": "yellow", words.UNRELATED: "red"}
-#: Pairs that get a figure; with 20 views there are 190 pairs, and a page must stay a page.
-MAX_FIGURES = 30
-FIGURE_LABEL = (
-    "Three panels: the held-out error of every rung of maps, the canonical correlations beside "
-    "their chance level, and the aligned rows. The numbers are in the tables of this page."
-)
+STYLES = {"same": "green", "related": "yellow", "unrelated": "red"}
 
 
 @shows("Audit")
@@ -44,10 +38,10 @@ def audit(result: Audit) -> Shown:
     return Shown(
         "audit",
         f"Are these {len(result.views)} views the same, and up to what?",
-        words.summary(result.verdict, result.rows, len(result.views), tolerance),
-        [_pairs_table(pairs, tolerance)],
+        cluster_words.summary(result, short),
+        [_pairs_table(pairs, tolerance), *_nearest_layers(result)],
         lambda: plot_ladder(worst, tolerance=tolerance),
-        words.headline(result.verdict, len(result.views)),
+        cluster_words.headline(result),
         words.standing(result.verdict).replace(" ", "-"),
         facts=[
             f"{result.rows:,} rows",
@@ -56,11 +50,11 @@ def audit(result: Audit) -> Shown:
             f"tolerance {tolerance}",
         ],
         notes=[] if pairing == BY_POSITION else [f"Rows: {pairing}."],
-        warnings=[*reduced, *shared(pair.warnings for pair in result.comparisons)],
+        warnings=[*reduced, *warnings_of(pairs, short)],
         remark=remark.strip(),
         names=[view.name for view in result.views],
         template="audit.html.j2",
-        values=partial(_page, result, pairs),
+        values=partial(page_of, result, pairs),
         version=result.version,
     )
 
@@ -160,7 +154,9 @@ def _pairs_table(pairs: list[Pair], tolerance: float) -> Table:
         [
             pair.group,
             spread(pair.error, pair.interval),
-            "yes" if pair.within_tolerance else "no",
+            # An unrelated pair has that as its rung, and there is little room.
+            "no" if pair.relation == words.UNRELATED else pair.relation,
+            percent(pair.variance).replace(" ", ""),
             *[number(None if pair.ica is None else pair.ica.rung.error)] * ica,
             number(pair.cca.mean),
             number(pair.cca.held_out),
@@ -169,139 +165,39 @@ def _pairs_table(pairs: list[Pair], tolerance: float) -> Table:
         ]
         for pair in pairs
     ]
-    titles = ["rung", "error (95 %)", f"≤ {tolerance:g}", *["after\nICA"] * ica]
+    titles = ["rung", "error (95 %)", f"≤ {tolerance:g}", "var.\nexpl."]
     return Table(
         ("a", "b"),
         [(pair.a, pair.b) for pair in pairs],
-        [*titles, "CCA", "held\nout", "chance", ""],
+        [*titles, *["after\nICA"] * ica, "CCA", "held\nout", "chance", ""],
         rows,
         words=3,
-        styles=[STYLES[words.standing(pair)] for pair in pairs],
-        spare=[range(3 + ica, 6 + ica)],
+        styles=[STYLES[pair.relation] for pair in pairs],
+        spare=[range(4 + ica, 7 + ica), (3,)],
+        whole=True,
     )
 
 
-def _page(audit: Audit, pairs: list[Pair]) -> dict[str, Any]:
-    """What the page of an audit needs besides: every pair at a glance, one by one, in numbers."""
-    # Over the range of the errors: from 1 on all are as bad, and below the tolerance as good.
-    top = min(1.0, max(audit.settings.tolerance, *(pair.error for pair in pairs)))
-    show = isolated(view.name for view in audit.views)
-    return {
-        "audit": audit,
-        "settings": audit.settings,
-        "sentence": words.compose(
-            audit.verdict, audit.rows, len(audit.views), audit.settings.tolerance, show
-        ),
-        "reductions": words.reductions(audit.views, show),
-        "matrix": _matrix(audit, pairs, top),
-        "top": number(top, 2),
-        "cards": [_card(audit, pair, index) for index, pair in enumerate(pairs[:MAX_FIGURES])],
-        "pairs": pairs,
-        "numbers": _numbers(pairs),
-        "warnings": shared(pair.warnings for pair in pairs),
-        "rungs": words.UP_TO,
-        "ica": any(pair.ica for pair in pairs),
-        "max_points": MAX_POINTS,
-    }
+def _nearest_layers(audit: Audit) -> list[Table]:
+    """Of every layer of a model the nearest one of the other, if the views are layers of two."""
+    sides = two_models([view.name for view in audit.views])
+    if sides is None:
+        return []
+    found = _between(audit)
+    names, rows = [], []
+    for one in sides[0].views:
+        others = [found[one, other] for other in sides[1].views if (one, other) in found]
+        if others:
+            nearest = min(others, key=lambda pair: pair.error)
+            names.append((one, nearest.b if nearest.a == one else nearest.a))
+            error = spread(nearest.error, nearest.interval)
+            rows.append([nearest.group, error, nearest.relation, percent(nearest.variance)])
+    titles = ["rung", "error (95 %)", "", "of the\nvariance"]
+    above = "Layer by layer, the nearest of the other model:"
+    return [Table(("layer", "nearest"), names, titles, rows, words=3, above=above)]
 
 
-def _matrix(audit: Audit, pairs: list[Pair], top: float) -> list[list[dict[str, Any] | None]]:
-    cells = {}
-    for index, pair in enumerate(pairs):
-        cell = {
-            "error": with_interval(pair.error, pair.interval)[0],
-            "group": pair.group,
-            "shade": min(1.0, pair.error / top),
-            "target": f"pair-{index}" if index < MAX_FIGURES else f"row-{index}",
-        }
-        cells[pair.a, pair.b] = cells[pair.b, pair.a] = cell
-    names = [view.name for view in audit.views]
-    return [[cells.get((row, column)) for column in names] for row in names]
-
-
-def _card(audit: Audit, pair: Pair, index: int) -> dict[str, Any]:
-    from markupsafe import Markup
-
-    figure = plot_pair(pair, tolerance=audit.settings.tolerance)
-    held_out = pair.cca.held_out_interval
-    return {
-        "pair": pair,
-        "standing": words.standing(pair),
-        "error": with_interval(pair.error, pair.interval),
-        "blocked": pair.blocked and with_interval(pair.blocked.error, pair.blocked.interval),
-        "held_out_interval": None if held_out is None else [number(end) for end in held_out],
-        "ladder": [
-            (
-                rung,
-                [
-                    with_interval(rung.error, rung.interval),
-                    with_interval(rung.forward, rung.forward_interval),
-                    with_interval(rung.backward, rung.backward_interval),
-                ],
-                rung.group == pair.group,
-            )
-            for rung in (*pair.ladder, *([pair.ica.rung] if pair.ica else []))
-        ],
-        "measures": _measures(pair),
-        "ica": pair.ica and with_interval(pair.ica.rung.error, pair.ica.rung.interval),
-        "svg": Markup(inline(figure, FIGURE_LABEL, f"identikit-{index}")),
-    }
-
-
-def _measures(pair: Pair) -> list[tuple[str, tuple[str, ...] | None]]:
-    """Every measure of a pair: value with interval, chance with its band, calibrated value, p."""
-    return [
-        (_title(key), None if scored is None else _cells(scored))
-        for key, scored in pair.measures.items()
-    ]
-
-
-def _cells(scored: Scored) -> tuple[str, ...]:
-    sure = "" if scored.interval is None else "({} to {})".format(*map(number, scored.interval))
-    band = "({} to {})".format(*map(number, scored.band))
-    return (
-        *(number(scored.value), sure, number(scored.chance), band),
-        *(number(scored.calibrated), number(scored.p)),
-    )
-
-
-def _title(key: str) -> str:
-    return key.replace("_", " ")
-
-
-def _numbers(pairs: list[Pair]) -> dict[str, Any]:
-    """The table of all numbers: titled columns, and a row of values for every pair."""
-    present = {rung.group for pair in pairs for rung in pair.ladder}
-    rungs = [group for group in words.UP_TO if group in present]
-    ica = any(pair.ica for pair in pairs)
-    measures = list(dict.fromkeys(key for pair in pairs for key in pair.measures))
-    others = [key for key in measures if key not in ("cca", "cka")]
-    columns = [
-        ("verdict", ["error", "low", "high"]),
-        ("error by rung", rungs),
-        ("after ICA", ["error", "random rotation"] if ica else []),
-        ("CCA", ["mean", "held out", "chance", "adjusted R²", "rank"]),
-        ("CKA", ["biased", "debiased", "chance"]),
-        ("other measures", [_title(key) for key in others]),
-        ("calibrated", [_title(key) for key in measures]),
-    ]
-    rows = []
-    for pair in pairs:
-        errors = {rung.group: rung.error for rung in pair.ladder}
-        cca, cka = pair.cca, pair.cka
-        after = (pair.ica.rung.error, pair.ica.random_rotation) if pair.ica else (None, None)
-        rows.append(
-            (
-                pair,
-                [
-                    *(pair.error, *pair.interval),
-                    *map(errors.get, rungs),
-                    *(after if ica else ()),
-                    *(cca.mean, cca.held_out, cca.chance, cca.adjusted_r2, cca.rank),
-                    *(cka.value, cka.debiased, cka.chance),
-                    *(scored and scored.value for scored in map(pair.measures.get, others)),
-                    *(scored and scored.calibrated for scored in map(pair.measures.get, measures)),
-                ],
-            )
-        )
-    return {"columns": [column for column in columns if column[1]], "rows": rows}
+def _between(audit: Audit) -> dict[tuple[str, str], Pair]:
+    """The pair of two views, in either order."""
+    found = {(pair.a, pair.b): pair for pair in audit.comparisons}
+    return found | {(pair.b, pair.a): pair for pair in audit.comparisons}

@@ -41,6 +41,8 @@ class Table:
         Colours for the terminal, of the first of these cells of each row; none by default.
     spare : sequence of sequence of int
         Columns that a terminal may leave out together, the first first, where names need the room.
+    whole : bool
+        Whether all of these but the first are also left out if names are whole only without them.
     above, below : str
         What is written over and under the table.
     """
@@ -52,6 +54,7 @@ class Table:
     words: int = 0
     styles: Sequence[str] = ()
     spare: Sequence[Sequence[int]] = ()
+    whole: bool = False
     above: str = ""
     below: str = ""
 

@@ -76,6 +76,29 @@ def spread(value: float, interval: Interval) -> str:
     return text if text == high else f"{text} ({low}–{high})"
 
 
+def percent(share: float) -> str:
+    """A share of the variance in percent, with a decimal where that tells it from 100.
+
+    >>> percent(0.9471), percent(0.9933), percent(0.99999), percent(1.0), percent(0.004)
+    ('95 %', '99.3 %', '>99.9 %', '100 %', '<1 %')
+    """
+    if 0 < share < 0.005:
+        return "<1 %"
+    if 0.9995 <= share < 1:
+        return ">99.9 %"
+    return f"{100 * share:.{1 if 0.985 < share < 1 else 0}f} %"
+
+
+def percents(low: float, high: float) -> str:
+    """A range of shares of the variance in percent.
+
+    >>> percents(0.9159, 0.9471), percents(0.946, 0.9471)
+    ('92 to 95 %', '95 %')
+    """
+    ends = percent(low), percent(high)
+    return ends[0] if ends[0] == ends[1] else f"{ends[0].removesuffix(' %')} to {ends[1]}"
+
+
 def isolated(names: Iterable[str]) -> Callable[[str], str]:
     """Names between Unicode isolates, so that right-to-left script does not reorder the rest."""
     shown = shortened(names, 60)

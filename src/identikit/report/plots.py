@@ -18,6 +18,7 @@ import numpy as np
 from identikit.auditing.models_result import SMALL_KL
 from identikit.factors import METRICS
 from identikit.report._axes_panels import distances, stability
+from identikit.report._clusters_panels import errors, plane, tree
 from identikit.report._heat import heat
 from identikit.report._models_panels import (
     ON_PAGE,
@@ -35,11 +36,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from identikit.auditing import Layers, ModelPair, Pair
+    from identikit.auditing import Audit, Layers, ModelPair, Pair
     from identikit.axes import Components, NearIdentifiability
     from identikit.factors import Disentanglement
 
 __all__ = [
+    "plot_clusters",
     "plot_factors",
     "plot_ladder",
     "plot_layers",
@@ -55,6 +57,22 @@ __all__ = [
 
 #: Panels in a row of `plot_factors`.
 ACROSS = 3
+
+
+def plot_clusters(audit: Audit) -> Figure:
+    """Which views belong together: their tree, the matrix of errors in its order, and a plane.
+
+    The tree joins views at the mean error between them; the thick branches are the clusters below
+    its widest gap (`Clusters.at_gap`). In the plane distances are errors, as far as a plane allows.
+
+    Parameters
+    ----------
+    audit : Audit
+        What `identikit.audit` returns.
+    """
+    return sheet(
+        [partial(tree, audit=audit), partial(errors, audit=audit), partial(plane, audit=audit)]
+    )
 
 
 def plot_pair(pair: Pair, *, tolerance: float | None = None) -> Figure:

@@ -71,10 +71,12 @@ def rich_table(table: Table, width: int = 100) -> RichTable:
     heads, names, titles, rows = table.heads, table.names, table.titles, table.rows
     longest = max((len(plain(name)) for line in names for name in line), default=0)
     columns, left_out = list(range(len(titles))), list[str]()
-    for together in table.spare:
-        if _room(columns, titles, rows, heads, width) >= min(longest, NAME):
+    for number, together in enumerate(table.spare):
+        fewer = [place for place in columns if place not in together]
+        room, more = (_room(some, titles, rows, heads, width) for some in (columns, fewer))
+        if room >= min(longest, NAME) and not (number and table.whole and room < longest <= more):
             break
-        columns = [place for place in columns if place not in together]
+        columns = fewer
         left_out += [titles[place] for place in together]
     room = max(5, _room(columns, titles, rows, heads, width))
     shown = shortened((name for line in names for name in line), room)

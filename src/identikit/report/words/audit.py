@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from identikit.alignment import RUNGS
 from identikit.auditing.result import Interval, Pair, Verdict, View
-from identikit.report.numbers import SMALLEST, shortened, spread, with_interval
+from identikit.report.numbers import SMALLEST, percent, shortened, spread, with_interval
 
 UNRELATED = "unrelated"
 RELATED = "related"
@@ -76,6 +76,7 @@ def compose(
     error = _error(verdict.error, verdict.interval)
     over = f"over {rows:,} rows"
     worst = f"the worst pair ({a}, {b})"
+    explained = percent(max(1 - verdict.error**2, 0.0))
     if verdict.order_only:
         who = f"the views {a} and {b}" if views == 2 else worst
         return (
@@ -105,12 +106,13 @@ def compose(
     if verdict.within_tolerance:
         doubt = ", though the interval reaches above it" if verdict.interval[1] > tolerance else ""
         if views == 2:
-            start, who = f"The views {a} and {b} are the same {up_to}", "one predicts the other"
+            start, who = f"The views {a} and {b} are the same {up_to}", "one"
         else:
             start = f"All {views} views are the same {UP_TO[verdict.loosest].up_to}"
-            who = f"even {worst} is predicted"
+            who = f"even in {worst} one"
         return (
-            f"{start}: {over}, {who} with {error}, within the tolerance of {tolerance:g}{doubt}."
+            f"{start}: {over}, {who} explains {explained} of the variance of the other, with "
+            f"{error}, within the tolerance of {tolerance:g}{doubt}."
             f"{untold(verdict.candidates)}"
         )
     doubt = ", though the interval reaches below it" if verdict.interval[0] < tolerance else ""
@@ -122,8 +124,8 @@ def compose(
     else:
         start, who = f"Not all {views} views are the same", f"{worst} agrees best"
     return (
-        f"{start} within the tolerance of {tolerance:g}: {over}, {who} {up_to}, with {error}, "
-        f"{stands}.{untold(verdict.candidates)}"
+        f"{start} within the tolerance of {tolerance:g}: {over}, {who} {up_to}, which explains "
+        f"{explained} of the variance, with {error}, {stands}.{untold(verdict.candidates)}"
     )
 
 
@@ -132,7 +134,7 @@ def pair(found: Pair, show: Callable[[str], str]) -> str:
     error = spread(found.error, found.interval)
     return (
         f"{show(found.a)} and {show(found.b)} agree best {UP_TO[found.group].up_to}, with an error "
-        f"of {error}.{untold(found.candidates)}"
+        f"of {error}: {percent(found.variance)} of the variance.{untold(found.candidates)}"
     )
 
 
