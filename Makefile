@@ -52,6 +52,7 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/family.py
 	$(BIN)/python benchmarks/learn.py
 	$(BIN)/python benchmarks/extract.py
