@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 import identikit as ik
 from identikit.auditing import _axes
 from identikit.auditing._axes import ROWS, sample_rows
-from identikit.auditing._evidence import Context, Evidence
-from identikit.auditing.checks import ica_axes, ica_variance
+from identikit.auditing.checks import Context, Evidence, ica_axes, ica_variance
 from identikit.auditing.result import OwnAxes, RungError, SharedAxes
 from identikit.axes import axes_apart, corrected_rung, ica_rung, view_axes
 from identikit.cli import app

@@ -1201,7 +1201,7 @@ def test_the_command_in_a_shell_keeps_transformers_quiet(folder_of, text_file, t
 
 def test_asking_for_extract_loads_neither_torch_nor_transformers():
     code = (
-        "import sys, identikit.extract, identikit.cli._extract\n"
+        "import sys, identikit.extract, identikit.cli\n"
         "print([name for name in ('torch', 'transformers', 'PIL') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

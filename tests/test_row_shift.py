@@ -10,8 +10,8 @@ from scipy.signal import lfilter
 from conftest import close
 from identikit import accumulate
 from identikit.auditing import _windows
-from identikit.auditing._evidence import Context, Evidence
 from identikit.auditing._windows import AXES, ROWS, orthonormal, prepared, read_windows
+from identikit.auditing.checks import Context, Evidence
 from identikit.auditing.checks.row_shift import REACH, _all_shifts, check
 from identikit.sources import open_sources
 from identikit.sources.array import ArraySource
