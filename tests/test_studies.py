@@ -81,7 +81,7 @@ def computed(diary: Path) -> list[int]:
     return [int(line.split()[0]) for line in diary.read_text().splitlines()]
 
 
-# Every study
+# Without PyTorch
 
 
 WITHOUT_TORCH = """
