@@ -200,7 +200,7 @@ TOY, LABELLED, ALL_KINDS = toy(), toy(label="x"), of_all_kinds()
 def package_with(study: str, folder: Path) -> str:
     """Install, in a folder, a package that brings a study of this module by the name of toy."""
     about = folder / "toy-1.0.dist-info"
-    about.mkdir(parents=True)
+    about.mkdir(parents=True, exist_ok=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(f"[identikit.studies]\ntoy = study_units:{study}\n")
     return str(folder)
