@@ -51,6 +51,13 @@ class Recipe:
 
 
 @dataclass(frozen=True)
+class Heavy(Recipe):
+    """A view that travels with something large."""
+
+    luggage: bytes
+
+
+@dataclass(frozen=True)
 class Gate(Recipe):
     """Whoever comes to a certain row says so in a folder, and waits until the gate is opened."""
 

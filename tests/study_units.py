@@ -178,3 +178,29 @@ def fails(n: int, how: str) -> Record:
             return None  # type: ignore[return-value]
         raise ZeroDivisionError("division\nby zero")
     return square(n)
+
+
+def chorales(path: Path, pieces: dict[str, list[Any]]) -> Path:
+    """A file with the layout of JSB_Chorales.mat: rows of cells, each of frames."""
+    from scipy.io import savemat
+
+    cells = {}
+    for name, each in pieces.items():
+        cell = np.empty((1, len(each)), dtype=object)
+        for place, frames in enumerate(each):
+            cell[0, place] = np.asarray(frames, dtype=np.uint8)
+        cells[name] = cell
+    savemat(path, cells)
+    return path
+
+
+TOY, LABELLED, ALL_KINDS = toy(), toy(label="x"), of_all_kinds()
+
+
+def package_with(study: str, folder: Path) -> str:
+    """Install, in a folder, a package that brings a study of this module by the name of toy."""
+    about = folder / "toy-1.0.dist-info"
+    about.mkdir(parents=True, exist_ok=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[identikit.studies]\ntoy = study_units:{study}\n")
+    return str(folder)

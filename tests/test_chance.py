@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.integrate import quad
+from scipy.stats import kstest
 
 import identikit as ik
 from identikit.alignment import ladder
@@ -21,6 +22,7 @@ from identikit.inference import (
     jackknife_interval,
     mean_of_folds,
 )
+from identikit.inference._independent import coherence_draw
 from identikit.moments import assign_folds
 
 Array = NDArray[np.float64]
@@ -335,3 +337,17 @@ def test_intervals_of_the_affine_error_cover(n: int, d: int, error: float, noise
         low, high = jackknife_interval(forward.error, forward.leave_one_out(), floor=0.0)
         covered += low <= error <= high
     assert 0.88 <= covered / 400 <= 0.99
+
+
+@pytest.mark.parametrize(("N", "p", "q"), [(40, 4, 6), (40, 30, 20), (12, 12, 5), (9, 1, 1)])
+def test_coherence_draws_are_blocks_of_uniform_rotations(N: int, p: int, q: int) -> None:
+    """Second moments 1/N, singular values at most 1, and every entry the law of a unit vector's."""
+    rng = np.random.default_rng([N, p, q])
+    draws = np.array([coherence_draw(rng, N, p, q) for _ in range(2000)])
+    assert draws.shape == (2000, p, q)
+    assert np.linalg.norm(draws, 2, axis=(1, 2)).max() <= 1 + 1e-9
+    second = np.einsum("kab,kcd->abcd", draws, draws) / 2000
+    expected = np.einsum("ac,bd->abcd", np.eye(p), np.eye(q)) / N
+    assert np.abs(second - expected).max() < 6 * np.sqrt(2 / 2000) / N
+    # A coordinate of a uniform unit vector in N dimensions: c² is Beta(1/2, (N − 1)/2).
+    assert kstest(draws[:, 0, -1] ** 2, "beta", args=(0.5, (N - 1) / 2)).pvalue > 1e-4

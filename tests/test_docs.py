@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import inspect
 import io
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -118,3 +120,54 @@ def test_an_audit_needs_neither_torch_nor_pyplot():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def names_in(code: str) -> Iterator[str]:
+    """Dotted names of identikit that code imports or has in its strings, such as scripts."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"identikit(?:\.\w+)+", node.value)
+            with contextlib.suppress(SyntaxError):
+                if "from identikit" in node.value:
+                    yield from names_in(node.value)
+
+
+def private_modules(code: str) -> set[str]:
+    """Modules of identikit with an underscore somewhere in their path that code names."""
+    found = set()
+    for name in names_in(code):
+        parts = name.split(".")
+        while parts[0] == "identikit" and len(parts) > 1:
+            path = (ROOT / "src").joinpath(*parts)
+            if path.with_suffix(".py").is_file() or (path / "__init__.py").is_file():
+                if any(re.match("_[^_]", part) for part in parts):
+                    found.add(".".join(parts))
+                break
+            parts.pop()
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").glob("*.py")), ids=lambda path: path.stem)
+def test_a_test_file_reaches_into_one_private_module_at_most(path):
+    found = private_modules(path.read_text(encoding="utf-8"))
+    assert len(found) <= 1, sorted(found)
+
+
+def test_private_modules_are_seen_wherever_they_are_named():
+    text, linalg = (".".join(("identikit", name)) for name in ("_text", "_linalg"))
+    for code in (
+        f"import {text}",
+        f"from {text} import plain",
+        "from identikit import _text, audit",
+        f"def f():\n    patch('{text}.plain')",
+        f"SCRIPT = 'import sys\\nfrom {text} import plain'",
+        "SCRIPT = 'from identikit import _text'",
+        f"run('python -c \"import {text}\"')",
+    ):
+        assert private_modules(code) == {text}, code
+    assert private_modules(f"import {text}, {linalg}") == {text, linalg}
+    assert private_modules("from identikit import audit, __version__\nimport _thread") == set()

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conftest import close
 from identikit.errors import InputError
-from identikit.studies._dsprites import BLOCK, SIZES, classes_of, outlines, render
+from identikit.studies._dsprites import BLOCK, SIZES, classes_of, images, outlines, render, truth
 
 FOLDER = "dsprites_rerendered"
 
@@ -117,3 +118,21 @@ def test_the_tables_are_part_of_the_package() -> None:
     with path.open("rb") as file:
         assert zipfile.is_zipfile(file)
     assert len(path.read_bytes()) < 5000
+
+
+def test_images_are_means_of_four_pixels() -> None:
+    classes = np.array([[2, 5, 7, 3, 20], [0, 0, 0, 0, 0]])
+    grey, whole = images(classes).reshape(2, 32, 32), render(classes)
+    assert grey.dtype == np.float32
+    close(grey[0, 20, 10], whole[0, 40:42, 20:22].mean(), 0)
+    close(4 * grey.sum((1, 2)), whole.sum((1, 2)), 1e-3)
+
+
+def test_factors_as_classes_and_as_numbers() -> None:
+    classes, numbers = truth(np.array([[0, 1, 39, 4, 5], [2, 0, 13, 31, 0]], np.uint8))
+    assert list(classes["shape"]) == ["square", "heart"]
+    assert list(classes["orientation"]) == [0, 13]
+    assert list(classes["posY"]) == [5, 0]
+    turns = numbers[["cos_orientation", "sin_orientation"]].to_numpy()
+    close(turns, [[1, 0], [-0.5, 0.75**0.5]], 1e-12)
+    assert list(numbers)[:3] == ["scale", "posX", "posY"]

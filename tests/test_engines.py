@@ -19,21 +19,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import close
-from engine_views import Recipe, fail, pid_of, slowly, threads
+from engine_views import Heavy, Recipe, fail, pid_of, slowly, threads
 from identikit.errors import InputError, MissingExtraError
-from identikit.moments import Moments, Part, StackLayout, _passes, accumulate
+from identikit.moments import Moments, Part, StackLayout, accumulate
 from identikit.moments.engines import (
     Dask,
     LostError,
     Pool,
-    _cluster,
-    _dask,
-    _engine,
-    _pool,
     cores,
     engine_for,
 )
-from identikit.moments.engines._engine import add_up
+from identikit.moments.engines._engine import add_up, travels
+from identikit.sources import NpyWriter
 from identikit.studies import Data, Settings, Work, run
 from study_units import square, toy
 
@@ -155,8 +152,9 @@ class Shuffled:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_the_moments_do_not_depend_on_who_has_read_what(data: st.DataObject):
-    rows = data.draw(st.integers(5, 120))
-    workers, block = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 70))
+    times = data.draw(st.sampled_from([1, 128]))
+    rows, block = times * data.draw(st.integers(5, 120)), times * data.draw(st.integers(1, 70))
+    workers = data.draw(st.integers(1, 9))
     seed = data.draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, 3)) * [1, 1e-4, 1] + [0, 7, 1e4]
@@ -170,17 +168,15 @@ def test_the_moments_do_not_depend_on_who_has_read_what(data: st.DataObject):
         options["drop_nonfinite"] = True
     heard: list[int] = []
     engine = Shuffled(workers, seed)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_passes, "CHUNK_ROWS", 8)  # ranges of rows start at multiples of it
-        found = accumulate(
-            [x, y],
-            block_rows=block,
-            engine=engine,
-            progress=lambda _what, done, _of: heard.append(done),
-            **options,
-        )
+    found = accumulate(
+        [x, y],
+        block_rows=block,
+        engine=engine,
+        progress=lambda _what, done, _of: heard.append(done),
+        **options,
+    )
     same(found, accumulate([x, y], **options))
-    assert (engine.items > 1) == (rows > 8)
+    assert (engine.items > 1) == (rows > 1024)  # ranges of rows start at multiples of it
     assert engine.forgotten
     assert heard == sorted(heard)
     assert heard[-1] == rows
@@ -238,32 +234,29 @@ def test_a_nan_is_told_as_one_process_tells_it(engine: Any, views: list[np.ndarr
     assert str(together.value) == str(alone.value)
 
 
-def test_an_ill_conditioned_view_is_read_twice_and_sent_once(
-    engine: Any, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-):
+class OnlyHere(Recipe):
+    """A view that cannot be pickled, so that its rows are sent; it counts how often."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        object.__setattr__(self, "view", rows)
+        object.__setattr__(self, "last_row_read", 0)
+
+    def happens(self, start: int, stop: int) -> None:
+        if start < ROWS <= stop:
+            object.__setattr__(self, "last_row_read", self.last_row_read + 1)
+
+    def __reduce__(self) -> str:
+        raise TypeError("it stays here")
+
+
+def test_an_ill_conditioned_view_is_read_twice_and_sent_once(engine: Any, rng: np.random.Generator):
     mixing = rng.normal(size=(4, 4))
     x = rng.normal(size=(ROWS, 4)) * [1, 1e-3, 1e-6, 1e-9] @ mixing
     y = rng.normal(size=(ROWS, 2)) + x[:, :2]
-    sent: list[int] = []
-    if isinstance(engine, Pool):
-        write = _pool._write_rows
-        monkeypatch.setattr(
-            _pool,
-            "_write_rows",
-            lambda source, path: (sent.append(source.rows), write(source, path)),
-        )
-    else:
-        scatter = engine._scatter
-
-        def counted(things: list[Any], **kwargs: Any) -> list[Any]:
-            if things:
-                sent.append(sum(len(rows) for rows in things))
-            return scatter(things, **kwargs)
-
-        monkeypatch.setattr(engine, "_scatter", counted)
-    found, expected = accumulate([x, y], engine=engine), accumulate([x, y])
+    counted = [OnlyHere(x), OnlyHere(y)]
+    found, expected = accumulate(counted, engine=engine), accumulate([x, y])
     assert found.layout.roots is not None
-    assert sent == [ROWS, ROWS]
+    assert [view.last_row_read for view in counted] == [1, 1]
     assert found.rows == ROWS
     for i in (0, 1):
         for j in (0, 1):
@@ -282,45 +275,24 @@ def test_tensors_of_half_precision_travel(engine: Any, rng: np.random.Generator)
     same(accumulate([half], engine=engine), accumulate([half]))
 
 
-@pytest.mark.extra("dask")
-def test_what_is_large_goes_past_the_scheduler(
-    dask: Dask, views: list[np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    np.save(tmp_path / "x.npy", views[0])
-    for module in (_engine, _dask):
-        monkeypatch.setattr(module, "SMALL", 50)
-    sent: list[Any] = []
-    scatter = dask._scatter
-    monkeypatch.setattr(
-        dask,
-        "_scatter",
-        lambda things, **options: (sent.extend(things), scatter(things, **options))[1],
-    )
-    recipe = Recipe(str(tmp_path / "x.npy"))
-    same(accumulate([recipe], engine=dask), accumulate([views[0]]))
-    assert sent[0] is recipe
-    assert [type(thing) for thing in sent[1:]] == [tuple] * 8
-
-
-def test_a_pool_sends_a_large_recipe_in_a_file(
-    views: list[np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    np.save(tmp_path / "x.npy", views[0])
-    for module in (_engine, _pool):
-        monkeypatch.setattr(module, "SMALL", 50)
-    recipe = Recipe(str(tmp_path / "x.npy"))
+def test_a_pool_sends_a_large_recipe_in_a_file(rng: np.random.Generator, tmp_path: Path):
+    """More than a megabyte, but far less than its rows."""
+    rows = rng.normal(size=(ROWS, 140))
+    np.save(tmp_path / "x.npy", rows)
+    recipe = Heavy(str(tmp_path / "x.npy"), bytes(1_100_000))
+    assert travels(recipe)
     with Pool(2) as engine:
-        same(accumulate([recipe], engine=engine), accumulate([views[0]]))
+        same(accumulate([recipe], engine=engine), accumulate([rows]))
 
 
 def test_a_recipe_that_holds_its_rows_is_not_sent_again_and_again(tmp_path: Path):
     rows = np.zeros((30000, 9))
     np.save(tmp_path / "x.npy", rows)
-    assert _engine.travels(Recipe(str(tmp_path / "x.npy")))
-    assert _engine.travels(Recipe(rows[:10]))
-    assert not _engine.travels(Recipe(rows))
-    assert not _engine.travels(Recipe(lambda: None))
-    assert not _engine.travels(rows)
+    assert travels(Recipe(str(tmp_path / "x.npy")))
+    assert travels(Recipe(rows[:10]))
+    assert not travels(Recipe(rows))
+    assert not travels(Recipe(lambda: None))
+    assert not travels(rows)
 
 
 def test_an_empty_part_travels_as_nothing():
@@ -374,15 +346,6 @@ def test_a_scheduler_s_address_and_a_client(dask: Dask, views: list[np.ndarray])
         accumulate(views, engine=client)
 
 
-@pytest.mark.extra("dask")
-def test_a_cluster_for_the_call(monkeypatch: pytest.MonkeyPatch, views: list[np.ndarray]):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(_dask, "cores", lambda: 1)
-    before = dict(os.environ), list(sys.path)
-    same(accumulate(views, engine="dask"), accumulate(views))
-    assert (dict(os.environ), sys.path) == before
-
-
 def test_dask_is_an_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtraError, match=r"the Dask engine needs .*identikit\[dask\]'"):
@@ -397,25 +360,6 @@ def test_engines_without_workers_are_refused():
         Dask(workers=0)
     with pytest.raises(InputError, match="of the scheduler at tcp://a:1 is fixed; leave out work"):
         Dask("tcp://a:1", workers=2)
-
-
-@pytest.mark.extra("dask")
-@pytest.mark.parametrize(
-    ("address", "says"), [("tcp://127.0.0.1:1", "Timed out"), ("post://x", "unknown address sch")]
-)
-def test_a_scheduler_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, address: str, says: str):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(_cluster, "PATIENCE", 0.3)
-    with pytest.raises(InputError, match=f"no Dask scheduler answers at {address} .*{says}"):
-        accumulate([np.eye(3)], engine=address)
-
-
-@pytest.mark.extra("dask")
-def test_a_cluster_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(_cluster, "SCRIPT", "raise SystemExit('no room')")
-    with pytest.raises(InputError, match="no Dask cluster could be started here: no room"):
-        Dask()
 
 
 # Units of work
@@ -496,7 +440,7 @@ def test_a_full_disk_is_said(views: list[np.ndarray], monkeypatch: pytest.Monkey
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_pool, "_write_rows", full)
+    monkeypatch.setattr(NpyWriter, "append", full)
     with (
         Pool(1) as engine,
         pytest.raises(InputError, match=r"8000 rows and 5 columns .*No space left.*set TMPDIR"),

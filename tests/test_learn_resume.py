@@ -36,8 +36,10 @@ from identikit.learn import (  # noqa: E402
     shuffled,
     supervised,
     train,
+    weight_shuffling,
 )
 from learning import data, one_thread, same  # noqa: E402, F401
+from test_reizinger_weights import fitted, gap  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -259,7 +261,7 @@ def test_killed_when_all_seeds_have_stopped(
     """But before the snapshots of later steps are written."""
     call = partial(stack(), patience=1, save_seconds=0.0)
     with monkeypatch.context() as patch:
-        patch.setattr("identikit.learn._fit.Fit._finish", lambda _: 1 / 0)
+        patch.setattr(_units.Fit, "_finish", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             call(folder=tmp_path)
     whole = call()
@@ -499,3 +501,12 @@ def test_short_trainings_start_no_process(
     monkeypatch.setattr(_units, "WORTH", 20.0)
     train(recurrent, watched, tokens(), 2, seeds=range(2))
     assert processes() == 0
+
+
+@pytest.mark.slow
+def test_processes_give_the_same_numbers_after_kicks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_units, "WORTH", 0.0)
+    monkeypatch.setattr(_units, "cpu_count", lambda: 2)
+    monkeypatch.setattr(_units, "SMALL", 0)
+    kick = weight_shuffling(0.3, 0.5)
+    assert gap(fitted(after_step=kick), fitted(after_step=kick, together=False)) == 0

@@ -14,6 +14,7 @@ from identikit._linalg import (
     no_threads,
     one_thread,
     polar,
+    random_rotation,
     rank_tolerance,
     singular_values,
     spacings,
@@ -440,3 +441,12 @@ def test_blas_has_its_threads_back_whoever_leaves_last() -> None:
     assert blas_threads() == before
     second.__exit__(None, None, None)
     assert blas_threads() == before
+
+
+def test_a_random_rotation_is_one_and_has_no_preferred_sign(seed: int) -> None:
+    rotations = np.array(
+        [random_rotation(3, np.random.default_rng(seed + 1000 * place)) for place in range(400)]
+    )
+    close(rotations @ rotations.transpose(0, 2, 1), np.broadcast_to(np.eye(3), (400, 3, 3)), 1e-12)
+    # An entry has mean 0 and variance 1/d.
+    close(rotations.mean(axis=0), np.zeros((3, 3)), 5 / (3 * 400) ** 0.5)

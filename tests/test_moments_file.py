@@ -24,7 +24,6 @@ from identikit.alignment import align
 from identikit.errors import InputError
 from identikit.moments import (
     Moments,
-    _passes,
     accumulate,
     assign_folds,
     load_moments,
@@ -527,7 +526,7 @@ def test_saving_asks_for_the_suffix_and_spares_what_is_there(tmp_path, rng):
 
 # Resuming.
 
-ROWS = 20_000
+ROWS = 120_000
 
 
 class Counting:
@@ -561,12 +560,6 @@ def files(tmp_path, rng) -> list[str]:
     np.save(tmp_path / "y.npy", ill_conditioned(rng, ROWS, 4))
     np.save(tmp_path / "z.npy", X @ rng.normal(size=(3, 2)))
     return [str(tmp_path / f"{name}.npy") for name in "xyz"]
-
-
-@pytest.fixture(autouse=True)
-def short_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept is kept after a chunk of rows, so that few rows make several of them."""
-    monkeypatch.setattr(_passes, "ROWS_KEPT", 1024)
 
 
 def counted(paths, most=np.inf) -> list[Counting]:
@@ -616,7 +609,7 @@ def test_a_reading_that_breaks_off_goes_on_from_there(
     with pytest.raises(InputError, match=rf"of {ROWS} rows in the {part} pass; run .* --resume"):
         load_moments(kept)
     done = sum(stop - start for start, stop in header_of(kept)["partial"]["spans"])
-    assert most % ROWS - 1024 < done <= most % ROWS
+    assert most % ROWS - 8192 < done <= most % ROWS  # saved after every 8192 rows
     sources = counted(paths)
     resumed = reading(sources, target, groups, resume=True)
     assert [source.read_rows for source in sources] == [(passes - number + 1) * ROWS - done] * 2
@@ -661,7 +654,7 @@ def test_hours_of_work_are_not_written_over(broken):
 def test_a_resumed_reading_may_break_off_again(broken):
     paths, target = broken
     with pytest.raises(KeyboardInterrupt):
-        reading(counted(paths, 3000), target, resume=True, every=0.0)
+        reading(counted(paths, 18_000), target, resume=True, every=0.0)
     done = sum(b - a for a, b in header_of(f"{target}.partial")["partial"]["spans"])
     assert done > ROWS // 2
     whole = reading(counted(paths), target.with_name("whole.moments"))

@@ -20,7 +20,7 @@ from identikit.factors import disentangle
 from identikit.report import Shown, Table, print_result, shown, shows
 from identikit.report.style import PALETTE
 from identikit.worlds import score
-from study_units import toy
+from study_units import package_with
 from test_batches import plates
 from test_report import Page
 
@@ -41,11 +41,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     models = audit_models(
         [ik.SoftmaxModel(X, X[:9], name=HOSTILE), ik.SoftmaxModel(Y, X[:9], name="b")]
     )
-    study = toy()
     folder = tmp_path_factory.mktemp("study")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("identikit.studies._run.find", lambda _: study)
-        ran = run(study, folder=folder / "out", engine="single")
+        patch.syspath_prepend(package_with("TOY", folder / "installed"))
+        ran = run("toy", folder=folder / "out", engine="single")
         # What is shown of a study is drawn by the study itself, which only this test can find.
         shown = ran._repr_html_()
         ran.report(folder / "page.html")

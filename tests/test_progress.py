@@ -10,9 +10,8 @@ import sys
 import threading
 
 import pytest
-from rich.text import Text
 
-from identikit.cli._shared import console, progress_bar
+from identikit.cli._progress import progress_bar
 
 #: Stands in the middle of its work until it is told to end.
 WORK = """
@@ -102,9 +101,3 @@ def test_a_ctrl_c_that_python_drops_is_noticed_at_the_next_step(quiet: bool):
         with pytest.raises(KeyboardInterrupt):
             show("reading", 2, 3)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_all_that_a_console_prints_is_plain(capsys):
-    hostile = "x\x1b[2J\x1b[31m\x07\r\u202egnp.\u2066\x9b1m\x7f"
-    console().print(Text(hostile), style="bold")
-    assert set(capsys.readouterr().out) <= set("x [2J31mgnp.\n")

@@ -26,7 +26,6 @@ from identikit.learn import (  # noqa: E402
     Lookup,
     Run,
     SoftmaxNet,
-    _units,
     shuffled,
     supervised,
     train,
@@ -490,15 +489,6 @@ def test_kicks_are_part_of_what_a_folder_must_agree_on(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             fitted(4, folder=tmp_path, **changes)
-
-
-@pytest.mark.slow
-def test_processes_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_units, "WORTH", 0.0)
-    monkeypatch.setattr(_units, "cpu_count", lambda: 2)
-    monkeypatch.setattr(_units, "SMALL", 0)
-    kick = weight_shuffling(0.3, 0.5)
-    assert gap(fitted(after_step=kick), fitted(after_step=kick, together=False)) == 0
 
 
 @pytest.mark.parametrize("together", [True, False])

@@ -10,8 +10,8 @@ from scipy.signal import lfilter
 from conftest import close
 from identikit import accumulate
 from identikit.auditing import _windows
-from identikit.auditing._evidence import Context, Evidence
-from identikit.auditing._windows import AXES, ROWS, orthonormal, prepared, read_windows
+from identikit.auditing._windows import AXES, ROWS, Window, orthonormal, prepared, read_windows
+from identikit.auditing.checks import Context, Evidence
 from identikit.auditing.checks.row_shift import REACH, _all_shifts, check
 from identikit.sources import open_sources
 from identikit.sources.array import ArraySource
@@ -191,7 +191,7 @@ def test_every_shift_has_the_canonical_correlations_of_the_rows_it_pairs(rng):
     """A second route: the angles between column spaces."""
     whole = np.ones(50, dtype=bool)
     x, y = (orthonormal(rng.normal(size=(50, k)), whole) for k in (3, 2))
-    found = _all_shifts(x, y)
+    found = _all_shifts(Window(0, 49, (x, y)), 0, 1)
     for shift in range(50):
         angles = subspace_angles(x, np.roll(y, -shift, axis=0))
         close(found[shift], np.mean(np.cos(angles) ** 2), 1e-12)

@@ -8,11 +8,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import binom, chi2, gamma, kstest, norm, t
+from scipy.stats import binom, chi2, gamma, norm, t
 
 import identikit as ik
 from identikit.inference import Null, number_of_draws, shuffled, twin_stacks, twins
-from identikit.inference._independent import coherence_draw
 from identikit.moments import Moments, assign_folds
 from identikit.moments.sample import RowSample
 from identikit.similarity import MEASURES, Scored, calibrate, score_measures, scores_and_laws
@@ -82,20 +81,6 @@ def test_prediction_from_ten_draws_is_calibrated() -> None:
 
 
 # Independent views from moments.
-
-
-@pytest.mark.parametrize(("N", "p", "q"), [(40, 4, 6), (40, 30, 20), (12, 12, 5), (9, 1, 1)])
-def test_coherence_draws_are_blocks_of_uniform_rotations(N: int, p: int, q: int) -> None:
-    """Second moments 1/N, singular values at most 1, and every entry the law of a unit vector's."""
-    rng = np.random.default_rng([N, p, q])
-    draws = np.array([coherence_draw(rng, N, p, q) for _ in range(2000)])
-    assert draws.shape == (2000, p, q)
-    assert np.linalg.norm(draws, 2, axis=(1, 2)).max() <= 1 + 1e-9
-    second = np.einsum("kab,kcd->abcd", draws, draws) / 2000
-    expected = np.einsum("ac,bd->abcd", np.eye(p), np.eye(q)) / N
-    assert np.abs(second - expected).max() < 6 * np.sqrt(2 / 2000) / N
-    # A coordinate of a uniform unit vector in N dimensions: c² is Beta(1/2, (N − 1)/2).
-    assert kstest(draws[:, 0, -1] ** 2, "beta", args=(0.5, (N - 1) / 2)).pvalue > 1e-4
 
 
 def test_twins_keep_what_a_view_is_by_itself() -> None:

@@ -36,7 +36,6 @@ from identikit.studies import (
     INCONCLUSIVE,
     NOT,
     REPRODUCED,
-    STAND_INS,
     UNMEASURED,
     Claim,
     Data,
@@ -46,8 +45,6 @@ from identikit.studies import (
     Settings,
     Study,
     Work,
-    _find,
-    _run,
     find,
     judge,
     load,
@@ -56,11 +53,11 @@ from identikit.studies import (
     run,
 )
 from identikit.studies._report import headline, holm
-from identikit.studies._study import settings_of
 from study_units import (
     check_toy,
     fails,
     of_all_kinds,
+    package_with,
     plain_threads,
     square,
     torch_threads,
@@ -84,26 +81,7 @@ def computed(diary: Path) -> list[int]:
     return [int(line.split()[0]) for line in diary.read_text().splitlines()]
 
 
-# Every study
-
-
-@pytest.mark.parametrize("name", _find.names())
-def test_a_study_is_well_formed(name: str):
-    study = find(name)
-    assert study.name == name
-    assert list(study.presets) == ["smoke", "laptop", "paper"]
-    first = study.presets["smoke"]
-    for preset in study.presets.values():
-        assert list(preset) == list(first)
-        assert preset["seeds"] >= 1
-        for key, value in preset.items():
-            assert not hasattr(dict, key), f"the setting {key!r} hides a method"
-            assert value is None or first[key] is None or type(value) is type(first[key])
-            assert json.loads(json.dumps(value)) == value
-    keys = [claim.key for claim in study.claims]
-    assert keys
-    assert len(set(keys)) == len(keys)
-    assert {need.stand_in for need in study.needs} <= {None, *STAND_INS}
+# Without PyTorch
 
 
 WITHOUT_TORCH = """
@@ -329,26 +307,13 @@ def test_damaged_and_unfinished_folders_are_said(tmp_path: Path):
         run(toy(), folder=tmp_path / "out")
 
 
-SCRIPT = """
-import sys
-sys.path.insert(0, {here!r})
-from identikit import cli
-from identikit.studies import _run
-from study_units import toy
-if __name__ == "__main__":
-    _run.find = lambda _: toy()
-    sys.argv[0] = "identikit"
-    cli.main()
-"""
-
-
 def start(tmp_path: Path, diary: Path, *arguments: str) -> subprocess.Popen[str]:
     """The command line with the toy study, as a shell starts it: a process group of its own."""
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(here=str(HERE)))
-    command = [sys.executable, str(script), "study", "run", "toy", "-o", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "identikit", "study", "run", "toy"]
+    paths = [package_with("TOY", tmp_path / "installed"), str(HERE), *sys.path]
     return subprocess.Popen(
-        [*command, "--set", f'diary="{diary}"', *arguments],
+        [*command, "-o", str(tmp_path / "out"), "--set", f'diary="{diary}"', *arguments],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -516,60 +481,8 @@ def test_two_units_of_one_key_are_refused(tmp_path: Path):
 # Settings
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "value"),
-    [
-        ("seeds", "7", 7),
-        ("wait", "2", 2.0),
-        ("wait", 1e-3, 1e-3),
-        ("processes", "true", True),
-        ("widths", "8,16", [8, 16]),
-        ("widths", "[8, 16]", [8, 16]),
-        ("widths", "8", [8]),
-        ("widths", (4,), [4]),
-        ("diary", "any", "any"),
-        ("diary", "3", 3),
-        ("methods", "c,d e", ["c", "d e"]),
-        ("methods", '["c, d"]', ["c, d"]),
-        ("label", "1", "1"),
-        ("label", "", ""),
-    ],
-)
-def test_settings_take_the_kind_of_the_preset(key: str, text: Any, value: Any):
-    found = settings_of(toy(label="x", methods=["a", "b"]), "smoke", None, {key: text})[key]
-    assert found == value
-    assert type(found) is type(value)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"width": "3"}, "toy has no setting 'width'; it has seeds, wait,"),
-        ({"seeds": "many"}, "seeds is 'many'; expected int, such as 3"),
-        ({"seeds": "2.5"}, "seeds is 2.5; expected int"),
-        ({"seeds": "true"}, "seeds is True; expected int"),
-        ({"seeds": "null"}, "seeds is None; expected int"),
-        ({"processes": "1"}, "processes is 1; expected bool"),
-        ({"widths": "1,b"}, "widths is 'b'; expected int, such as 1"),
-        ({"widths": "[1,b]"}, r"widths is '\[1,b\]'; expected a list of int"),
-        ({"widths": "[]"}, r"widths is \[\]; expected a list of int, such as \[1, 2\]"),
-        ({"seeds": "0"}, "seeds is 0; at least one"),
-    ],
-)
-def test_settings_of_another_kind_are_refused(change: dict[str, Any], says: str):
-    with pytest.raises(InputError, match=says):
-        settings_of(toy(), "smoke", None, change)
-
-
-def test_presets_and_studies_that_there_are_not():
-    with pytest.raises(InputError, match="toy has no preset 'huge'; it has smoke, laptop, paper"):
-        settings_of(toy(), "huge", None, None)
-    with pytest.raises(InputError, match=r"there is no study 'toy'; there are .*nielsen-small-kl"):
-        run("toy")
-
-
 def test_the_command_of_the_page_asks_for_the_same(tmp_path: Path, monkeypatch: Any):
-    monkeypatch.setattr(_run, "find", lambda _: toy(label="x"))
+    monkeypatch.syspath_prepend(package_with("LABELLED", tmp_path / "installed"))
     changes = {"widths": [8, 16], "label": "it's $5", "wait": 0.5}
     result = run("toy", preset="laptop", folder=tmp_path / "a b", seeds=2, settings=changes)
     words = shlex.split(result.document["command"])[1:]
@@ -957,10 +870,9 @@ SHOWN = {
 
 
 def test_kinds_stand_apart_wherever_a_study_is_shown(tmp_path: Path, monkeypatch: Any):
-    study = of_all_kinds()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_run, "find", lambda _: study)
-    result = run(study, folder="out")
+    monkeypatch.syspath_prepend(package_with("ALL_KINDS", tmp_path / "installed"))
+    result = run("toy", folder="out")
     says = (
         "2 of 4 claims of the paper reproduced, 1 not reproduced, 1 inconclusive at this scale; "
         "1 remains after Holm's correction; "
@@ -992,7 +904,7 @@ def test_kinds_stand_apart_wherever_a_study_is_shown(tmp_path: Path, monkeypatch
             assert re.search(cells, notebook)
     # The document keeps the order and the verdicts of the study.
     claims = json.loads((result.folder / "claims.json").read_text())["claims"]
-    assert [claim["key"] for claim in claims] == [claim.key for claim in study.claims]
+    assert [claim["key"] for claim in claims] == [claim.key for claim in find("toy").claims]
     assert {claim["verdict"] for claim in claims} == {REPRODUCED, NOT, INCONCLUSIVE, UNMEASURED}
     assert load("out").document == result.document
 
@@ -1024,7 +936,7 @@ def test_tables_are_shown_by_their_first_rows(tmp_path: Path):
 @pytest.fixture
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_run, "find", lambda _: toy())
+    monkeypatch.syspath_prepend(package_with("TOY", tmp_path / "installed"))
 
 
 @pytest.mark.usefixtures("listed")
@@ -1121,106 +1033,3 @@ def test_a_file_that_a_study_can_do_without_is_recorded_and_not_asked_for(
     assert Data(tmp_path).find(need) == tmp_path / "some.npz"
     assert Data(tmp_path).check([need]) == {"some.npz": "some.npz, 5 bytes"}
     assert Data("digits").check([need]) == {"some.npz": "absent"}
-
-
-# Studies of one's own
-
-OWN = '''
-"""A study in a file."""
-import numpy as np
-import pandas as pd
-from identikit.report.drawing import sheet
-from identikit.studies import Claim, Record, Study, above, dots
-
-def unit(seed):
-    return Record([{"seed": seed, "arm": "a", "mean": float(seed + 1)}])
-
-def run(work):
-    records = work.each("seed={}", unit, range(work.settings.seeds), processes=True)
-    return {"means": pd.DataFrame([row for record in records for row in record.rows])}
-
-def figure(tables, settings):
-    return sheet([lambda ax: dots(ax, tables["means"], "arm", "mean")])
-
-SMOKE = {"seeds": 3}
-claim = Claim("mean", "It is positive.", 2.0, "Table 1",
-              lambda t: above(t["means"]["mean"], -9, "Mean."))
-STUDY = Study("own", "Of one's own", "Nobody 2026", "About it.",
-              {"smoke": SMOKE, "laptop": SMOKE, "paper": SMOKE}, run, (claim,), figure)
-'''
-
-
-def test_a_study_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in processes; its page can be written again; changed code is noticed."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    path = tmp_path / "a_study_in_a_file.py"
-    path.write_text(OWN, encoding="utf-8")
-    command = [sys.executable, "-m", "identikit", "study", "run", f"./{path.name}", "-o", "out"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "1 of 1 claims reproduced" in done.stdout
-    result = load("out")
-    assert result.document["command"].startswith("identikit study run ./a_study_in_a_file.py ")
-    assert result.document["units"]["of_other_code"] == 0
-    result.report("again.html")
-    assert "own" in (tmp_path / "again.html").read_text(encoding="utf-8")
-    path.write_text(OWN.replace("seed + 1", "seed + 2"), encoding="utf-8")
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "computed by other code of this study" in done.stderr
-    assert load("out").document["units"]["of_other_code"] == 3
-
-
-def test_files_that_are_no_studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    with pytest.raises(InputError, match="there is no such file"):
-        find(str(tmp_path / "missing.py"))
-    (tmp_path / "not_a_study_at_all.py").write_text("STUDY = 1\n")
-    with pytest.raises(InputError, match="has no line STUDY = Study"):
-        find(str(tmp_path / "not_a_study_at_all.py"))
-    (tmp_path / "json.py").write_text("STUDY = 1\n")
-    with pytest.raises(InputError, match="there is another module called 'json'"):
-        find(str(tmp_path / "json.py"))
-
-
-def test_studies_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    from importlib.metadata import EntryPoint
-
-    from identikit.studies import _find
-
-    brought = EntryPoint("theirs", "study_units:THEIRS", "identikit.studies")
-    monkeypatch.setattr(_find, "entry_points", lambda **_: [brought])
-    monkeypatch.setattr("study_units.THEIRS", toy(), raising=False)
-    assert "theirs" in _find.names()
-    assert find("theirs") is not None
-
-
-def test_the_code_of_a_study_is_its_files() -> None:
-    from identikit.studies import _find
-
-    files = {path.name for path in _find._files_of("identikit.studies.reizinger_ima")}
-    assert {"reizinger_ima.py", "_ima_fits.py", "_study.py", "_checks.py"} <= files
-    assert len(_find.code_digest(find("reizinger-ima"))) == 16
-
-
-def test_the_code_of_a_study_of_one_s_own_is_also_what_it_imports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Units that a helper file has computed before it was changed are said to be of other code."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    helper = tmp_path / "with_helper_units.py"
-    helper.write_text("from study_units import square\n")
-    Path("with_helper.py").write_text(
-        "from study_units import toy\nfrom dataclasses import replace\n"
-        "def run(work):\n"
-        "    import with_helper_units, pandas as pd\n"
-        "    records = work.each('n={}', with_helper_units.square, range(3))\n"
-        "    return {'squares': pd.DataFrame([row for each in records for row in each.rows])}\n"
-        "STUDY = replace(toy(), name='with-helper', run=run)\n"
-    )
-    run("./with_helper.py", folder="out")
-    assert run("./with_helper.py", folder="out").document["units"]["of_other_code"] == 0
-    helper.write_text("from study_units import square  # faster\n")
-    with pytest.warns(UserWarning, match="were computed by other code of this study"):
-        again = run("./with_helper.py", folder="out")
-    assert again.document["units"]["of_other_code"] == 3

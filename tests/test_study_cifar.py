@@ -283,3 +283,10 @@ def test_on_real_images_networks_learn(tmp_path: Path, data_dir: Path):
     assert (best > 0.15).all()
     assert best[5] > 0.25
     assert set(result.tables["embeddings"]["class"]) >= {"cat", "truck"}
+
+
+def test_pixels_are_means_of_squares_from_minus_one_to_one(rng: np.random.Generator) -> None:
+    images = rng.integers(256, size=(4, 32, 32, 3)).astype(np.uint8)
+    found = pixels(images, 8).numpy()
+    expected = images.reshape(4, 8, 4, 8, 4, 3).mean(axis=(2, 4)).transpose(0, 3, 1, 2)
+    close(found, expected / 127.5 - 1, 1e-5)

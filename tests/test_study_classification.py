@@ -1,4 +1,4 @@
-"""roeder-classification: labels by angle, values a seed, planted pairs, claims, a stopped run."""
+"""roeder-classification: the teacher's labels, values a seed, planted pairs, claims, a run."""
 
 from __future__ import annotations
 
@@ -14,32 +14,12 @@ from identikit.errors import InputError
 from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Settings, per_seed, run
 from identikit.studies import _students as units
 from identikit.studies import roeder_classification as study
-from identikit.studies._angles import points, sectors
 from study_units import stopped_and_resumed
 
 pytest.importorskip("torch")
 
 SETTINGS = Settings(study.STUDY.presets["smoke"])
 TINY = {"snapshots": [40], "teacher_steps": 60, "rows": 200}
-
-
-@pytest.mark.parametrize("turn", [np.pi, 2 * np.pi])
-def test_middles_of_sectors(turn: float) -> None:
-    """Labels count counter-clockwise from the first axis; a half turn has them twice."""
-    middle = (np.arange(36) + 0.5) * turn / 18
-    x = 3 * np.stack([np.cos(middle), np.sin(middle)], axis=-1)
-    np.testing.assert_array_equal(sectors(x, 18, turn), np.arange(36) % 18)
-
-
-def test_a_point_just_below_the_first_axis_is_in_the_last_sector() -> None:
-    x = np.array([[1.0, -1e-300], [1.0, -1e-12]])
-    np.testing.assert_array_equal(sectors(x, 18, 2 * np.pi), [17, 17])
-
-
-def test_points_have_the_papers_spread(rng: np.random.Generator) -> None:
-    x = points(40_000, rng, 20)
-    assert x.shape == (40_000, 22)
-    close(x.std(axis=0), np.repeat([3.0, 1.0], [2, 20]), 0.05)
 
 
 def pairs_of(u: np.ndarray) -> pd.DataFrame:

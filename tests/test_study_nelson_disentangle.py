@@ -26,7 +26,6 @@ from identikit.studies import (
     run,
 )
 from identikit.studies import nelson_disentangle as study
-from identikit.studies._dsprites import images, render, truth
 
 torch = pytest.importorskip("torch")
 
@@ -98,28 +97,10 @@ def test_total_correlation_at_weight_one_is_the_plain_bound(rng: np.random.Gener
         close(_vaes.beta_tcvae(net, x, 1.0, rows).item(), expected, 1e-8, expected)
 
 
-def test_images_are_means_of_four_pixels() -> None:
-    classes = np.array([[2, 5, 7, 3, 20], [0, 0, 0, 0, 0]])
-    grey, whole = images(classes).reshape(2, 32, 32), render(classes)
-    assert grey.dtype == np.float32
-    close(grey[0, 20, 10], whole[0, 40:42, 20:22].mean(), 0)
-    close(4 * grey.sum((1, 2)), whole.sum((1, 2)), 1e-3)
-
-
 def test_no_image_is_in_two_parts() -> None:
     parts = study.draw(Settings({"train": 5000, "validation": 70, "test": 800}))
     assert [len(part) for part in parts] == [5000, 70, 800]
     assert len(np.unique(np.concatenate(parts), axis=0)) == 5870
-
-
-def test_factors_as_classes_and_as_numbers() -> None:
-    classes, numbers = truth(np.array([[0, 1, 39, 4, 5], [2, 0, 13, 31, 0]], np.uint8))
-    assert list(classes["shape"]) == ["square", "heart"]
-    assert list(classes["orientation"]) == [0, 13]
-    assert list(classes["posY"]) == [5, 0]
-    turns = numbers[["cos_orientation", "sin_orientation"]].to_numpy()
-    close(turns, [[1, 0], [-0.5, 0.75**0.5]], 1e-12)
-    assert list(numbers)[:3] == ["scale", "posX", "posY"]
 
 
 def test_whitening_rotation_and_ica_of_planted_sources(rng: np.random.Generator) -> None:
@@ -207,13 +188,12 @@ def test_claims_on_planted_scores() -> None:
 @pytest.mark.slow
 def test_a_stopped_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("IDENTIKIT_DATA", raising=False)
-    monkeypatch.setattr("identikit.moments.engines._pool.cores", lambda: 1)
-    whole = run(study.STUDY, folder=tmp_path / "whole", settings=TINY)
+    whole = run(study.STUDY, folder=tmp_path / "whole", settings=TINY, engine="single")
     shutil.copytree(tmp_path / "whole", tmp_path / "stopped")
     for unit in ("model=ae,decay=0.1,seed=0", "score,ae+ica,seed=0"):
         (tmp_path / "stopped" / "units" / f"{unit}.safetensors").unlink()
     (tmp_path / "stopped" / "claims.json").unlink()
-    resumed = run(study.STUDY, folder=tmp_path / "stopped", settings=TINY)
+    resumed = run(study.STUDY, folder=tmp_path / "stopped", settings=TINY, engine="single")
     assert (whole.resumed, resumed.resumed) == (0, 8)
     for name, table in whole.tables.items():
         pd.testing.assert_frame_equal(table, resumed.tables[name], rtol=1e-12, atol=1e-12)

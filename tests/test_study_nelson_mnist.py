@@ -1,8 +1,9 @@
-"""nelson-mnist: orthogonal layers, both laws, the images, the claims, and that they can fail."""
+"""nelson-mnist: both laws, the images, the claims, and that they can fail."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,64 +19,20 @@ from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Data, Result, Setti
 from identikit.studies import _mnist_units as units
 from identikit.studies import nelson_mnist as study
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from identikit.learn import bilipschitz  # noqa: E402
-from identikit.studies._pairs import (  # noqa: E402
-    Orthogonal,
-    orthogonal_autoencoder,
-    reconstruction,
-    unexplained,
-)
+#: In this process: starting others takes longer than all that they would do.
+run_here = partial(run, engine="single")
 
 CHECKS = {claim.key: claim.check for claim in study.STUDY.claims}
 TINY: dict[str, Any] = {"alphas": [0.2, 1.0], "seeds": 3, "steps": 150}
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _here_and_without_data() -> Iterator[None]:
-    """In this process: starting others takes longer than all that they would do."""
+def _without_data() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("identikit.moments.engines._pool.cores", lambda: 1)
         patch.delenv("IDENTIKIT_DATA", raising=False)
         yield
-
-
-@pytest.mark.parametrize(("width", "out"), [(7, 4), (4, 7), (5, 5)])
-def test_a_layer_is_the_gram_schmidt_basis_of_any_weight(
-    width: int, out: int, rng: np.random.Generator
-) -> None:
-    layer = Orthogonal(width, out).double()
-    tall = rng.normal(size=(max(width, out), min(width, out)))
-    with torch.no_grad():
-        layer.weight.copy_(torch.from_numpy(tall))
-        matrix = layer(torch.eye(width, dtype=torch.float64)).numpy()
-    basis: list[np.ndarray] = []
-    for column in tall.T:
-        rest = column - sum((b * (b @ column) for b in basis), np.zeros(len(column)))
-        basis.append(rest / np.linalg.norm(rest))
-    expected = np.stack(basis, axis=1)
-    close(matrix, expected if out < width else expected.T, 1e-10)
-
-
-@pytest.mark.parametrize("leak", [0.1, 0.5, 1.0])
-def test_singular_values_of_the_decoder_lie_between_the_cube_of_the_leak_and_one(
-    leak: float, seed: int
-) -> None:
-    torch.manual_seed(seed)
-    decoder = orthogonal_autoencoder([20, 12, 8, 4], leak).double().g
-    found = bilipschitz(decoder, 5 * torch.randn(300, 4, dtype=torch.float64))
-    assert leak**3 * (1 - 1e-9) <= found.smallest <= found.largest <= 1 + 1e-9
-    # Something of the range is used, or the bound would be tested by nothing.
-    assert leak == 1 or found.largest / found.smallest > 1.2
-
-
-def test_with_leak_one_the_decoder_is_an_isometry(seed: int) -> None:
-    torch.manual_seed(seed)
-    decoder = orthogonal_autoencoder([20, 12, 8, 4], 1.0).double().g
-    z = torch.randn(50, 4, dtype=torch.float64)
-    with torch.no_grad():
-        close(torch.pdist(decoder(z)).numpy(), torch.pdist(z).numpy(), 1e-9)
 
 
 def test_the_law_has_the_published_example() -> None:
@@ -83,21 +40,6 @@ def test_the_law_has_the_published_example() -> None:
     close(units.law(0.5**-3 - 1), np.sqrt(63), 1e-12)
     close(units.law(0.03), 0.25, 0.005)
     assert units.law(0.0) == 0
-
-
-def test_unexplained_variance_of_known_autoencoders(rng: np.random.Generator) -> None:
-    x = torch.from_numpy(rng.normal(size=(200, 6)) * [3, 2, 1, 1, 1, 1] + 5)
-    net = orthogonal_autoencoder([6, 6, 6, 6], 1.0).double()
-    with torch.no_grad():
-        for part in (net.f, net.g):
-            for layer in part:
-                if isinstance(layer, Orthogonal):
-                    layer.weight.copy_(torch.eye(6))
-        close(float(reconstruction(net, x)), 0.0, 1e-12)
-        net.g[-2].bias.fill_(2.0)
-        close(float(reconstruction(net, x)), 24.0, 1e-9)
-    total = float((x - x.mean(0)).square().sum(-1).mean())
-    close(unexplained(net, x), 24.0 / total, 1e-9)
 
 
 def save_mnist(path: Path, rng: np.random.Generator) -> None:
@@ -232,7 +174,7 @@ def test_a_law_that_does_not_vary_predicts_nothing(rng: np.random.Generator) -> 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return run(
+    return run_here(
         "nelson-mnist",
         preset="smoke",
         folder=tmp_path_factory.mktemp("study") / "out",
@@ -266,7 +208,7 @@ def test_a_resumed_run_equals_a_whole_one(small: Result) -> None:
     units = small.folder / "units"
     for name in ("models,digits,alpha=1.0", "pairs,digits,alpha=1.0"):
         (units / f"{name}.safetensors").unlink()
-    again = run("nelson-mnist", preset="smoke", folder=small.folder, settings=TINY)
+    again = run_here("nelson-mnist", preset="smoke", folder=small.folder, settings=TINY)
     assert again.resumed == 2
     for name in ("models", "pairs", "summary"):
         numbers = [result.tables[name].select_dtypes("number") for result in (small, again)]
@@ -290,7 +232,7 @@ def test_mnist_comes_before_the_digits(
     save_mnist(tmp_path / "mnist.npz", rng)
     monkeypatch.setenv("IDENTIKIT_DATA", str(tmp_path))
     few = {"seeds": 2, "alphas": [0.5, 1.0], "steps": 10, "widths": [16, 8, 4], "needs_mnist": True}
-    result = run("nelson-mnist", preset="smoke", folder=tmp_path / "out", settings=few)
+    result = run_here("nelson-mnist", preset="smoke", folder=tmp_path / "out", settings=few)
     units = sorted(path.name.split(",")[1] for path in (tmp_path / "out" / "units").iterdir())
     assert units == ["mnist"] * 4
     assert {found.verdict for found in result.findings.values()} <= {INCONCLUSIVE, REPRODUCED, NOT}
@@ -310,11 +252,11 @@ def test_mnist_comes_before_the_digits(
 )
 def test_settings_that_will_not_do(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=words):
-        run("nelson-mnist", preset="smoke", folder=tmp_path / "out", settings=settings)
+        run_here("nelson-mnist", preset="smoke", folder=tmp_path / "out", settings=settings)
 
 
 @pytest.mark.slow
 def test_the_smoke_preset(tmp_path: Path) -> None:
-    found = run("nelson-mnist", preset="smoke", folder=tmp_path / "out").findings
+    found = run_here("nelson-mnist", preset="smoke", folder=tmp_path / "out").findings
     for key in ("falls", "bound", "isometry", "training"):
         assert found[key].verdict == REPRODUCED, key

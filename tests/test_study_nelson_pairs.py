@@ -1,8 +1,9 @@
-"""nelson-pairs: layers inside, errors and efficiency, folders; that every check can fail."""
+"""nelson-pairs: errors and efficiency, folders; that every check can fail."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -29,15 +30,15 @@ from identikit.studies import (
 )
 from identikit.studies import _near_pairs as near
 from identikit.studies import nelson_pairs as study
-from identikit.studies._data import pixels
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
 
 from identikit import extract  # noqa: E402
-from identikit.learn import ResNet  # noqa: E402
-from identikit.studies import _pairs as networks  # noqa: E402
+
+#: In this process: starting others takes longer than all that they would do.
+run_here = partial(run, engine="single")
 
 CHECKS = {claim.key: claim.check for claim in study.STUDY.claims}
 # With four channels the backward pass of torch 2.13 corrupts memory on machines without AVX-512
@@ -49,10 +50,8 @@ TINY: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _here_and_without_data() -> Iterator[None]:
-    """In this process: starting others takes longer than all that they would do."""
+def _without_data() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("identikit.moments.engines._pool.cores", lambda: 1)
         patch.delenv("IDENTIKIT_DATA", raising=False)
         yield
 
@@ -61,25 +60,6 @@ def test_the_efficiencies_of_table_1_follow_from_its_errors() -> None:
     for of in near.TABLE_1:
         expected = (of.permutation - of.ica) / (of.permutation - of.rigid)
         close(of.efficiency, expected, 0.005)
-
-
-def test_the_layer_of_a_classifier_is_what_enters_its_last_block(seed: int) -> None:
-    torch.manual_seed(seed)
-    net = networks.classifier(8, [1, 1], 10)
-    images = torch.randn(5, 3, 16, 16)
-    assert isinstance(net.f, ResNet)
-    heard = []
-    net.f.stages[-1].register_forward_hook(lambda _module, given, _out: heard.append(given[0]))
-    with torch.no_grad():
-        net.f(images)
-    close(networks.inside(net, images), heard[0].numpy().mean(axis=(2, 3)), 1e-6)
-
-
-def test_pixels_are_means_of_squares_from_minus_one_to_one(rng: np.random.Generator) -> None:
-    images = rng.integers(256, size=(4, 32, 32, 3)).astype(np.uint8)
-    found = pixels(images, 8).numpy()
-    expected = images.reshape(4, 8, 4, 8, 4, 3).mean(axis=(2, 4)).transpose(0, 3, 1, 2)
-    close(found, expected / 127.5 - 1, 1e-5)
 
 
 def test_what_the_folder_lacks_has_a_stand_in(tmp_path: Path) -> None:
@@ -209,7 +189,7 @@ def test_two_seeds_conclude_nothing(rng: np.random.Generator) -> None:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return run(
+    return run_here(
         "nelson-pairs",
         preset="smoke",
         folder=tmp_path_factory.mktemp("study") / "out",
@@ -240,7 +220,7 @@ def test_a_resumed_run_equals_a_whole_one(small: Result) -> None:
     gone = ["autoencoder,digits,seed=1", "pairs,digits,autoencoder,trained,0-1"]
     for name in gone:
         (units / f"{name}.safetensors").unlink()
-    again = run("nelson-pairs", preset="smoke", folder=small.folder, settings=TINY)
+    again = run_here("nelson-pairs", preset="smoke", folder=small.folder, settings=TINY)
     assert again.resumed == small.document["units"]["count"] - len(gone)
     for name in ("raw", "whitened", "pairs"):
         numbers = [
@@ -272,7 +252,7 @@ def test_two_extracted_folders_are_compared_at_their_common_layers(
 ) -> None:
     for folder in folders:
         with_file(folder, "groups.npy", np.repeat(np.arange(100), 6))
-    result = run(
+    result = run_here(
         "nelson-pairs",
         preset="smoke",
         folder=tmp_path / "out",
@@ -292,7 +272,7 @@ def test_folders_of_different_widths_have_errors_and_no_efficiency(tmp_path: Pat
     for folder, width in zip(names, (4, 3)):
         model = torch.nn.Sequential(torch.nn.Identity())
         extract.module(model, [torch.randn(200, 4)[:, :width]], ["0"], folder)
-    result = run(
+    result = run_here(
         "nelson-pairs",
         preset="smoke",
         folder=tmp_path / "out",
@@ -320,7 +300,7 @@ def test_folders_of_other_inputs_are_refused(
     for number, folder in enumerate(folders):
         with_file(folder, name, np.arange(600) // (2 + number))
     with pytest.raises(InputError, match=f"{name} differs"):
-        run(
+        run_here(
             "nelson-pairs",
             preset="smoke",
             folder=tmp_path / "out",
@@ -335,7 +315,7 @@ def test_folders_without_a_common_layer_are_refused(tmp_path: Path) -> None:
         model.add_module(layer, torch.nn.Identity())
         extract.module(model, [torch.randn(50, 3)], [layer], folder)
     with pytest.raises(InputError, match="no layer in common: left and right"):
-        run(
+        run_here(
             "nelson-pairs",
             preset="smoke",
             folder=tmp_path / "out",
@@ -354,11 +334,11 @@ def test_folders_without_a_common_layer_are_refused(tmp_path: Path) -> None:
 )
 def test_settings_that_will_not_do(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=words):
-        run("nelson-pairs", preset="smoke", folder=tmp_path / "out", settings=settings)
+        run_here("nelson-pairs", preset="smoke", folder=tmp_path / "out", settings=settings)
 
 
 @pytest.mark.slow
 def test_the_smoke_preset(tmp_path: Path) -> None:
-    found = run("nelson-pairs", preset="smoke", folder=tmp_path / "out").findings
+    found = run_here("nelson-pairs", preset="smoke", folder=tmp_path / "out").findings
     assert found["linear-autoencoder"].verdict == REPRODUCED
     assert found["folders"].verdict == UNMEASURED

@@ -1,8 +1,7 @@
-"""reizinger-weights: its data, networks and arms, and that its checks can fail."""
+"""reizinger-weights: its arms, what it compares, and that its checks can fail."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,152 +35,13 @@ from identikit.studies._weight_arms import (
     alive,
     compared,
 )
+from study_units import chorales
 
 CHECKS = {claim.key: claim.check for claim in study.CLAIMS}
 TINY = Settings(study.SMOKE | {"seeds": 3, "digits_steps": 6, "digits_after": [0, 2, 4]})
 
 
-def chorales(path: Path, pieces: dict[str, list[Any]]) -> Path:
-    """A file with the layout of JSB_Chorales.mat: rows of cells, each of frames."""
-    from scipy.io import savemat
-
-    cells = {}
-    for name, each in pieces.items():
-        cell = np.empty((1, len(each)), dtype=object)
-        for place, frames in enumerate(each):
-            cell[0, place] = np.asarray(frames, dtype=np.uint8)
-        cells[name] = cell
-    savemat(path, cells)
-    return path
-
-
-def piece(*chords: list[int]) -> np.ndarray:
-    frames = np.zeros((len(chords), 88))
-    for row, keys in enumerate(chords):
-        frames[row, keys] = 1
-    return frames
-
-
-PIECES = {
-    "traindata": [piece([0], [1], [2], [3]), piece([5], [5], [5])],
-    "validdata": [piece([1], [2], [3])],
-    # Targets are the frames from the third on: {3}, {3, 4} and {7}, after {2}, {3} and {6, 7}.
-    "testdata": [piece([1], [2], [3], [3, 4]), piece([9], [6, 7], [7])],
-}
-
-
-# Data
-
-
-def test_chorales_by_hand(tmp_path: Path):
-    """Silence misses 4 of 3 · 88 keys; the frame before misses 2 (2 for 3), 1 (4) and 1 (6)."""
-    pytest.importorskip("torch")
-    from identikit.studies._weight_problems import keys_scored, read_chorales, windows
-
-    found = read_chorales(chorales(tmp_path / "JSB_Chorales.mat", PIECES))
-    assert [len(found[name]) for name in ("train", "valid", "test")] == [2, 1, 2]
-    x, y = (part.numpy() for part in windows(found["test"]))
-    assert x.shape == (3, 2, 88)
-    assert y.shape == (3, 88)
-    close(x[1], piece([2], [3]), 0)
-    close(y, piece([3], [3, 4], [7]), 0)
-    nothing, before = (keys_scored(20 * (2.0 * on - 1), y) for on in (0 * y, x[:, -1]))
-    close(nothing["accuracy"], 1 - 4 / 264, 1e-12)
-    assert nothing["silence"] == nothing["accuracy"]
-    assert nothing["f1"] == 0
-    close(before["accuracy"], 1 - 4 / 264, 1e-12)
-    # Two keys are right, two too many, two missed.
-    close(before["f1"], 2 * 2 / (2 * 2 + 2 + 2), 1e-12)
-    close(before["nll"], 4 * 20 / 264, 1e-6)
-
-
-def test_the_real_chorales_if_they_are_there():
-    """77 chorales, 4,571 targets; silence scores .9558 and the frame before .9436."""
-    pytest.importorskip("torch")
-    from identikit.studies._weight_problems import JSB, read_chorales, windows
-
-    path = Data().find(JSB)
-    if path is not None:
-        pieces = read_chorales(path)["test"]
-        x, y = (part.numpy() for part in windows(pieces))
-        assert len(pieces) == 77
-        assert y.shape == (4571, 88)
-        close((y == 0).mean(), 0.9558, 5e-5)
-        close((y == x[:, -1]).mean(), 0.9436, 5e-5)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda path: path.write_bytes(b"no such thing"), "is damaged or of another kind"),
-        (lambda path: chorales(path, {"traindata": PIECES["traindata"]}), "damaged .*validdata"),
-        (
-            lambda path: chorales(path, PIECES | {"testdata": [np.zeros((4, 12))]}),
-            r"the frames of testdata have the shapes \[\(12,\)\]; expected JSB Chorales",
-        ),
-    ],
-)
-def test_other_files_are_refused(tmp_path: Path, spoil: Callable[[Path], Any], message: str):
-    pytest.importorskip("torch")
-    from identikit.studies._weight_problems import read_chorales
-
-    path = tmp_path / "JSB_Chorales.mat"
-    spoil(path)
-    with pytest.raises(InputError, match=message):
-        read_chorales(path)
-
-
-def test_digits_are_split_once_and_for_all():
-    pytest.importorskip("torch")
-    from identikit.studies._weight_problems import digits
-
-    (x, y), (test, labels) = digits()
-    assert (x.shape, test.shape, len(y), len(labels)) == ((1200, 64), (597, 64), 1200, 597)
-    assert float(x.max()) == 1.0
-    again = digits()
-    assert (again[1][0] == test).all()
-
-
-def test_networks_have_the_sizes_of_the_paper():
-    torch = pytest.importorskip("torch")
-    from identikit.studies import _weight_problems as problems
-
-    assert sum(t.numel() for t in problems.mlp().parameters()) == 65 * 48 + 49 * 16 + 17 * 10
-    for side in (16, 32):
-        net = problems.lenet(side)
-        assert net.f(torch.zeros(2, 3, side, side)).shape == (2, 84)
-        assert net.f[0][0].weight.shape == (6, 3, 5, 5)
-    net = problems.recurrent()
-    assert net.f(torch.zeros(2, 2, 88)).shape == (2, 88)
-    # Other than in the authors' network, probabilities are not kept between .27 and .73.
-    x, y = torch.zeros(4, 2, 88), torch.zeros(4, 88)
-    with torch.no_grad():
-        net.bias.fill_(-20.0)
-        assert float(problems.keys_loss(net, x, y)) < 1e-6
-
-
 # The released shuffle
-
-
-def test_the_released_shuffle_is_a_loop_of_exchanged_views():
-    """The loop itself, as NumPy's shuffle does it on a tensor, with the same j."""
-    torch = pytest.importorskip("torch")
-    from identikit.studies._weight_problems import Released
-
-    kick = Released(1.0, 1.0, None, None)
-    distinct = []
-    for seed in range(50):
-        order = kick.order(10, torch.Generator().manual_seed(seed))
-        assert (order <= torch.arange(10)).all()
-        looped = torch.arange(10.0)
-        for i in reversed(range(1, 10)):
-            j = int(order[i])
-            looped[i], looped[j] = looped[j], looped[i]
-        assert torch.equal(looped, torch.arange(10.0)[order])
-        distinct.append(len(looped.unique()))
-    # The regression to guard against: numbers are lost.
-    assert max(distinct) < 10
-    assert min(distinct) <= 4
 
 
 def test_many_released_shuffles_leave_few_numbers():
@@ -205,13 +65,14 @@ def test_many_released_shuffles_leave_few_numbers():
 def test_arms_make_their_kicks():
     pytest.importorskip("torch")
     from identikit.learn import weight_reinitialization, weight_shuffling
-    from identikit.studies._weight_problems import Released
 
     assert Arm(NONE).kick() is None
     assert Arm(SHUFFLING, 0.1, 0.2).kick() == weight_shuffling(0.1, 0.2, layers="f.0.")
     anew = Arm(REINITIALIZATION, 0.1, 0.2)
     assert anew.kick() == weight_reinitialization(0.1, 0.2, layers="f.0.")
-    assert Arm(RELEASED, 0.1, 0.2).kick() == Released(0.1, 0.2, ("f.0.",), None)
+    released = Arm(RELEASED, 0.1, 0.2).kick()
+    assert type(released).__name__ == "Released"
+    assert released == type(released)(0.1, 0.2, ("f.0.",), None)
     close([Arm(SHUFFLING, 0.1, 0.2).dose, anew.dose], [0.01, 0.001], 1e-12)
     doses = [Arm(SHUFFLING, *dose).dose for dose in kicks.DOSES]
     assert doses == sorted(doses)

@@ -15,7 +15,6 @@ from identikit.errors import InputError
 from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Record, Settings, run
 from identikit.studies import _width_models as units
 from identikit.studies import nielsen_width as study
-from identikit.studies._angles import sectors
 from study_units import stopped_and_resumed
 
 pytest.importorskip("torch")
@@ -31,7 +30,6 @@ def test_opposite_points_share_a_label() -> None:
     other, _ = units.data(6, 500, units.TEST)
     assert x.dtype == np.float32
     assert not np.array_equal(x, other)
-    np.testing.assert_array_equal(sectors(-x, 6, np.pi), y)
     # ⌊angle / (π/K)⌋ of the upper half plane, by the cotangent: it falls from sector to sector.
     upper = np.where(x[:, 1:] < 0, -x, x).astype(float)
     edges = 1 / np.tan(np.arange(1, 6) * np.pi / 6)

@@ -15,7 +15,6 @@ from identikit.auditing._plan import plan
 from identikit.cli import app
 from identikit.errors import InputError
 from identikit.moments import assign_folds, row_span
-from identikit.moments._pca import level
 from identikit.similarity import MEASURES
 from identikit.sources import open_source
 
@@ -107,14 +106,6 @@ def test_of_a_low_rank_regression_is_exact(rng):
         expected = max(least_squares(left, right), least_squares(right, left))
         plain = affine.error if affine.without_ridge is None else affine.without_ridge
         assert plain == pytest.approx(expected, abs=1e-8)
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 10, 101])
-def test_a_rotation_that_levels_the_variances(rng, k):
-    values = np.sort(rng.exponential(size=k) ** 3)[::-1]
-    turn = level(values)
-    np.testing.assert_allclose(turn.T @ turn, np.eye(k), atol=1e-12)
-    np.testing.assert_allclose(np.diagonal(turn.T * values @ turn), values.mean(), rtol=1e-10)
 
 
 def ladder_names(audit):

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from math import isfinite
 
 from identikit._plugins import module_names, modules
-from identikit.auditing._evidence import Evidence
+from identikit.auditing._evidence import Answer as Answer
+from identikit.auditing._evidence import Context as Context
+from identikit.auditing._evidence import Evidence as Evidence
 from identikit.auditing.result import Check
 from identikit.errors import InputError
 
