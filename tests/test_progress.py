@@ -20,6 +20,8 @@ from identikit.cli import _progress
 _progress.PATIENCE, _progress.EVERY = float(sys.argv[1]), float(sys.argv[1])
 with _progress.progress_bar(quiet=sys.argv[2] == "quiet") as show:
     show("reading", 5, 10)
+    if sys.argv[2] == "goes on":
+        show("reading", 6, 10)
     sys.stdin.readline()
     if sys.argv[2] == "fails":
         raise SystemExit(3)
@@ -54,6 +56,18 @@ def test_no_terminal_gets_plain_lines(how: str):
         assert start_ in ("progress: starting", "progress: reading, 50 %")
         assert end.removesuffix(" s\n").isdigit()
     assert "reading" in lines[-1]
+
+
+def test_a_line_says_how_long_the_stage_will_take() -> None:
+    """It is known from what was done since the stage began, and not before."""
+    process = start(0.01, "goes on")
+    assert process.stderr is not None
+    lines = iter(process.stderr.readline, "")
+    line = next(line for line in lines if "60 %" in line)
+    process.communicate("\n")
+    after, _, left = line.partition(", about ")
+    assert after.startswith("progress: reading, 60 % after ")
+    assert left.removesuffix(" s left\n").isdigit()
 
 
 def test_a_terminal_gets_a_bar_and_is_left_clean():

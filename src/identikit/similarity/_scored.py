@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -91,18 +94,16 @@ def scores_and_laws(
     """`score_measures`, with the null distribution of every measure."""
     i, j = moments.resolve(i), moments.resolve(j)
     wanted = MEASURES if names is None else {name: MEASURES[name] for name in names}
-    values = {
-        name: None if measure.of_axes and not axes else measure(moments, i, j)
-        for name, measure in wanted.items()
-    }
-    there = {name: value for name, value in values.items() if value is not None}
-    nulls = null_laws(moments, i, j, there)
-    rests = _leave_one_out(moments, i, j, there)
+    asked = [measure for measure in wanted.values() if axes or not measure.of_axes]
+    width = max(moments.block(i, j).shape)  # which also makes the moments remember this pair
+    values = in_threads(lambda measure: measure(moments, i, j), asked, width)
+    there = {one.name: value for one, value in zip(asked, values) if value is not None}
+    nulls, rests = _laws_and_rests(moments, i, j, [MEASURES[name] for name in there])
     return {
         name: (score(there[name], nulls[name], _interval(there[name], rests[name])), nulls[name])
         if name in nulls
         else None
-        for name in values
+        for name in wanted
     }
 
 
@@ -125,35 +126,42 @@ def calibrate(value: float, threshold: float) -> float:
     return min(max((value - threshold) / (1 - threshold), 0.0), 1.0) if threshold < 1 else 0.0
 
 
-def null_laws(moments: Moments, i: int, j: int, names: Iterable[str]) -> dict[str, Null]:
-    """The null distributions of measures, except those that have no value for independent views."""
-    laws: dict[str, Null] = {}
-    stacked: list[Measure] = []
-    linear: list[Measure] = []
-    rows: list[Measure] = []
-    for name in names:
-        measure = MEASURES[name]
-        law = measure.null(moments, i, j) if measure.null is not None else None
-        if law is not None:
-            laws[name] = law
-        else:
-            (rows if measure.rows else stacked if measure.of_twins else linear).append(measure)
-    draws = (
-        _stacked(moments, i, j, stacked)
-        | _drawn(twins(moments, i, j), linear, 0, 1)
-        | _drawn(shuffled(moments, i, j), rows, i, j)
-    )
-    return laws | {name: Null.of_draws(values) for name, values in draws.items() if len(values) > 1}
+def _laws_and_rests(
+    moments: Moments, i: int, j: int, measures: list[Measure]
+) -> tuple[dict[str, Null], dict[str, list[float | None]]]:
+    """The null laws of measures, where independent views have values, and values without folds.
 
+    All jobs are in one list, so that threads need not wait for each other in between.
+    """
+    known = [(one, one.null) for one in measures if one.null is not None]
+    stacked = [(one.name, one.of_twins) for one in measures if one.of_twins and not one.null]
+    folds = [fold for fold, part in enumerate(moments.parts) if part.count]
+    folds = folds if len(folds) > 1 else []
 
-def _stacked(moments: Moments, i: int, j: int, measures: list[Measure]) -> dict[str, Array]:
-    def values(stack: TwinStack) -> list[Array]:
-        return [measure.of_twins(stack) for measure in measures if measure.of_twins is not None]
+    def without(fold: int) -> list[float | None]:
+        rest = moments.without(fold)
+        found = [measure(rest, i, j) for measure in measures]
+        rest.release()
+        return found
+
+    def of_twins(stack: TwinStack) -> list[Array]:
+        return [values(stack) for _, values in stacked]
+
+    def jobs() -> Iterator[Callable[[], Any]]:
+        yield from (partial(null, moments, i, j) for _, null in known)
+        yield from (partial(without, fold) for fold in folds)
+        yield from (partial(of_twins, stack) for stack in twin_stacks(moments, i, j) if stacked)
 
     width = max(moments.widths[i], moments.widths[j])
-    found = [*in_threads(values, twin_stacks(moments, i, j), width)] if measures else []
-    names = [measure.name for measure in measures]
-    return {name: np.concatenate(each) for name, each in zip(names, zip(*found))}
+    done = in_threads(lambda job: job(), jobs(), width)
+    laws = {measure.name: law for (measure, _), law in zip(known, done) if law is not None}
+    rests = [*islice(done, len(folds))]
+    draws = {name: np.concatenate(each) for (name, _), each in zip(stacked, zip(*done))}
+    rest = [one for one in measures if one.name not in {*laws, *draws}]
+    draws |= _drawn(twins(moments, i, j), [one for one in rest if not one.rows], 0, 1)
+    draws |= _drawn(shuffled(moments, i, j), [one for one in rest if one.rows], i, j)
+    laws |= {name: Null.of_draws(values) for name, values in draws.items() if len(values) > 1}
+    return laws, {one.name: [fold[k] for fold in rests] for k, one in enumerate(measures)}
 
 
 def _drawn(draws: Iterator[Moments], measures: list[Measure], i: int, j: int) -> dict[str, Array]:
@@ -165,24 +173,6 @@ def _drawn(draws: Iterator[Moments], measures: list[Measure], i: int, j: int) ->
         measure.name: np.array([row[place] for row in found if row[place] is not None])
         for place, measure in enumerate(measures)
     }
-
-
-def _leave_one_out(
-    moments: Moments, i: int, j: int, names: Iterable[str]
-) -> dict[str, list[float | None]]:
-    """The values of all measures without each fold in turn."""
-    names = list(names)
-    folds = [fold for fold, part in enumerate(moments.parts) if part.count]
-
-    def without(fold: int) -> list[float | None]:
-        rest = moments.without(fold)
-        found = [MEASURES[name](rest, i, j) for name in names]
-        rest.release()
-        return found
-
-    width = max(moments.widths[i], moments.widths[j])
-    values = [*in_threads(without, folds if len(folds) > 1 else [], width)]
-    return {name: [fold[place] for fold in values] for place, name in enumerate(names)}
 
 
 def _interval(value: float, rests: list[float | None]) -> tuple[float, float] | None:
