@@ -10,7 +10,6 @@ of a real audit: seven rungs, ten measures, twelve checks, a sample of 1,000 row
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from itertools import combinations
 
@@ -21,7 +20,7 @@ from identikit.auditing import Audit, Check, Pair, RungError, Verdict, View
 from identikit.auditing.result import CCASummary, CKASummary, Settings
 from identikit.report import html
 from identikit.similarity import MEASURES, Scored
-from table import arguments, finish, record
+from table import arguments, cpu, finish, record
 
 CHECKS = 12
 ROWS, DIMS = 1000, 64
@@ -88,20 +87,10 @@ def audit_of(count: int) -> Audit:
     return Audit("0", 20_000, views, tuple(pairs), verdict, settings)
 
 
-def cpu(function: Callable[[], object], repeats: int = 1) -> float:
-    """The least processor time of several calls, in seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 def page(count: int, seconds: float, megabytes: float) -> None:
     """The page of an audit of this many views."""
     audit, made = audit_of(count), []
-    taken = cpu(lambda: made.append(html(audit)))
+    taken = cpu(lambda: made.append(html(audit)), warm_up=False)
     what = f"page, {count} views, {len(audit.comparisons):,} pairs"
     record(what, "processor time, s", taken, "≤", seconds)
     record(what, "size, MB", len(made[0].encode()) / 1e6, "≤", megabytes)

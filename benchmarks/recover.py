@@ -11,8 +11,6 @@ kernel tests that it cannot do without; and these over those of causal-learn, wh
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from importlib.util import find_spec
 
 import numpy as np
@@ -22,18 +20,7 @@ from identikit.recover import LTI, causal_direction, joint_diagonalise
 from identikit.recover._kci import conditional_independence, independence
 from identikit.recover._lti_fit import factors, identify, read_trajectories
 from identikit.worlds import ExchangeablePairs, LinearSystem
-from table import arguments, finish, record
-
-
-def cpu(function: Callable[[], object], repeats: int) -> float:
-    """The least CPU time of several calls, after one to warm up."""
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return min(times)
+from table import arguments, cpu, finish, record
 
 
 def systems(steps: int, repeats: int) -> None:

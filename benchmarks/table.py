@@ -10,16 +10,27 @@ from collections.abc import Callable
 ROWS: list[tuple[str, str, float, str, bool]] = []
 
 
-def timed(function: Callable[[], object], repeats: int, *, warm_up: bool = True) -> float:
+def timed(
+    function: Callable[[], object],
+    repeats: int,
+    *,
+    warm_up: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """The least time of several calls, after one to warm up."""
     if warm_up:
         function()
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         function()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return min(times)
+
+
+def cpu(function: Callable[[], object], repeats: int = 1, *, warm_up: bool = True) -> float:
+    """The least processor time of several calls, after one to warm up."""
+    return timed(function, repeats, warm_up=warm_up, clock=time.process_time)
 
 
 def record(what: str, measure: str, value: float, relation: str, bar: float) -> None:

@@ -202,5 +202,5 @@ def answers(views: Views) -> dict[str, Any]:
 
 if __name__ == "__main__":
     cases = PLANTED | (REAL if os.environ.get("IDENTIKIT_DATA") else {})
-    text = json.dumps({name: answers(make()) for name, make in cases.items()}, indent=0)
-    Path(sys.argv[1]).write_text(text + "\n")
+    lines = [f"{json.dumps(name)}: {json.dumps(answers(make()))}" for name, make in cases.items()]
+    Path(sys.argv[1]).write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -33,3 +33,14 @@ def share(progress: Progress | None, part: int, parts: int) -> Progress | None:
     if progress is None:
         return None
     return lambda what, done, total: progress(what, part * total + done, parts * total)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words.
+
+    >>> duration(12.3), duration(150), duration(8000)
+    ('12 s', '2.5 min', '2.2 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

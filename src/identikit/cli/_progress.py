@@ -11,6 +11,7 @@ from threading import Event, Thread, Timer, current_thread, main_thread
 from typing import Any
 
 from identikit._progress import Progress as Tell
+from identikit._progress import duration
 
 #: Seconds before a terminal shows a bar.
 PATIENCE = 2.0
@@ -110,17 +111,6 @@ def _bar() -> Iterator[Tell]:
         timer.join()
         if bar.live.is_started:
             bar.stop()
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that suits it.
-
-    >>> duration(42.4), duration(600), duration(9000)
-    ('42 s', '10 min', '2.5 h')
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 @contextmanager

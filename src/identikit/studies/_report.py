@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from identikit._files import replacing, write_text
+from identikit._progress import duration
 from identikit._text import plain
 from identikit.report import BAD, DOUBTFUL, GOOD, Shown, Table, page, sized
 from identikit.report.numbers import ABSENT
@@ -259,14 +260,3 @@ def holm(p: Sequence[float], level: float = 0.05) -> list[bool]:
             break
         out[place] = True
     return out
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words.
-
-    >>> duration(12.3), duration(150), duration(8000)
-    ('12 s', '2.5 min', '2.2 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
