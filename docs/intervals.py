@@ -34,7 +34,7 @@ from identikit.axes._near import Views, gained, parts_of, summarise
 from identikit.factors import METRICS, prepare
 from identikit.inference import held_out_cca
 from identikit.similarity import MEASURES
-from identikit.similarity._scored import _interval, _leave_one_out
+from identikit.similarity._scored import _interval
 
 Array = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -147,9 +147,10 @@ def of_measures(
     """Measures of the first view and another one, as `score_measures`, without chance levels."""
     values = {name: MEASURES[name](moments, 0, view) for name in names}
     known = {name: value for name, value in values.items() if value is not None}
-    rests = _leave_one_out(moments, 0, view, known)
+    rests = [moments.without(fold) for fold, part in enumerate(moments.parts) if part.count]
     return {
-        name + suffix: Said(value, _interval(value, rests[name])) for name, value in known.items()
+        name + suffix: Said(value, _interval(value, [MEASURES[name](m, 0, view) for m in rests]))
+        for name, value in known.items()
     }
 
 

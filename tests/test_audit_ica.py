@@ -279,7 +279,8 @@ def test_a_pair_without_it_has_a_dash_beside_one_with_it(audited):
     _, audit = audited
     (pair,) = audit.comparisons
     other = replace(pair, b="other", ica=None)
-    both = replace(audit, comparisons=(pair, other))
+    views = (*audit.views, replace(audit.views[1], name="other"))
+    both = replace(audit, views=views, comparisons=(pair, other))
     console = Console(width=100, record=True, file=io.StringIO())
     print_result(both, console)
     printed = console.export_text()
@@ -288,7 +289,7 @@ def test_a_pair_without_it_has_a_dash_beside_one_with_it(audited):
     assert "–  " in next(line for line in printed.splitlines() if re.search(r"other +\w+ +0", line))
     page = html(both)
     assert page.count("<dt>error after ICA</dt>") == 1
-    assert "after ICA" not in html(replace(audit, comparisons=(other,)))
+    assert "after ICA" not in html(replace(both, comparisons=(other,)))
 
 
 def test_the_command_line_has_it(tmp_path: Path, monkeypatch):

@@ -22,8 +22,8 @@ from fake_audit import LOW_RANK, make_audit, make_pair, many_views, of_errors, t
 from identikit.auditing import Audit, Cluster
 from identikit.auditing.result import Check
 from identikit.report import html, print_result
-from identikit.report._layer_names import two_models
 from identikit.report._pair_svg import pair_svg
+from identikit.report.layer_names import two_models
 from identikit.report.plots import plot_clusters
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from identikit.auditing.result import Audit, Pair
 from identikit.report._audit_page import page_of, warnings_of
-from identikit.report._layer_names import two_models
 from identikit.report._shown import BAD, DOUBTFUL, GOOD, Shown, Table, shared, shows
+from identikit.report.layer_names import two_models
 from identikit.report.numbers import number, percent, shortened, spread
 from identikit.report.plots import plot_ladder
 from identikit.report.words import audit as words

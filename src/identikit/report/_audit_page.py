@@ -7,9 +7,9 @@ from typing import Any
 
 from identikit.auditing.result import Audit, Pair
 from identikit.report._clusters_svg import LETTERS, plane_svg, tree_svg
-from identikit.report._layer_names import Side, two_models
 from identikit.report._pair_svg import pair_svg
 from identikit.report.drawing import MAX_POINTS
+from identikit.report.layer_names import Side, two_models
 from identikit.report.numbers import (
     isolated,
     number,
