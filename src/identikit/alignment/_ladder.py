@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from identikit._linalg import Array, in_threads
+from identikit._linalg import Array
+from identikit._threads import in_threads
 from identikit.alignment._ridge import choose_strength, ridge
 from identikit.alignment._rungs import RUNGS, Rung
 from identikit.alignment._stats import PairStats, pair_stats, whitened_stats

@@ -45,7 +45,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import Array, in_threads, inverse_or_zero, one_thread
+from identikit._linalg import Array, inverse_or_zero
+from identikit._threads import in_threads, one_thread
 from identikit.alignment._ladder import ROWS_FOR_LIMIT, HeldOut, in_the_limit
 from identikit.alignment._ridge import choose_strength, ridge
 from identikit.alignment._rungs import Rung

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from identikit._linalg import in_threads, no_threads
 from identikit._progress import Progress, share
+from identikit._threads import in_threads, no_threads
 from identikit._version import __version__
 from identikit.auditing._axes import AxesOfViews, sample_rows
 from identikit.auditing._compare import compare, describe, with_runs

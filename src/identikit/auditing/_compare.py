@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from identikit._linalg import Array, one_thread
+from identikit._linalg import Array
+from identikit._threads import one_thread
 from identikit.alignment import ladder
 from identikit.auditing._evidence import Context, Evidence
 from identikit.auditing._influence import decided_by

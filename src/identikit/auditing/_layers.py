@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from identikit._linalg import Array, one_thread
+from identikit._linalg import Array
 from identikit._progress import Progress
+from identikit._threads import one_thread
 from identikit._version import __version__
 from identikit.auditing.layers_result import Layers, Match
 from identikit.errors import InputError

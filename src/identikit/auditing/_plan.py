@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from identikit._linalg import blas_threads
 from identikit._progress import Progress, share
+from identikit._threads import blas_threads
 from identikit.errors import InputError
 from identikit.moments import (
     Folds,

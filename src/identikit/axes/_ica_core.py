@@ -8,7 +8,8 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from identikit._linalg import Array, blas_threads, eigh, one_thread, random_rotation, svd
+from identikit._linalg import Array, eigh, random_rotation, svd
+from identikit._threads import blas_threads, one_thread
 from identikit.axes._ica_axes import (
     NORMAL_LOG_COSH,
     Axes,

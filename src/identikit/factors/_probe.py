@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import Array, one_thread
+from identikit._linalg import Array
+from identikit._threads import one_thread
 from identikit.factors._factor import DISCRETE, Factor
 from identikit.factors._linear import held_out_fit, labelled_sums, standardised, whitened
 from identikit.factors._metric import Refits, Trial, metric

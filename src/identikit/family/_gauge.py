@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array, one_thread, rank_tolerance, svd, triangle
+from identikit._linalg import Array, rank_tolerance, svd, triangle
+from identikit._threads import one_thread
 from identikit.alignment import RUNGS, ladder, whitened_stats
 from identikit.errors import InputError
 from identikit.family._diversity import choose_tuple

@@ -11,7 +11,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import Array, one_thread, singular_values, triangle
+from identikit._linalg import Array, singular_values, triangle
+from identikit._threads import one_thread
 from identikit.errors import InputError
 from identikit.family import _model
 from identikit.family._identified import rounding_norm

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from identikit._linalg import Array, in_threads
+from identikit._linalg import Array
+from identikit._threads import in_threads
 from identikit.errors import InputError
 from identikit.inference._jackknife import mean_of_folds
 from identikit.moments import Moments

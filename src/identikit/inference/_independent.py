@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from identikit._linalg import Array, Whitening, one_thread, thin_svds
+from identikit._linalg import Array, Whitening, thin_svds
+from identikit._threads import one_thread
 from identikit.moments import Moments, Part, StackLayout
 from identikit.moments.memory import number_of_draws
 from identikit.moments.sample import RowSample

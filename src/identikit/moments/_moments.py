@@ -14,7 +14,6 @@ from identikit._linalg import (
     Whitening,
     eigh,
     inverse_or_zero,
-    one_thread,
     polar,
     rank_tolerance,
     rounding_shares,
@@ -24,6 +23,7 @@ from identikit._linalg import (
     thin_svd,
     whitening,
 )
+from identikit._threads import one_thread
 from identikit.errors import InputError
 from identikit.moments._distinct import Distinct
 from identikit.moments._extremes import Extremes

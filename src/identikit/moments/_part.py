@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cython_blas
 from scipy.linalg.blas import dgemm, dsyr
 
-from identikit._linalg import Array, one_thread
+from identikit._linalg import Array
+from identikit._threads import one_thread
 
 __all__ = ["Part", "StackLayout"]
 

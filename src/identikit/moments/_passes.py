@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import blas_threads, one_thread, well_conditioned_root
+from identikit._linalg import well_conditioned_root
 from identikit._progress import Progress, silent
+from identikit._threads import blas_threads, one_thread
 from identikit.errors import InputError
 from identikit.moments._folds import Folds
 from identikit.moments._moments import Moments, Shard

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from identikit._linalg import Array, one_thread, spacings
+from identikit._linalg import Array, spacings
+from identikit._threads import one_thread
 from identikit.moments._moments import Moments
 from identikit.moments._part import Part, StackLayout
 

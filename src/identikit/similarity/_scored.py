@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from identikit._linalg import Array, in_threads
+from identikit._linalg import Array
+from identikit._threads import in_threads
 from identikit.inference import Null, TwinStack, jackknife_interval, shuffled, twin_stacks, twins
 from identikit.moments import Moments
 from identikit.similarity._registry import MEASURES, Measure

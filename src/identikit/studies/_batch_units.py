@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from identikit._linalg import one_thread
+from identikit._threads import one_thread
 from identikit.studies import _batches as parts
 from identikit.studies._batch_data import CONTROL, Strings, Wells, read
 from identikit.studies._batches import Input, Mask, explained, hoyer, hoyer_chance

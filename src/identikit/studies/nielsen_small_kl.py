@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from identikit._linalg import Array, one_thread
+from identikit._linalg import Array
+from identikit._threads import one_thread
 from identikit.family import Distances, SoftmaxModel, distances
 from identikit.moments import accumulate
 from identikit.report.drawing import dots, sheet

@@ -14,7 +14,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import one_thread
+from identikit._threads import one_thread
 from identikit.errors import InputError, MissingExtraError, require
 from identikit.moments.engines._cluster import PATIENCE, client_of, local_cluster
 from identikit.moments.engines._engine import (
