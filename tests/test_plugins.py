@@ -63,7 +63,13 @@ if TYPE_CHECKING:
 
 @metric("neighbour", "Have near codes near factors?", invariant_to="rotations", reference="N 2026")
 def neighbour(trial: Trial, *, count: int = 5) -> Score:
-    """Mean over factors of R² by the nearest rows of other folds."""
+    """Mean over factors of R² by the nearest rows of other folds.
+
+    Parameters
+    ----------
+    count : int
+        How many rows count as near.
+    """
     from sklearn.neighbors import KNeighborsRegressor
 
     def fit(z: Values, values: Values, train: Values, test: Values) -> float:

@@ -11,11 +11,8 @@ import numpy as np
 from identikit._linalg import Array, Whitening, thin_svds
 from identikit._threads import one_thread
 from identikit.moments import Moments, Part, StackLayout
-from identikit.moments.memory import number_of_draws
+from identikit.moments.memory import number_of_draws, stacked
 from identikit.moments.sample import RowSample
-
-#: Numbers of the draws that are in work at a time, in each thread.
-STACK = 2**21
 
 
 def coherence_draw(rng: np.random.Generator, N: int, p: int, q: int) -> Array:
@@ -158,7 +155,7 @@ def _draws(moments: Moments, p: int, q: int) -> Iterator[Draws]:
     moments._cache.pop("draws", None)
     several = len(moments.names) > 2 and moments.keeps
     N, K, rng = moments.rows - 1, number_of_draws(p, q), np.random.default_rng(0)
-    step, done = min(-(-K // 2), max(1, STACK // (p * q))), []
+    step, done = stacked(K, p * q) if moments.keeps else 1, []
     for first in range(0, K, step):
         with one_thread(max(p, q)):
             stack = [coherence_draw(rng, N, p, q) for _ in range(min(step, K - first))]

@@ -51,6 +51,9 @@ VIEW_KEPT, PAIR_KEPT = 4, 12
 #: Numbers that are remembered of each sampled row for the chance level of its neighbours.
 NEIGHBOUR_DRAWS = 500
 
+#: Numbers of a stack of draws that are in work at a time, and how many such stacks a thread needs.
+STACK, STACK_WORK = 2**21, 6
+
 #: Number of draws of independent views for narrow views, for wide views, and the total cost above
 #: which there are fewer than `MOST_DRAWS`; one draw costs p q min(p, q). A measure that sums over
 #: many columns varies little between draws, so that few of them suffice.
@@ -77,6 +80,11 @@ def number_of_draws(p: int, q: int) -> int:
     [99, 99, 50, 10]
     """
     return int(min(max(COST / max(p * q * min(p, q), 1), LEAST_DRAWS), MOST_DRAWS))
+
+
+def stacked(draws: int, size: int) -> int:
+    """How many of some draws of a size are in work at a time, if there is room for it."""
+    return min(-(-draws // 2), max(1, STACK // size))
 
 
 def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
@@ -116,6 +124,7 @@ def remembered_bytes(widths: Sequence[int], folds: int, rows: int, threads: int)
     count += NEIGHBOUR_DRAWS * sampled * len(widths)
     count += threads * folds * PAIR_KEPT * widest + (threads - 1) * work
     count += draws * (4 * widest + (sum(squares) if len(widths) > 2 else 0))
+    count += threads * STACK_WORK * stacked(draws, widest) * widest
     return allocated(8 * count)
 
 
