@@ -18,6 +18,8 @@ else:
             self._name = name
 
         def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):  # tools that look at a module's names are no use of PyTorch
+                raise AttributeError(name)
             import_module("torch")  # if it is missing, the error is about the study, not `learn`
             return getattr(import_module(self._name), name)
 
