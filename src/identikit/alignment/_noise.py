@@ -45,12 +45,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from identikit._linalg import Array, inverse_or_zero
+from identikit._linalg import Array, eigh, inverse_or_zero
 from identikit._threads import in_threads, one_thread
 from identikit.alignment._ladder import ROWS_FOR_LIMIT, HeldOut, in_the_limit
 from identikit.alignment._ridge import choose_strength, ridge
 from identikit.alignment._rungs import Rung
-from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
+from identikit.alignment._stats import Basis, InBasis, PairStats, pair_stats, whitened_stats
 from identikit.moments import Moments
 
 #: The number of standard errors by which a mean may be off.
@@ -66,7 +66,7 @@ Errors = list[tuple[float, float]]
 Weights = Array | float
 
 #: Weights and shift of a prediction.
-Prediction = tuple[Weights, Array]
+Prediction = tuple[Weights | InBasis, Array]
 
 
 class Noise(NamedTuple):
@@ -124,11 +124,15 @@ def _least(own: HeldOut, found: Array) -> HeldOut:
 def _shrunk_errors(m: Moments, i: int, j: int, fold: int, rung: Rung) -> tuple[Errors, Errors]:
     """Squared errors on a fold of every prediction, in both directions."""
     train, test = pair_stats(m, i, j, without=fold), pair_stats(m, i, j, only=fold)
+    bases = None
     if rung.keeps_shape and train.rotates:
         train, test = _turned(train, test)
+        white = m.whiten(j, fold)
+        well = white.rank == len(train.syy) and not white.smallest
+        bases = _Bases.of(train, m.whitening_map(j, fold) if well else None)
     fitted_on, scored_on = (train, train.reversed()), (test, test.reversed())
     sides: tuple[Errors, Errors] = [], []
-    for there_and_back in _predictions(*fitted_on, rung):
+    for there_and_back in _predictions(*fitted_on, rung, bases):
         for side, own, new, fit in zip(sides, fitted_on, scored_on, there_and_back):
             side.append(_errors(own, new, fit))
     m.without(fold).release()
@@ -157,15 +161,27 @@ def _errors(fitted_on: PairStats, scored_on: PairStats, fit: Prediction) -> tupl
     return held_out, in_the_limit(held_out, scored_on.n, within, fitted_on.n)
 
 
-def _predictions(s: PairStats, t: PairStats, rung: Rung) -> Iterator[tuple[Prediction, Prediction]]:
+def _predictions(
+    s: PairStats, t: PairStats, rung: Rung, bases: _Bases | None
+) -> Iterator[tuple[Prediction, Prediction]]:
     """Predictions of y from x, and of x from y; t are the statistics s of the reversed pair."""
     means = (s.y_mean, s.x_mean) if rung.shift else (s.x_mean, s.y_mean)
     for there, back in _maps(s, t, rung):
-        for forward, backward in _shrunk(s, t, there, back, axes=rung.of_axes):
+        if bases is not None and isinstance(there, float) and isinstance(back, float):
+            shrunk = _shrunk_multiples(s, t, there, back, bases)
+        else:
+            shrunk = _shrunk(s, t, there, back, axes=rung.of_axes)
+        for forward, backward in shrunk:
             yield (
-                (forward, means[0] - _times(s.x_mean[None], forward)[0]),
-                (backward, means[1] - _times(t.x_mean[None], backward)[0]),
+                (forward, means[0] - _of_row(s.x_mean, forward)),
+                (backward, means[1] - _of_row(t.x_mean, backward)),
             )
+
+
+def _of_row(row: Array, weights: Weights | InBasis) -> Array:
+    if isinstance(weights, InBasis):
+        return weights.of_row(row)
+    return np.asarray(_times(row[None], weights)[0])
 
 
 def _maps(s: PairStats, t: PairStats, rung: Rung) -> Iterator[tuple[Weights, Weights]]:
@@ -213,6 +229,68 @@ def _shrunk(
         yield by_x[:, None] * there, by_y[:, None] * back
 
 
+class _Bases(NamedTuple):
+    """Bases in which shrunk multiples of I are diagonal, where x is turned to y.
+
+    `x` and `y` are the principal axes of the views, with their variances. `both` diagonalises both
+    scatters, Tᵀ S_xx T = diag λ and Tᵀ S_yy T = I; it is None where S_yy is ill-conditioned.
+    """
+
+    x: tuple[Array, Basis]
+    y: tuple[Array, Basis]
+    both: tuple[Array, Basis] | None
+
+    @classmethod
+    def of(cls, s: PairStats, white: Array | None) -> _Bases:
+        """The bases of a pair; `white` is T with Tᵀ S_yy T = I."""
+        own = [(values, Basis(axes)) for values, axes in (s.spectrum, s.reversed().spectrum)]
+        both = None
+        if white is not None:
+            values, axes = eigh(white.T @ s.sxx @ white)
+            turn = white @ axes
+            both = values, Basis(turn, turn.T @ s.syy)
+        return cls(own[0], own[1], both)
+
+
+def _shrunk_multiples(
+    s: PairStats, t: PairStats, there: float, back: float, bases: _Bases
+) -> Iterator[tuple[Weights | InBasis, Weights | InBasis]]:
+    """`_shrunk` for multiples of I, in bases in which most of the predictions are diagonal."""
+    if bases.both is None:
+        yield from _shrunk(s, t, there, back, axes=False)
+        return
+    yield there, back
+    along = float(np.trace(s.sxy)) * back
+    of_x, of_y = _share_of(s, along), _share_of(t, along * there**2)
+    # Noise with the views' own spectra: the sums of signal and noise combine S_xx and S_yy.
+    ratios, both = bases.both
+    yield of_x * there, InBasis(both, back * _ratio(there**2 * of_x * ratios, 1 - of_y))
+    yield InBasis(both, there * _ratio(back**2 * of_y, (1 - of_x) * ratios)), of_y * back
+    # Isotropic noise: signal and noise have the axes of one view, unless noise is cut off.
+    (x_values, x_axes), (y_values, y_axes) = bases.x, bases.y
+    x_noise = np.minimum(x_values, (1 - of_x) * x_values.mean())
+    y_noise = np.minimum(y_values, (1 - of_y) * y_values.mean())
+    backward: Weights | InBasis
+    forward: Weights | InBasis
+    if y_noise[-1] == y_noise[0]:
+        backward = InBasis(x_axes, back * _ratio(there**2 * (x_values - x_noise), y_noise))
+    else:
+        signal = (x_axes.turn * (there**2 * (x_values - x_noise))) @ x_axes.turn.T
+        backward = back * _predictor(signal, (y_axes.turn * y_noise) @ y_axes.turn.T)
+    yield InBasis(x_axes, there * _ratio(x_values - x_noise, x_noise)), backward
+    if x_noise[-1] == x_noise[0]:
+        forward = InBasis(y_axes, there * _ratio(back**2 * (y_values - y_noise), x_noise))
+    else:
+        signal = (y_axes.turn * (back**2 * (y_values - y_noise))) @ y_axes.turn.T
+        forward = there * _predictor(signal, (x_axes.turn * x_noise) @ x_axes.turn.T)
+    yield forward, InBasis(y_axes, back * _ratio(y_values - y_noise, y_noise))
+
+
+def _ratio(signal: Array | float, noise: Array | float) -> Array:
+    """S/(S + N) in every direction, 0 where there is neither."""
+    return np.asarray(signal * inverse_or_zero(np.asarray(signal + noise)))
+
+
 def _own_spectrum(stats: PairStats, signal: Array) -> Noise:
     """Noise with the view's own spectrum, and the variance that is not signal."""
     share = _share(stats, signal)
@@ -241,8 +319,12 @@ def _share_by_axis(signal: Array, own: Array) -> Array:
 
 
 def _share(stats: PairStats, signal: Array) -> float:
+    return _share_of(stats, float(np.trace(signal)))
+
+
+def _share_of(stats: PairStats, signal: float) -> float:
     size = float(np.trace(stats.sxx))
-    return min(max(float(np.trace(signal)) / size, 0.0), 1.0) if size > 0 else 0.0
+    return min(max(signal / size, 0.0), 1.0) if size > 0 else 0.0
 
 
 def _predictor(signal: Array, noise: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -110,7 +111,7 @@ class PairStats:
         return float(np.vdot(weights, weights)) / len(weights) * float(np.trace(self.sxx))
 
     def squared_error(
-        self, weights: Array | float, shift: Array, fitted: float | None = None
+        self, weights: Array | float | InBasis, shift: Array, fitted: float | None = None
     ) -> float:
         """Σ ‖y − (x W + b)‖² over these rows, from their moments.
 
@@ -120,6 +121,9 @@ class PairStats:
             gap = self.y_mean - weights * self.x_mean - shift
             fitted = weights**2 * float(np.trace(self.sxx))
             along = weights * float(np.trace(self.sxy))
+        elif isinstance(weights, InBasis):
+            gap = self.y_mean - weights.of_row(self.x_mean) - shift
+            fitted, along = weights.basis.scatters(self, weights.gains)
         else:
             gap = self.y_mean - self.x_mean @ weights - shift
             fitted = self.fitted(weights) if fitted is None else fitted
@@ -128,6 +132,58 @@ class PairStats:
         value = target - 2 * along + fitted + self.n * float(gap @ gap)
         # An exact fit leaves only rounding error, whose root would look like an error of 1e-8.
         return value if value > ROUNDING * (target + fitted) else 0.0
+
+
+class Basis:
+    """Linear maps of the form T diag(g) T⁻¹ with one T, whose errors cost no product of matrices.
+
+    tr WᵀS_xxW = gᵀ((TᵀS_xxT) ∘ (T⁻¹T⁻ᵀ))g and tr WᵀS_xy = Σ g_i (TᵀS_xyT⁻ᵀ)_ii, where only g
+    changes from one map to another.
+
+    Parameters
+    ----------
+    turn : array (d, d)
+        T.
+    inverse : array (d, d), optional
+        T⁻¹; without it T is orthogonal.
+    """
+
+    def __init__(self, turn: Array, inverse: Array | None = None) -> None:
+        self.turn, self.orthogonal = turn, inverse is None
+        self.inverse = turn.T if inverse is None else inverse
+        self._known: dict[int, tuple[PairStats, Array, Array]] = {}
+
+    def scatters(self, stats: PairStats, gains: Array) -> tuple[float, float]:
+        """tr WᵀS_xxW and tr WᵀS_xy on some rows."""
+        if id(stats) not in self._known:
+            self._known[id(stats)] = stats, self._quadratic(stats), self._linear(stats)
+        _, quadratic, linear = self._known[id(stats)]
+        squares = gains**2 @ quadratic if self.orthogonal else gains @ quadratic @ gains
+        return float(squares), float(gains @ linear)
+
+    def _quadratic(self, stats: PairStats) -> Array:
+        image = stats.sxx @ self.turn
+        if self.orthogonal:
+            return np.einsum("ij,ij->j", self.turn, image)
+        return np.asarray((self.turn.T @ image) * self._metric)
+
+    def _linear(self, stats: PairStats) -> Array:
+        return np.einsum("ij,ji->j", stats.sxy.T @ self.turn, self.inverse)
+
+    @cached_property
+    def _metric(self) -> Array:
+        return np.asarray(self.inverse @ self.inverse.T)
+
+
+class InBasis(NamedTuple):
+    """The map T diag(g) T⁻¹ of a basis."""
+
+    basis: Basis
+    gains: Array
+
+    def of_row(self, row: Array) -> Array:
+        """The image of a row."""
+        return np.asarray((row @ self.basis.turn * self.gains) @ self.basis.inverse)
 
 
 def matching(cross: Array) -> Array:
