@@ -368,7 +368,11 @@ def _blocks(sources: Sequence[Source], reading: Reading, start: int, stop: int) 
     starts = range(start, stop, reading.step)
 
     def read(first: int) -> tuple[list[NDArray[Any]], list[int]]:
-        views = [source.read(first, min(first + reading.step, stop)) for source in sources]
+        # Columns of a wider array are copied once, because rows are taken from a block several times.
+        views = [
+            np.ascontiguousarray(source.read(first, min(first + reading.step, stop)))
+            for source in sources
+        ]
         return views, [digest(view, first) for view in views] if reading.digest else []
 
     if len(starts) < 2 or not reading.ahead:
