@@ -164,11 +164,11 @@ class Basis:
     def _quadratic(self, stats: PairStats) -> Array:
         image = stats.sxx @ self.turn
         if self.orthogonal:
-            return np.einsum("ij,ij->j", self.turn, image)
+            return np.asarray(np.einsum("ij,ij->j", self.turn, image))
         return np.asarray((self.turn.T @ image) * self._metric)
 
     def _linear(self, stats: PairStats) -> Array:
-        return np.einsum("ij,ji->j", stats.sxy.T @ self.turn, self.inverse)
+        return np.asarray(np.einsum("ij,ji->j", stats.sxy.T @ self.turn, self.inverse))
 
     @cached_property
     def _metric(self) -> Array:

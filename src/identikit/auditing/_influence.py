@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
+from identikit._linalg import Array
 from identikit.auditing._verdict import UNRELATED, Judged, judge
 from identikit.auditing.result import Influence
 from identikit.errors import InputError
@@ -59,17 +62,24 @@ def extreme_rows(moments: Moments, i: int, j: int) -> NDArray[np.bool_]:
     """Which of the largest rows are far out in one of two views; none if they weigh little."""
     if moments.extremes is None or not len(moments.extremes.numbers):
         return np.zeros(0, dtype=bool)
-    centre = np.concatenate([moments.centre(view) for view in range(len(moments.names))])
-    squares = moments.extremes.distances(centre, moments.layout)
-    far, notable = np.zeros(len(squares), dtype=bool), False
+    nowhere = np.zeros(len(moments.extremes.numbers), dtype=bool)
+    far, notable = nowhere.copy(), False
     for view in (i, j):
-        own, total = squares[:, view], float(np.trace(moments.block(view, view)))
+        own = moments.of_view("extremes", view, partial(_distances, moments, view))
+        total = float(np.trace(moments.block(view, view)))
         kept = np.sort(own)[-moments.extremes.size :]
         others = (total - float(kept.sum())) / max(moments.rows - len(kept), 1)
         out = own > FAR * max(others, 0.0)
         notable |= float(own[out].sum()) > SHARE * total
         far |= out
-    return far if notable else np.zeros(len(squares), dtype=bool)
+    return far if notable else nowhere
+
+
+def _distances(moments: Moments, view: int) -> Array:
+    """Squared distances of the largest rows from the mean of a view."""
+    assert moments.extremes is not None
+    gaps = moments.extremes.rows[:, moments.layout.columns[view]] - moments.centre(view)
+    return np.asarray(np.square(gaps).sum(axis=1))
 
 
 def _differ(a: float, b: float) -> bool:

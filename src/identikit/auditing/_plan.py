@@ -214,8 +214,15 @@ def pairs_at_a_time(
     room : int
         Bytes beyond those of `audit_bytes`.
     """
+
+    def more(some: Sequence[int], threads: int) -> int:
+        """Bytes beyond those of reading, which are free again when views are compared."""
+        comparing = audit_bytes(some, folds, rows, reading=False)
+        comparing += remembered_bytes(some, folds, rows, threads)
+        return comparing - audit_bytes(some, folds, rows)
+
     for threads in (blas_threads(), 1):
-        if max(remembered_bytes(some, folds, rows, threads) for some in together) <= room:
+        if max(more(some, threads) for some in together) <= room:
             return threads, True
     return 1, False
 

@@ -368,7 +368,7 @@ def _blocks(sources: Sequence[Source], reading: Reading, start: int, stop: int) 
     starts = range(start, stop, reading.step)
 
     def read(first: int) -> tuple[list[NDArray[Any]], list[int]]:
-        # Columns of a wider array are copied once, because rows are taken from a block several times.
+        # Columns of a wider array are copied once, as rows are taken from a block several times.
         views = [
             np.ascontiguousarray(source.read(first, min(first + reading.step, stop)))
             for source in sources

@@ -87,7 +87,7 @@ def stacked(draws: int, size: int) -> int:
     return min(-(-draws // 2), max(1, STACK // size))
 
 
-def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
+def audit_bytes(widths: Sequence[int], folds: int, rows: int, *, reading: bool = True) -> int:
     """Least memory of an audit in bytes, if views of these widths share a pass.
 
     With f folds, widths d and D = Σ d:
@@ -97,8 +97,8 @@ def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
       whitenings without each fold, its scatter, its loadings and its principal axes, and the work
       on the widest pair or on the distances of s sampled rows.
 
-    The larger of these is increased by the rows in memory (the sample, the largest rows, and blocks
-    being read) and by the overhead of `allocated`.
+    The larger of these, or the second without `reading`, is increased by the rows in memory (the
+    sample, the largest rows, and blocks being read) and by the overhead of `allocated`.
     """
     squares, total = [width**2 for width in widths], sum(widths)
     work = max(PAIR_WORK * max(squares), SAMPLE_WORK * min(rows, SAMPLE) ** 2)
@@ -106,7 +106,8 @@ def audit_bytes(widths: Sequence[int], folds: int, rows: int) -> int:
     comparing += 2 * min(rows, SAMPLE) * total
     held = min(rows, HELD * SAMPLE) + COPIES * min(rows, LEAST_ROWS)
     held += min(rows, LARGEST_HELD) * len(widths)
-    return allocated(8 * (max(comparing, (folds + 2) * total**2) + held * total))
+    most = max(comparing, (folds + 2) * total**2) if reading else comparing
+    return allocated(8 * (most + held * total))
 
 
 def remembered_bytes(widths: Sequence[int], folds: int, rows: int, threads: int) -> int:
