@@ -64,7 +64,7 @@ def test_a_step_is_an_iteration_of_torchs(decay: float) -> None:
     batch = whole(doubles())(0, 4)
     net = run.net(4, step=0).requires_grad_(True)
     solver = torch.optim.LBFGS(
-        net.parameters(), max_iter=30, max_eval=1000, history_size=20, tolerance_grad=0,
+        net.parameters(), max_iter=30, max_eval=1000, history_size=100, tolerance_grad=0,
         tolerance_change=0, line_search_fn="strong_wolfe",
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 #: The pairs of changes of weights and gradient that are remembered, and the evaluations of the loss
 #: that a line search may use.
-HISTORY, SEARCH = 20, 25
+HISTORY, SEARCH = 100, 25
 #: The numbers and the tensors of torch's state that the next iteration needs.
 NUMBERS = ("n_iter", "func_evals", "t", "H_diag", "prev_loss")
 TENSORS, LISTS = ("d", "prev_flat_grad"), ("old_dirs", "old_stps", "ro")
