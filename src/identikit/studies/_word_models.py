@@ -267,6 +267,7 @@ def solve(name: str, seed: int, folder: Path, settings: Settings, data: Data) ->
         weight_decay=arm.penalty, folder=folder,
     )  # fmt: skip
     last, model = run.history.iloc[-1], run.model(seed, text.held_out)
+    assert model.bias is not None
     row = {"arm": name, "seed": seed, "loss": last["loss"], "steps": int(last["step"])}
     return Record([row], {"f": model.f, "g": model.g, "bias": model.bias})
 
