@@ -9,8 +9,10 @@ The theorem is about two models of one distribution, and one pass over a text at
 ends at a different distribution from every seed. So the full softmax is also minimised to an
 optimum, by L-BFGS on the counts of a small vocabulary: of the word after one word (bigrams, where f
 is a table), and of the paper's windows. There are several optima, and two trainings share one if
-their losses agree. A small L2 penalty leaves a single one: for bigrams, half the squared norms of f
-and g are at best the nuclear norm of the logits, and a convex problem is left (if M is large).
+their losses agree. A small L2 penalty leaves a single one where logits are linear in f's tables:
+half the squared norms of f and g are at best the nuclear norm of their product, so a convex problem
+is left, if M is above its rank. So windows with a penalty have a table for every position, not
+tables with weights c_i, of which the problem is not convex.
 
 The notebook fits X₁W ≈ X₂ and then draws X₂W beside X₁, which is right only if W² is the identity.
 Here the map goes from the first to the second in the fit and in the figure, after centring, because
@@ -181,9 +183,9 @@ def at_optima(arm: str, column: str, test: Any, bar: float, words: str) -> Check
         more = "more" if test is check.above else "less"
         comment = (
             f"{words}, over {len(own)} of {len(every)} pairs{agree} "
-            f"(from {own[column].min():.3g} to {own[column].max():.3g}); {bar:g} or {more} counts. "
-            f"{(losses <= losses.min() + SAME).mean():.0%} of {len(losses)} trainings reach the "
-            f"lowest loss; the highest is {losses.max() - losses.min():.1g} above."
+            f"(from {own[column].min():.4g} to {own[column].max():.4g}); {bar:g} or {more} counts. "
+            f"{(losses <= losses.min() + SAME).sum()} of {len(losses)} trainings reach the "
+            f"lowest loss of all; the highest is {losses.max() - losses.min():.1g} above."
         )
         found: Finding = test(per_seed(own, column), bar, comment)
         return found
@@ -245,8 +247,10 @@ def strips(ax: Axes, pairs: pd.DataFrame) -> None:
     for at, kind in enumerate(kinds):
         values = np.sort(where(pairs, kind=kind)["r2"].to_numpy(float))
         dots(ax, np.linspace(at - 0.3, at + 0.3, len(values)), values, "accent", 2.5)
+    ax.set_xlim(-0.6, len(kinds) - 0.4)
+    ax.autoscale(axis="y")
     names = [kind.replace("_", "\n") for kind in kinds]
-    ax.set_xticks(range(len(kinds)), names, fontsize=7)
+    ax.set_xticks(range(len(kinds)), names, fontsize=6)
 
 
 def against_gap(ax: Axes, pairs: pd.DataFrame, column: str, title: str) -> None:
@@ -289,6 +293,7 @@ def overlaid(ax: Axes, words: pd.DataFrame, title: str) -> None:
 
 
 MODELS = {"bigrams": "Bigram models", "windows": "The paper's models"}
+LINEAR = MODELS | {"windows": "Models of windows with a table of words for every position,"}
 R2 = ("r2", check.above, EQUAL, "R² of g from g by the best linear map, on held-out words")
 KAPPA = ("kappa", check.below, TOLERANCE, "κ on held-out windows")
 GAP = ("logit_gap", check.below, TOLERANCE, "Relative logit gap on held-out windows")
@@ -314,10 +319,10 @@ CLAIMS = (
         "are.", check=falls_with_the_gap(arm)) for arm, model in MODELS.items()),
     *(control(f"penalised-{arm}", f"{model} in more dimensions and with an L2 penalty, which "
         "leaves one optimum, all have the same word embeddings up to a linear map.",
-        check=at_optima(f"{arm}_l2", *R2)) for arm, model in MODELS.items()),
+        check=at_optima(f"{arm}_l2", *R2)) for arm, model in LINEAR.items()),
     *(control(f"penalised-gap-{arm}", f"{model} in more dimensions and with an L2 penalty all "
         "give the same distribution.", check=at_optima(f"{arm}_l2", *GAP))
-        for arm, model in MODELS.items()),
+        for arm, model in LINEAR.items()),
 )  # fmt: skip
 # Fewer and larger steps than the paper's, on a text that is read about once. The notebook does not
 # fix the optimiser (Adam here) or the noise (unigram here).
@@ -352,9 +357,12 @@ STUDY = Study(
         "for all pairs, with three objectives, as the paper trains: one pass over the text. The "
         "theorem presupposes that both trainings give the same distribution, and after one pass "
         "they do not. So the softmax is also minimised to an optimum on a small vocabulary, by "
-        "L-BFGS. There are several optima: trainings that share one are judged by the theorem, "
-        "the others show how agreement falls as distributions differ. A penalty leaves one "
-        "optimum. Vocabularies, penalty and steps were chosen, for speed, on other seeds."
+        "L-BFGS. There are many optima, and few trainings reach the best: pairs that share one, "
+        "the best or not, are judged by the theorem, the others show how agreement falls as "
+        "distributions differ. A penalty leaves one optimum. It also fixes the map up to a "
+        "rotation, so it says less about the theorem than about the premise. Chosen on other "
+        "seeds: vocabularies, penalty and steps, for speed; widths with a penalty, so that M is "
+        "above the rank; a table for every position there, since with weights optima differed."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run, claims=CLAIMS, figure=figure, needs=(Need("text", "a folder of real text", TEXT),),
