@@ -29,7 +29,7 @@ SEEDS = range(16)
 
 
 def student() -> SoftmaxNet:
-    return SoftmaxNet(MLP([22, 64, 64, 2]), OneHot(18, MLP([18, 64, 64, 2])))
+    return SoftmaxNet(MLP([22, 64, 64, 2], init="he"), OneHot(18, MLP([18, 64, 64, 2], init="he")))
 
 
 def teacher_samples() -> Callable[[int, np.random.Generator], tuple[torch.Tensor, torch.Tensor]]:
@@ -50,7 +50,7 @@ def teacher_samples() -> Callable[[int, np.random.Generator], tuple[torch.Tensor
 
 
 def classifier() -> SoftmaxNet:
-    return SoftmaxNet(MLP([5, 64, 64, 64, 5], batch_norm=True), Lookup(100, 5))
+    return SoftmaxNet(MLP([5, 64, 64, 64, 5], batch_norm=True, init="he"), Lookup(100, 5))
 
 
 def clustered() -> Callable[[int, np.random.Generator], tuple[torch.Tensor, torch.Tensor]]:

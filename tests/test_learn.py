@@ -57,8 +57,8 @@ def generator(seed: int) -> torch.Generator:
 
 def classifier(dtype: torch.dtype = torch.float32) -> SoftmaxNet:
     """Without a bias in g's last layer: its gradient is zero, and Adam follows its rounding."""
-    g = OneHot(7, MLP([7, 16, 3], last_bias=False))
-    return SoftmaxNet(MLP([5, 16, 16, 3]), g).to(dtype)
+    g = OneHot(7, MLP([7, 16, 3], last_bias=False, init="he"))
+    return SoftmaxNet(MLP([5, 16, 16, 3], init="he"), g).to(dtype)
 
 
 def biased() -> SoftmaxNet:
@@ -128,9 +128,9 @@ def test_mlp_keeps_the_spread_of_its_input(generator: torch.Generator) -> None:
     """He: E[y²] = E[x²] · 2 after a first layer and each ReLU halves it."""
     x = torch.randn(500, 400, generator=generator)
     for depth in (1, 4):
-        mean_square = MLP([400] * (depth + 1))(x).square().mean().item()
+        mean_square = MLP([400] * (depth + 1), init="he")(x).square().mean().item()
         assert 1.4 < mean_square < 2.8
-    assert not any(layer.bias.any() for layer in MLP([3, 3, 3]).layers[::2])
+    assert not any(layer.bias.any() for layer in MLP([3, 3, 3], init="he").layers[::2])
 
 
 @pytest.mark.parametrize(
@@ -144,13 +144,13 @@ def test_mlp_keeps_the_spread_of_its_input(generator: torch.Generator) -> None:
 def test_other_activations(
     generator: torch.Generator, activation: str, formula: Callable[[np.ndarray], np.ndarray]
 ) -> None:
-    mlp, x = MLP([3, 4, 2], activation), torch.randn(8, 3, generator=generator)
+    mlp, x = MLP([3, 4, 2], activation, init="he"), torch.randn(8, 3, generator=generator)
     first, last = (layer.weight.detach().double().numpy() for layer in mlp.layers[::2])
     close(mlp(x).detach(), formula(x.double().numpy() @ first.T) @ last.T, 1e-5)
 
 
 def test_mlp_with_batch_norm_and_the_usual_initialisation(generator: torch.Generator) -> None:
-    mlp = MLP([400, 50, 30, 2], batch_norm=True, init="torch")
+    mlp = MLP([400, 50, 30, 2], batch_norm=True)
     kinds = [nn.Linear, nn.BatchNorm1d, nn.ReLU]
     assert [type(layer) for layer in mlp.layers] == [*kinds, *kinds, nn.Linear]
     # The norm has a bias, and would subtract another.
@@ -166,7 +166,7 @@ def test_mlp_with_batch_norm_and_the_usual_initialisation(generator: torch.Gener
     torch.manual_seed(5)
     usual = nn.Linear(4, 3)
     torch.manual_seed(5)
-    assert torch.equal(MLP([4, 3], init="torch").layers[0].bias, usual.bias)
+    assert torch.equal(MLP([4, 3]).layers[0].bias, usual.bias)
 
 
 def test_tables_and_one_hot_labels(generator: torch.Generator) -> None:
@@ -177,7 +177,7 @@ def test_tables_and_one_hot_labels(generator: torch.Generator) -> None:
     codes = OneHot(5, mlp)
     assert torch.equal(codes(), mlp(torch.eye(5)))
     assert torch.equal(codes(y), mlp(torch.eye(5)[y]))
-    short = OneHot(5, MLP([4, 32, 2]), truncated=True)
+    short = OneHot(5, MLP([4, 32, 2], init="he"), truncated=True)
     close(short(y).detach(), short().detach()[y], 1e-6)
     # The last label is the zero vector, and biases start from zero.
     assert not short()[4].any()
@@ -275,7 +275,7 @@ def test_resnet(generator: torch.Generator) -> None:
     [
         (lambda: MLP([3]), "at least an input and an output"),
         (lambda: MLP([3, 2], "sine"), "'sine'; choose one of relu"),
-        (lambda: MLP([3, 2], init="glorot"), "'glorot'; choose he or torch"),
+        (lambda: MLP([3, 2], init="glorot"), "'glorot'; choose torch or he"),
         (lambda: ResNet(4, 2, norm="layer"), "'layer' here; choose group or batch"),
         (lambda: Transformer(9, 10, 1, 4, 8), "10 cannot be split into 4 heads"),
         (lambda: Transformer(9, 8, 1, 2, 4)(torch.zeros(1, 5).long()), "5 tokens.*context of 4"),

@@ -506,7 +506,7 @@ def test_what_replaces_a_weight_is_refused(together: bool) -> None:
         ({"after_step_until": 5}, "together with after_step"),
         ({"after_step": scaled, "after_step_until": 61}, "after_step_until is 61; .* from 0 to 60"),
         ({"after_step": scaled, "after_step_until": -1}, "after_step_until is -1"),
-        ({"optimizer": "lbfgs"}, "no optimizer 'lbfgs'; choose one of adam, sgd"),
+        ({"optimizer": "adagrad"}, "no optimizer 'adagrad'; choose one of adam, sgd, lbfgs"),
         ({"momentum": 0.9}, "a momentum of 0.9 does not fit optimizer='adam'"),
         ({"momentum": 1.0, "optimizer": "sgd"}, "a momentum of 1.0 does not fit"),
     ],

@@ -18,18 +18,25 @@ from identikit.studies._word_models import (
     Corpus,
     build,
     compare,
+    compare_optima,
+    count,
     fit,
     log_unigram,
+    of_counts,
     read,
     task,
     windows,
 )
 from identikit.studies.roeder_words import STUDY, apart, placed
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
-# Small enough for a few seconds, and every objective.
-TINY = {"seeds": 3, "widths": [2, 4], "steps": 150, "max_words": 20_000, "rows": 300}
+from identikit import learn  # noqa: E402
+
+# Small enough for a few seconds, with every objective and arm.
+TINY = {"seeds": 3, "steps": 150, "max_words": 20_000, "rows": 300, "arm_words": 20_000}
+TINY |= {"arm_vocabulary": [30, 20, 30, 20], "arm_starts": [4, 4, 3, 3]}
+TINY |= {"arm_steps": [60, 30, 150, 60]}
 
 
 def sentences(count: int = 40) -> list[list[str]]:
@@ -127,7 +134,7 @@ def planted(rng: np.random.Generator) -> tuple[dict[str, np.ndarray], dict[str, 
 
 
 def test_two_models_of_one_distribution_are_the_same_up_to_a_map(rng: np.random.Generator) -> None:
-    row = compare("softmax", 3, list(planted(rng)), np.arange(200) // 4).rows[0]
+    row = compare("softmax", list(planted(rng)), np.arange(200) // 4).rows[0]
     for column in ("r2", "r2_back", "cca_g", "cca_f", "cca_g_held_out", "cca_f_held_out"):
         close(row[column], 1.0, 1e-8)
     for column in ("kappa", "logit_gap", "kl"):
@@ -139,7 +146,7 @@ def test_two_models_of_one_distribution_are_the_same_up_to_a_map(rng: np.random.
 def test_f_and_g_by_maps_that_do_not_belong_together_have_a_kappa(rng: np.random.Generator) -> None:
     first, second = planted(rng)
     second["g"] = second["g"] @ rng.normal(size=(3, 3))
-    row = compare("softmax", 3, [first, second], np.arange(200) // 4).rows[0]
+    row = compare("softmax", [first, second], np.arange(200) // 4).rows[0]
     close(row["cca_g"], 1.0, 1e-8)
     assert row["kappa"] > 0.1
     assert row["logit_gap"] > 0.1
@@ -183,12 +190,58 @@ def test_the_model_starts_as_in_the_notebook() -> None:
     assert build(start, 2, 4, False).f.weights.shape == (4, 2, 2)
 
 
+@pytest.mark.parametrize("places", [[1], [0, 1, 3, 4]])
+@pytest.mark.parametrize("tables", [True, False])
+def test_the_loss_of_counts_is_that_of_all_windows(
+    rng: np.random.Generator, places: list[int], tables: bool
+) -> None:
+    """Of those whose context is in the vocabulary, here of 4 words; 4 is another word."""
+    train = rng.choice(5, size=(400, 5))
+    train[:, 2] %= 4
+    text = Corpus(list("abcd"), np.bincount(train[:, 2]), train, train[:50], train[:50, 0])
+    found = count(text, places, tables, rows=10)
+    net = build(found.unigram, 3, len(places), True, tables).double()
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter)
+    kept = train[(train[:, places] < 4).all(axis=1)]
+    offsets = 4 * np.arange(len(places)) if tables else 0
+    context = torch.from_numpy(kept[:, places] + offsets)
+    expected = learn.nplm(net, context, torch.from_numpy(kept[:, 2]))
+    close(of_counts(net, *found.batch).item(), expected.item(), 1e-12)
+    close(np.exp(found.unigram), np.bincount(kept[:, 2], minlength=4) / len(kept), 1e-12)
+    assert len(found.held_out) == 10
+    if tables:  # the vector of a context is the sum of one row of every position's table
+        table = net.f.weight.detach().numpy()
+        first = found.held_out[0].numpy()
+        assert ((first >= offsets) & (first < offsets + 4)).all()
+        close(net.f(found.held_out)[0].detach(), table[first].sum(axis=0), 1e-12)
+
+
+def test_pairs_of_optima_have_the_difference_of_their_losses(rng: np.random.Generator) -> None:
+    first, second = planted(rng)
+    rows = compare_optima("bigrams", [first, second, first], [1.0, 1.5, 1.25]).rows
+    assert [(row["a"], row["b"], row["apart"]) for row in rows] == [
+        (0, 1, 0.5),
+        (0, 2, 0.25),
+        (1, 2, 0.25),
+    ]
+    for row in rows:
+        close(row["r2"], 1.0, 1e-8)
+        close(row["kl"], 0.0, 1e-9)
+    first["bias"] = np.zeros(50)
+    p, q = (SoftmaxModel(m["f"], m["g"], m["bias"]).log_prob() for m in (first, second))
+    other = compare_optima("bigrams", [first, second], [1.0, 1.0]).rows[0]
+    close(other["kl"], (np.exp(p) * (p - q)).sum() / 200, 1e-9)
+    assert other["kl"] > 0.01
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"seeds": 1}, "in pairs"),
-        ({"widths": [1]}, "two dimensions"),
+        ({"width": 1}, "two dimensions"),
         ({"objectives": ["hinge"]}, "no objective 'hinge'"),
+        ({"arms": ["bigrams"]}, "there are 1 arms; give each setting arm_"),
     ],
 )
 def test_settings_that_make_no_study_are_refused(
@@ -206,10 +259,14 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 @pytest.mark.slow
 def test_the_study_gives_its_tables_claims_and_figure(result: Result) -> None:
-    assert set(result.tables) == {"summary", "pairs", "trainings", "words"}
+    names = {"summary", "pairs", "trainings", "words", "optima", "optima_pairs"}
+    assert set(result.tables) == names
     pairs = result.tables["pairs"]
-    # Three objectives, two widths, three pairs of three seeds.
-    assert len(pairs) == 18
+    # Three objectives, three pairs of three seeds.
+    assert len(pairs) == 9
+    # Two arms with four starts, and two with three.
+    assert len(result.tables["optima"]) == 14
+    assert len(result.tables["optima_pairs"]) == 2 * 6 + 2 * 3
     assert {"r2", "r2_back", "r2_notebook", "cca_g", "cca_g_held_out", "cca_g_chance"} < set(pairs)
     assert {"cca_g_untrained", "cca_f", "kappa", "logit_gap", "kl"} < set(pairs)
     assert not pairs.isna().any().any()
@@ -254,37 +311,65 @@ def test_any_text_file_will_do(tmp_path: Path) -> None:
     assert text.train[:2].tolist() == [[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]]
 
 
-def verdicts(values: dict[str, dict[int, float]], **columns: float) -> dict[str, str]:
-    """What the claims say of four seeds whose pairs have these R², by objective and width."""
-    rows = []
-    for objective, by_width in values.items():
-        for width, r2 in by_width.items():
-            for place, (a, b) in enumerate(combinations(range(4), 2)):
-                row = dict.fromkeys(("cca_g", "cca_g_held_out"), 0.9)
-                row |= {"cca_g_untrained": 0.1, "cca_g_chance": 0.1, "r2_notebook": 0.0}
-                row |= {"kappa": 0.05, "logit_gap": 0.05} | columns
-                row |= {"objective": objective, "width": width, "a": a, "b": b}
-                rows.append(row | {"r2": r2 + 0.001 * place})
-    tables = {"pairs": pd.DataFrame(rows)}
+ARMS = STUDY.presets["laptop"]["arms"]
+
+
+def verdicts(
+    r2: dict[str, float], together: bool = True, falling: bool = True, **columns: float
+) -> dict[str, str]:
+    """What the claims say of four seeds whose pairs have these R², by objective or arm.
+
+    Of an arm the first two seeds have one loss, and so have the other two. Pairs of these have the
+    given R²; if R² is falling, the rest have a lower one.
+    """
+    pairs, optima, losses = [], [], []
+    other = {"cca_g": 0.9, "cca_g_held_out": 0.9, "cca_g_untrained": 0.1, "cca_g_chance": 0.1}
+    for name, value in r2.items():
+        for place, (a, b) in enumerate(combinations(range(4), 2)):
+            same = (a, b) in ((0, 1), (2, 3)) or name.endswith("_l2")
+            row = {"a": a, "b": b, "r2_notebook": 0.0, "kappa": 0.05, "logit_gap": 0.05} | columns
+            row |= {"r2": value + 1e-4 * place}
+            if name in OBJECTIVES:
+                pairs.append({"objective": name} | other | columns | row)
+                continue
+            gap = row["logit_gap"] if same else 0.5 + 0.01 * place
+            gap = gap if falling else row["logit_gap"] + 0.01 * place
+            row |= {"r2": row["r2"] if same else 0.6 - 0.01 * place} if falling else {}
+            apart = 0.0 if same and together else 0.1
+            optima.append({"arm": name} | row | {"logit_gap": gap, "apart": apart})
+        losses += [{"arm": name, "loss": 3.0 + 0.1 * (seed > 1)} for seed in range(4)]
+    tables = {"pairs": pd.DataFrame(pairs), "optima_pairs": pd.DataFrame(optima)}
+    tables |= {"optima": pd.DataFrame(losses)}
     return {claim.key: claim.check(tables).verdict for claim in STUDY.claims}
 
 
 def test_claims_hold_for_trainings_that_overlap() -> None:
-    values = {objective: {2: 0.95, 16: 0.93} for objective in OBJECTIVES}
-    assert set(verdicts(values).values()) == {REPRODUCED}
+    found = verdicts(dict.fromkeys(OBJECTIVES, 0.95) | dict.fromkeys(ARMS, 0.995))
+    assert set(found.values()) == {REPRODUCED}
 
 
 def test_claims_fail_for_trainings_that_do_not() -> None:
-    values = {objective: {2: 0.5, 16: 0.95, 64: 0.5} for objective in OBJECTIVES}
-    found = verdicts(values, kappa=0.5, logit_gap=0.5, cca_g_held_out=0.05)
+    found = verdicts(
+        dict.fromkeys((*OBJECTIVES, *ARMS), 0.5), falling=False,
+        kappa=0.5, logit_gap=0.9, cca_g_held_out=0.05,
+    )  # fmt: skip
     assert set(found.values()) == {NOT}
 
 
+def test_claims_about_one_optimum_need_two_trainings_there() -> None:
+    found = verdicts(dict.fromkeys((*OBJECTIVES, *ARMS), 0.995), together=False)
+    unmeasured = {key for key, verdict in found.items() if verdict == UNMEASURED}
+    assert unmeasured == {f"{what}-{arm}" for what in ("theorem", "kappa") for arm in ARMS[:2]}
+
+
 def test_claims_about_what_was_not_trained_are_left_open() -> None:
-    found = verdicts({"nce": {2: 0.95}})
+    found = verdicts({"nce": 0.95, "bigrams": 0.995})
     assert {key for key, verdict in found.items() if verdict == REPRODUCED} == {
         "overlap-nce",
         "above-chance",
+        "theorem-bigrams",
+        "kappa-bigrams",
+        "dose-bigrams",
     }
     assert set(found.values()) == {REPRODUCED, UNMEASURED}
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from identikit.errors import InputError
+from identikit.learn._lbfgs import LBFGS
 
 #: The factor on the learning rate, given the share of steps done after the warm-up.
 SCHEDULES: dict[str, Callable[[float], float]] = {
@@ -20,8 +21,17 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
     "step": lambda done: 1.0 if done < 0.7 else 0.1,
 }
 
-#: The state that each optimiser keeps for every parameter, under torch's names.
-OPTIMIZERS = {"adam": ("exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
+#: The state that each optimiser keeps for every parameter, under torch's names; the history of
+#: L-BFGS is of all parameters together, and stored by itself.
+OPTIMIZERS: dict[str, tuple[str, ...]] = {
+    "adam": ("exp_avg", "exp_avg_sq"),
+    "sgd": ("momentum_buffer",),
+    "lbfgs": (),
+}
+#: The learning rate, or for L-BFGS the length of a step that its line search tries first.
+RATES = {"adam": 1e-3, "sgd": 1e-3, "lbfgs": 1.0}
+#: The largest entry of a gradient at which L-BFGS stops.
+TOLERANCE = 1e-7
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,12 @@ class Descent:
     clip: float | None = None
     optimizer: str = "adam"
     momentum: float = 0.0
+    tolerance: float | None = None
+
+    @property
+    def full_batch(self) -> bool:
+        """Whether every step is on the same, whole data."""
+        return self.optimizer == "lbfgs"
 
     def check(self, names: Sequence[str]) -> None:
         """Raise an error unless these settings make sense for parameters of these names."""
@@ -79,6 +95,19 @@ class Descent:
                 f"a momentum of {self.momentum} does not fit optimizer={self.optimizer!r}; give "
                 "a number from 0 to below 1, and only with sgd"
             )
+        if self.full_batch:
+            unfit = {"schedule": self.schedule != "constant", "warmup": self.warmup > 0}
+            unfit |= {"rates": bool(self.rates), "clip": self.clip is not None}
+            if any(unfit.values()):
+                raise InputError(
+                    f"{', '.join(name for name in unfit if unfit[name])} cannot be used with "
+                    "optimizer='lbfgs', whose line search chooses every step; leave it out"
+                )
+        if self.tolerance is not None and not (self.full_batch and self.tolerance >= 0):
+            raise InputError(
+                f"a tolerance of {self.tolerance} does not fit optimizer={self.optimizer!r}; give "
+                "a number from 0, and only with lbfgs"
+            )
 
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
@@ -94,6 +123,10 @@ class Descent:
 
     def start(self, parameters: Mapping[str, Tensor]) -> torch.optim.Optimizer:
         """Create the optimiser of these parameters, with its state already allocated."""
+        if self.full_batch:
+            learnable = [tensor for tensor in parameters.values() if tensor.requires_grad]
+            tolerance = TOLERANCE if self.tolerance is None else self.tolerance
+            return LBFGS(learnable, self.lr, self.weight_decay, tolerance)
         factors = {name: self.factor(name) for name in parameters}
         groups = [
             {"params": [parameters[name] for name in factors if factors[name] == factor]}

@@ -120,7 +120,7 @@ class Fit:
         task = self.task
         every = max(1, task.steps // RECORDS)
         saving, reporting = Pace(task.save_seconds), Pace(every_seconds)
-        while self.step < task.steps and self.running:
+        while self.step < task.steps and self.running and not self.learner.converged:
             if self.step in task.snapshots:
                 self._keep(self.step, self._weights())
             if stop():
@@ -131,7 +131,7 @@ class Fit:
                 self.learner.perturb(self.step, task.after_step)
             self.pending.append(losses)
             self.step += 1
-            last = self.step == task.steps
+            last = self.step == task.steps or self.learner.converged
             validate = task.validation is not None and (
                 last or (task.validate_every > 0 and self.step % task.validate_every == 0)
             )
@@ -150,10 +150,12 @@ class Fit:
     def _batch(self) -> tuple[Batch, bool]:
         """The batch of this step, and whether all seeds share it."""
         task, seeds = self.task, self.learner.seeds
+        # The whole data need not be put into another order.
+        step = 0 if task.descent.full_batch else self.step
         if task.data_seed is not None:
-            return task.batches(self.step, task.data_seed), True
+            return task.batches(step, task.data_seed), True
         if not self.learner.stacked:
-            return task.batches(self.step, seeds[0]), True
+            return task.batches(step, seeds[0]), True
         own = [task.batches(self.step, seed) for seed in seeds]
         return tuple(torch.stack(parts) for parts in zip(*own)), False
 
@@ -161,7 +163,8 @@ class Fit:
         losses = torch.stack(self.pending)
         self._check(losses, self.step - len(losses), "loss")
         self.pending = []
-        means = losses.mean(0).tolist()
+        # On the whole data the loss has no noise that a mean would reduce.
+        means = (losses[-1] if self.task.descent.full_batch else losses.mean(0)).tolist()
         validation = [math.nan] * len(means)
         if validate:
             assert self.task.validation is not None

@@ -17,6 +17,7 @@ from torch.nn import functional
 from identikit.errors import InputError
 from identikit.learn._batches import Batch, mix, seeded
 from identikit.learn._descent import OPTIMIZERS, Descent, clip_by_seed
+from identikit.learn._lbfgs import LBFGS
 from identikit.learn._modules import SoftmaxNet
 from identikit.learn._objectives import Objective
 from identikit.learn._perturbations import AfterStep
@@ -141,6 +142,8 @@ class Learner:
 
     def learn(self, step: int, batch: Batch, shared: bool) -> Tensor:
         """Take one step for every seed, and return the losses before it."""
+        if isinstance(self.optimizer, LBFGS):
+            return self.optimizer.learn(lambda: self._always_the_same(batch)).unsqueeze(0)
         if not self.stacked:
             # Randomness in the model (dropout) depends only on the seed and the step.
             torch.default_generator.manual_seed(mix(self.seeds[0], step))
@@ -156,6 +159,16 @@ class Learner:
             group["lr"] = rate * group["factor"]
         self.optimizer.step()
         return losses.detach()
+
+    def _always_the_same(self, batch: Batch) -> Tensor:
+        """The loss as a function of the weights only: every evaluation draws the same numbers."""
+        torch.default_generator.manual_seed(mix(self.seeds[0], 0))
+        return self.losses(batch, True)[0]
+
+    @property
+    def converged(self) -> bool:
+        """Whether the optimiser has found an optimum, so that more steps would change nothing."""
+        return isinstance(self.optimizer, LBFGS) and self.optimizer.converged
 
     @torch.no_grad()
     def perturb(self, step: int, change: AfterStep) -> None:
@@ -198,12 +211,16 @@ class Learner:
             for key in OPTIMIZERS[self.descent.optimizer]:
                 moment = self.optimizer.state[tensor][key]
                 views[f"{key}/{name}"] = moment if self.stacked else moment.unsqueeze(0)
+        if isinstance(self.optimizer, LBFGS):
+            views |= self.optimizer.stored()
         return views
 
     def restore(self, step: int, saved: Weights) -> None:
         """Continue from a state that was taken after `step` steps."""
         for name, view in self.state().items():
             view.copy_(saved[name])
+        if isinstance(self.optimizer, LBFGS):
+            self.optimizer.resume(saved)
         for tensor in self.parameters.values():
             if "step" in self.optimizer.state[tensor]:
                 self.optimizer.state[tensor]["step"].fill_(step)

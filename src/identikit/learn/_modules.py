@@ -70,8 +70,8 @@ class MLP(nn.Module):
         their own: the norm would subtract it, and has its own bias.
     slope : float
         The slope of "leaky_relu" below zero.
-    init : {"he", "torch"}
-        He's initialisation with zero biases, or that of `nn.Linear`.
+    init : {"torch", "he"}
+        The initialisation of `nn.Linear`, or He's with zero biases.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class MLP(nn.Module):
         *,
         batch_norm: bool = False,
         slope: float = 0.01,
-        init: str = "he",
+        init: str = "torch",
     ) -> None:
         if len(sizes) < 2:
             raise InputError(f"an MLP needs at least an input and an output width, not {sizes}")
@@ -92,7 +92,7 @@ class MLP(nn.Module):
                 f"there is no activation {activation!r}; choose one of {', '.join(ACTIVATIONS)}"
             )
         if init not in ("he", "torch"):
-            raise InputError(f"there is no initialisation {init!r}; choose he or torch")
+            raise InputError(f"there is no initialisation {init!r}; choose torch or he")
         super().__init__()
         self.layers = nn.Sequential()
         last = len(sizes) - 2

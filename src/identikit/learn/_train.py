@@ -19,7 +19,7 @@ from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.learn import _checkpoint, _units
 from identikit.learn._batches import Batch, Batches
-from identikit.learn._descent import Descent
+from identikit.learn._descent import RATES, Descent
 from identikit.learn._fit import Outcome, Task
 from identikit.learn._learner import build_seeded, weights_of
 from identikit.learn._modules import SoftmaxNet
@@ -38,7 +38,7 @@ def train(
     *,
     seeds: Iterable[int] = range(1),
     data_seed: int | None = None,
-    lr: float = 1e-3,
+    lr: float | None = None,
     weight_decay: float = 0.0,
     schedule: str = "constant",
     warmup: int = 0,
@@ -46,6 +46,7 @@ def train(
     clip: float | None = None,
     optimizer: str = "adam",
     momentum: float = 0.0,
+    tolerance: float | None = None,
     after_step: AfterStep | None = None,
     after_step_until: int | None = None,
     validation: Sequence[Tensor] | None = None,
@@ -70,13 +71,19 @@ def train(
         ``batches(step, seed)`` gives a tuple of tensors that depends on nothing else; see
         `shuffled` and `fresh`.
     steps : int
-        The number of steps of the optimiser.
+        The number of steps of the optimiser. For L-BFGS a step is an iteration with its line
+        search, and `steps` the most that are taken.
     seeds : iterable of int
         Each seed decides one network's initial weights and the order of its data.
     data_seed : int, optional
         Let all networks see the data in the order of this seed, instead of each in its own.
-    lr, weight_decay : float
-        Learning rate, and weight decay: decoupled with Adam, part of the gradient (L2) with SGD.
+    lr : float, optional
+        Learning rate, by default 1e-3. For L-BFGS the length of a step that the line search tries
+        first, by default 1.
+    weight_decay : float
+        Decoupled with Adam, part of the gradient (L2) with SGD, and part of the objective with
+        L-BFGS: half of it times the sum of all squared parameters is added to the loss, also in the
+        history.
     schedule : {"constant", "cosine", "linear", "step"}
         The learning rate after the warm-up: it stays constant, falls to zero along half a cosine or
         a line, or falls to a tenth after 70 % of the steps.
@@ -87,10 +94,16 @@ def train(
         network, as in ``{"g.": 10.0}``; the longest matching beginning counts.
     clip : float, optional
         The largest norm of a seed's whole gradient; a longer gradient is scaled down to it.
-    optimizer : {"adam", "sgd"}
-        Adam, or stochastic gradient descent.
+    optimizer : {"adam", "sgd", "lbfgs"}
+        Adam, stochastic gradient descent, or L-BFGS with a line search for the strong Wolfe
+        conditions. L-BFGS minimises the loss of one batch, which must be the whole data, as in
+        ``shuffled((x, y), len(x))``; double precision brings it closer to the optimum. Seeds are
+        trained one by one, and a schedule, a warm-up, `rates`, `clip` and `after_step` are refused.
     momentum : float
         The momentum of SGD, with Nesterov's correction.
+    tolerance : float, optional
+        L-BFGS stops a seed when no entry of the gradient is larger, by default 1e-7, or when a step
+        does not lower the loss any more. The last line of its history has the step.
     after_step : callable, optional
         ``after_step(net, generator)`` is called after every step and may change the weights in
         place, as `weight_shuffling` does. The generator is seeded by seed and step, so a training
@@ -150,7 +163,7 @@ def train(
     factors = tuple(sorted((rates or {}).items()))
     descent = Descent(
         steps,
-        lr,
+        RATES.get(optimizer, 1e-3) if lr is None else lr,
         weight_decay,
         schedule,
         int(warmup),
@@ -158,9 +171,13 @@ def train(
         clip,
         optimizer,
         float(momentum),
+        tolerance,
     )
     descent.check([name for name, _ in net.named_parameters()])
-    batch = _first_batch(batches, seeds[0] if data_seed is None else data_seed)
+    first = seeds[0] if data_seed is None else data_seed
+    batch = _first_batch(batches, first)
+    if descent.full_batch:
+        _check_full(batch, batches(1, first), together, after_step)
     if validation is not None:
         _check_validation(validation, batch)
     task = Task(
@@ -179,7 +196,8 @@ def train(
         after_step=after_step,
         after_step_until=steps if after_step_until is None else int(after_step_until),
     )
-    as_stack = _units.stacked(together, len(seeds), net, objective, batch)
+    apart = False if descent.full_batch else together
+    as_stack = _units.stacked(apart, len(seeds), net, objective, batch)
     where = None if folder is None else Path(folder)
     if where is not None:
         asked = _asked_for(task, net, batch, together, tag)
@@ -276,6 +294,24 @@ def _check_call(
         raise InputError(
             "early stopping needs a patience of at least 1, validation data, and validate_every, "
             "the number of steps between two validations"
+        )
+
+
+def _check_full(
+    batch: Batch, another: Batch, together: bool | None, after_step: AfterStep | None
+) -> None:
+    """Raise an error if L-BFGS cannot train so."""
+    if together or after_step is not None:
+        name = "together=True" if together else "after_step"
+        raise InputError(
+            f"{name} cannot be used with optimizer='lbfgs', whose line search is one seed's own; "
+            "leave it out"
+        )
+    pairs = zip(batch, another)
+    if not all(torch.equal(a.flatten().sort()[0], b.flatten().sort()[0]) for a, b in pairs):
+        raise InputError(
+            "optimizer='lbfgs' needs the whole data in every batch, but the batches of the first "
+            "two steps differ; try shuffled((x, y), len(x))"
         )
 
 

@@ -55,7 +55,7 @@ class Arm:
     def build(self, settings: Settings) -> learn.SoftmaxNet:
         """The network; without batch norm, a short training does not reach a low loss."""
         hidden = [width * (self.d if settings.per_d else 1) for width in settings.hidden]
-        encoder = learn.MLP([self.d, *hidden, self.d], "leaky_relu", batch_norm=True)
+        encoder = learn.MLP([self.d, *hidden, self.d], "leaky_relu", batch_norm=True, init="he")
         labels = self.classes * (settings.instances if self.diet else 1)
         return learn.case_net(self.case, encoder, labels, self.d)
 
@@ -153,7 +153,7 @@ UNTOLD = ("scale", "posX", "posY")
 
 def shape_net(pixels: int, width: int) -> learn.SoftmaxNet:
     """Three layers with batch norm and ReLU, and a linear classifier of the shape."""
-    layers = learn.MLP([pixels, width, width, width], batch_norm=True)
+    layers = learn.MLP([pixels, width, width, width], batch_norm=True, init="he")
     f = nn.Sequential(layers, nn.BatchNorm1d(width), nn.ReLU())
     return learn.SoftmaxNet(f, learn.Lookup(len(SHAPES), width), bias=len(SHAPES))
 

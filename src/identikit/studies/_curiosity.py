@@ -51,7 +51,7 @@ def world_of(seed: int) -> ActionWorld:
 def build(arm: Arm, s: Settings) -> learn.SoftmaxNet:
     """The network: an ICM with an MLP for its φ."""
     d = CONTROLLABLE + EXOGENOUS
-    encoder = learn.MLP([d, *s.hidden, FEATURES], "leaky_relu", slope=0.2)
+    encoder = learn.MLP([d, *s.hidden, FEATURES], "leaky_relu", slope=0.2, init="he")
     return learn.SoftmaxNet(
         learn.ICM(
             encoder, FEATURES, ACTIONS, arm.attention, rescaled=arm.rescaled, rational=arm.rational,

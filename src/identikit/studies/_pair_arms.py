@@ -55,7 +55,7 @@ def pairs(source: AnisotropicPairs, rows: int, rng: np.random.Generator) -> tupl
 
 def build(arm: Arm, d: int, s: Settings) -> learn.SoftmaxNet:
     """An MLP to the sphere, and concentrations that all start from 1, the τ = 1 of InfoNCE."""
-    encoder = learn.MLP([d, *s.hidden, d], "leaky_relu")
+    encoder = learn.MLP([d, *s.hidden, d], "leaky_relu", init="he")
     if s.linear_start:
         learn.linear_start(encoder)
     return learn.SoftmaxNet(learn.Normalised(encoder), learn.Concentrations(d, arm.learnable))

@@ -54,7 +54,9 @@ def orthogonal_autoencoder(sizes: Sequence[int], leak: float) -> SoftmaxNet:
 
 def autoencoder(sizes: Sequence[int]) -> SoftmaxNet:
     """Encoder f and decoder g of plain layers with LeakyReLU between."""
-    return SoftmaxNet(MLP(sizes, "leaky_relu"), MLP(sizes[::-1], "leaky_relu"))
+    return SoftmaxNet(
+        MLP(sizes, "leaky_relu", init="he"), MLP(sizes[::-1], "leaky_relu", init="he")
+    )
 
 
 def reconstruction(net: SoftmaxNet, x: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ def build(loss: str, s: Settings) -> learn.SoftmaxNet:
     c, left = s.channels, s.side // 4
     encoder = nn.Sequential(
         nn.Conv2d(3, c, 3, 2, 1), nn.ReLU(), nn.Conv2d(c, 2 * c, 3, 2, 1), nn.ReLU(),
-        learn.MLP([2 * c * left**2, s.features, s.M]),
+        learn.MLP([2 * c * left**2, s.features, s.M], init="he"),
     )  # fmt: skip
     values = learn.Concentrations(s.M, LOSSES[loss], 1 / s.temperature)
     return learn.SoftmaxNet(learn.Normalised(encoder), values)

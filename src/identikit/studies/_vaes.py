@@ -32,8 +32,8 @@ AE, BETA, TC = "ae", "beta-vae", "beta-tcvae"
 
 def build(latents: int, hidden: Sequence[int], variational: bool) -> learn.SoftmaxNet:
     """An encoder of fully connected layers, and a decoder with the same layers in reverse."""
-    encoder = learn.MLP([SIDE**2, *hidden, latents * (2 if variational else 1)])
-    return learn.SoftmaxNet(encoder, learn.MLP([latents, *reversed(hidden), SIDE**2]))
+    encoder = learn.MLP([SIDE**2, *hidden, latents * (2 if variational else 1)], init="he")
+    return learn.SoftmaxNet(encoder, learn.MLP([latents, *reversed(hidden), SIDE**2], init="he"))
 
 
 def reconstruction(net: learn.SoftmaxNet, z: Tensor, x: Tensor) -> Tensor:

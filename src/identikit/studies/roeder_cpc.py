@@ -97,7 +97,7 @@ def run(work: Work) -> Tables:
 def build(width: int, settings: Settings) -> learn.SoftmaxNet:
     """Two MLPs of three layers on the pixels of a patch."""
     sizes = [3 * settings.patch**2, width, width, settings.M]
-    net = learn.SoftmaxNet(learn.MLP(sizes), learn.MLP(sizes))
+    net = learn.SoftmaxNet(learn.MLP(sizes, init="he"), learn.MLP(sizes, init="he"))
     if settings.init == "small":
         for layer in net.modules():
             if isinstance(layer, torch.nn.Linear):
