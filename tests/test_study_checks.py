@@ -349,7 +349,9 @@ def test_a_column_of_the_seeds_at_their_floor():
     kept = column("rows", "r2", "R²", arm="b").reached(loss, floor, 0.05)
     found = kept.least(0.8)({"rows": ROWS})
     assert (found.value, found.verdict) == (0.83, INCONCLUSIVE)
-    assert found.comment == "R², of the 33% of seeds within 0.05 of the floor; 0.8 or more counts."
+    assert found.comment == (
+        "R², of the 33% of seeds within 0.05 of the floor (1 of 3, 6% to 79%); 0.8 or more counts."
+    )
 
 
 def test_a_trend_is_over_the_columns_of_a_table():
