@@ -122,7 +122,8 @@ def ordered(groups: Sequence[ArrayLike], comment: str) -> Finding:
 def worst(findings: Sequence[Finding]) -> Finding:
     """The worst of several findings, for claims about every cell of a table.
 
-    From worst to best, the verdicts are not measured, not reproduced, inconclusive, reproduced.
+    From worst to best, the verdicts are not reproduced, not measured, inconclusive, reproduced: one
+    cell that fails refutes the claim, whatever was left out, and only all cells can confirm it.
     Among findings with the same verdict, the worst failure is the most certain one, and the worst
     of the others is the least certain one.
 
@@ -135,7 +136,7 @@ def worst(findings: Sequence[Finding]) -> Finding:
 
     def standing(found: Finding) -> tuple[int, float]:
         p = 1.0 if found.p is None else found.p
-        place = (UNMEASURED, NOT, INCONCLUSIVE, REPRODUCED).index(found.verdict)
+        place = (NOT, UNMEASURED, INCONCLUSIVE, REPRODUCED).index(found.verdict)
         return place, p if found.verdict == NOT else -p
 
     return min(findings, key=standing)
