@@ -24,18 +24,8 @@ PAPER = next(iter(TITLES))
 
 TOP = """# What the studies measured
 
-A study is an experiment of a paper that anyone can run, stop, resume and check:
-
-```
-identikit study list
-identikit study run roeder-classification --preset smoke     # a minute, to see it run
-identikit study run roeder-classification --preset laptop    # what this page shows
-identikit study show roeder-classification-laptop
-```
-
-`laptop` ends in under 20 minutes on two cores and `paper` has the paper's settings. This table
-counts the verdicts at `laptop`; below it, each study has a section with all its claims, and the
-last section is about what surprised us.
+Of each paper, how many of its claims a small experiment reproduces, at the preset `laptop`. All
+claims follow below, study by study, and at the end what surprised us.
 
 {table}
 
@@ -49,9 +39,18 @@ bounds, which hold unless the code is wrong. Neither is counted as a claim of th
 correction is for the number of the paper's claims in a study: what remains after it is reproduced
 at 5 % for all of them together.
 
-This page is written by `python docs/studies.py` from the folders of the runs. Times are the sum of
-what the units took, on a machine that had other work to do, so they are longer than they would be
-on one that has not.
+A study is an experiment of a paper that anyone can run, stop, resume and check:
+
+```
+identikit study list
+identikit study run roeder-classification --preset smoke     # a minute, to see it run
+identikit study run roeder-classification --preset laptop    # what this page shows
+identikit study show roeder-classification-laptop
+```
+
+`laptop` ends in under 20 minutes on two cores and `paper` has the paper's settings. This page is
+written by `python docs/studies.py` from the folders of the runs. Times are the sum of what the
+units took, on a machine that had other work to do; on an idle one they are shorter.
 """
 
 SURPRISED = "What surprised us"
@@ -221,7 +220,7 @@ def surprises(results: Sequence[Result], kept: str) -> str:
             place = f"{{{study}:{key}:{said}}}" if said else f"{{{study}:{key}}}"
             sentence = sentence.replace(place, with_interval(claims[study, key]))
         lines.append(f"- {sentence}")
-    return "\n".join(lines)
+    return "\n".join(lines) if lines[2:] else ""
 
 
 def main() -> None:
@@ -239,7 +238,7 @@ def page_of(results: Sequence[Result], before: str) -> str:
     surprised = surprises(results, kept.pop(SURPRISED, ""))
     kept |= {result.document["study"]: section(result) for result in results}
     top = TOP.replace("{table}", table(kept)).rstrip()
-    return "\n\n".join([top, *kept.values(), surprised]) + "\n"
+    return "\n\n".join(filter(None, [top, *kept.values(), surprised])) + "\n"
 
 
 if __name__ == "__main__":
