@@ -2,23 +2,42 @@
 
 python docs/studies.py DIR [DIR ...]
 
-The sections of these studies are written anew, those of others stay as they were.
-
-Every measured number is read from a folder's claims.json. Typed by hand are only the words at the
-top, with what the processors spent on runs whose own times mean little.
+The sections of these studies are written anew, those of others stay as they were. The table at the
+top counts the verdicts in all sections. Every measured number is read from a folder's claims.json;
+only the words are typed by hand.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from identikit.studies import Result, load
-from identikit.studies._report import duration, grouped, headline, measured, told
+from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, UNMEASURED, Result, load
+from identikit.studies._report import HOLDS, TITLES, duration, grouped, headline, measured, told
+
+PAPER = next(iter(TITLES))
 
 TOP = """# What the studies measured
+
+Of each paper, how many of its claims a small experiment reproduces, at the preset `laptop`. All
+claims follow below, study by study, and at the end what surprised us.
+
+{table}
+
+A claim of the paper is *reproduced* if the 95 % interval over seeds lies within what the claim
+allows, *not reproduced* if it lies outside, *inconclusive at this scale* if neither, and *not
+measured* if what it is about was left out. What counts is said with each claim. Where a claim is
+inconclusive, the number of seeds that would tell is estimated from the spread of those that there
+are. A claim about an optimum is judged on the seeds that reach it, and says which share of the
+seeds that is, with Wilson's interval. Controls are claims of our own; checks are identities and
+bounds, which hold unless the code is wrong. Neither is counted as a claim of the paper. Holm's
+correction is for the number of the paper's claims in a study: what remains after it is reproduced
+at 5 % for all of them together.
 
 A study is an experiment of a paper that anyone can run, stop, resume and check:
 
@@ -29,20 +48,48 @@ identikit study run roeder-classification --preset laptop    # what this page sh
 identikit study show roeder-classification-laptop
 ```
 
-`laptop` ends in under 20 minutes on two cores and `paper` has the paper's settings. Each claim
-stands beside what was measured here, with its 95 % interval over seeds, and a verdict: *reproduced*
-if the interval lies within what the claim allows, *not reproduced* if it lies outside,
-*inconclusive at this scale* if neither, *not measured* if what the claim is about was left out.
-Where it is inconclusive, the number of seeds that would tell is estimated from the spread of those
-that there are. Controls of our own, and checks of what must hold anyway, stand apart and *hold* or
-not. Holm's correction is for the number of the paper's claims in a study: what remains after it is
-reproduced at 5 % for all of them together.
-What counts is said with each claim. This page is written by `python docs/studies.py` from the
-folders of the runs; a study that is not on it has not been run at this scale yet. Times are the sum
-of what the units took, and those of the nelson and reizinger studies say little: the machine was
-doing other work and stopped them at times. The processors' time of nelson-mnist, -pairs,
--disentangle and -batches was about 4, 8, 24 and 7 minutes, half of that on two cores.
+`laptop` ends in under 20 minutes on two cores and `paper` has the paper's settings. This page is
+written by `python docs/studies.py` from the folders of the runs. Times are the sum of what the
+units took, on a machine that had other work to do; on an idle one they are shorter.
 """
+
+SURPRISED = "What surprised us"
+# In these sentences {study:claim} stands for what was measured of a claim. {study:claim:verdict}
+# is replaced by the same, but only if the verdict is this one: otherwise the words would be wrong,
+# and the sentence is left out.
+SURPRISES = (
+    "The embeddings of words, which are the first picture of linear identifiability, overlap less "
+    "than the picture suggests: with the full softmax the best linear map explains "
+    "R² = {roeder-words:overlap-softmax:not reproduced} of held-out words. The theorem presupposes "
+    "equal distributions, and two trainings do not have them: their relative logit gap is "
+    "{roeder-words:logit-gap:not reproduced}.",
+    "In the classifiers of the teacher's labels, the plain input is already a linear map of the "
+    "learned features (mean CCA {roeder-classification:input:reproduced}), so that this experiment "
+    "is a weak test of the theorem.",
+    "Where networks start decides whether wider ones are more alike. From He's weights with zero "
+    "biases the distances by width could not be told from flat; from PyTorch's, as the authors "
+    "had it, log₂ of d_LLV changes by {nielsen-width:llv-4:reproduced} with each doubling of the "
+    "width (K = 4), and that of d_fg by {nielsen-width:fg-4:reproduced}.",
+    "The published bound 2Mε on d_fg is far from tight (the largest ratio is "
+    "{nielsen-width:bound:reproduced}); 2ε², which follows from the same proof, is much closer "
+    "({nielsen-width:sharper:reproduced}).",
+    "Codes of pure noise have a higher InfoM than those of an autoencoder with ICA: the difference "
+    "is {nelson-disentangle:noise:not reproduced}.",
+    "At 80 % of random labels a classifier has lost some of the latents, which the paper does not "
+    "see: R² is lower by {reizinger-cross-entropy:noise-80:not reproduced}.",
+    "On images AnInfoNCE keeps more of the classes than InfoNCE, not less: the difference in "
+    "accuracy is {reizinger-aninfonce:images-classes:not reproduced}.",
+    "One environment identifies nothing in a linear system, and yet its MCC is "
+    "{reizinger-lti:line:reproduced}: published values below that line show no identification.",
+    "In the causal experiment a hidden switch of a quadratic term does all the work: the published "
+    "set-up is more accurate than the switch alone by {reizinger-exchangeable:switch:reproduced}. "
+    "With a cause that varies on ±1, and nothing else, the share of right answers is "
+    "{reizinger-exchangeable:cause-alone:not reproduced}.",
+    "Shuffling weights changes the test accuracy on digits by "
+    "{reizinger-weights:ws-accuracy:not reproduced}; the paper has a gain. Once it has ended, "
+    "the accuracy recovers: the difference to training without it is "
+    "{reizinger-weights:not-destroyed:reproduced}.",
+)
 
 
 def cell(text: str) -> str:
@@ -82,9 +129,98 @@ def command(document: dict[str, Any]) -> str:
 
 
 def sections(page: str) -> dict[str, str]:
-    """The studies' sections of a page, by name."""
+    """The sections of a page, by name."""
     parts = re.split(r"^(?=## )", page, flags=re.M)[1:]
     return {part[3:].splitlines()[0]: part.rstrip() for part in parts}
+
+
+def verdicts(section: str) -> dict[str, Counter[str]]:
+    """How often each verdict occurs in a section, by the kind of claim."""
+    found: dict[str, Counter[str]] = {kind: Counter() for kind in TITLES}
+    kind = PAPER
+    for line in section.splitlines():
+        if line.startswith("### "):
+            kind = next(kind for kind, title in TITLES.items() if line == f"### {title}")
+        elif line.startswith("| ") and not line.startswith("| claim |"):
+            last = re.split(r"(?<!\\)\|", line)[-2]
+            found[kind][last.split(",")[0].strip()] += 1
+    return found
+
+
+def paper_of(section: str) -> str:
+    """The paper of a study, without the parts of it that the study is about."""
+    paper = section.splitlines()[2].split(". ", 1)[1]
+    known = re.match(r".*?\b\d{4}\b(?: \(arXiv [\d.]+\))?", paper)
+    return known.group() if known else paper.rstrip(".")
+
+
+def table(kept: dict[str, str]) -> str:
+    """The verdicts of all studies, by paper."""
+    papers = {name: paper_of(section) for name, section in kept.items()}
+    # One study may give the arXiv number and another may not.
+    for name, paper in papers.items():
+        papers[name] = max((each for each in papers.values() if each.startswith(paper)), key=len)
+    titles = (
+        "paper", "study", "claims of the paper reproduced", "not reproduced", "undecided",
+        "not measured", "controls that hold", "checks that hold",
+    )  # fmt: skip
+    lines = [f"| {' | '.join(titles)} |", "|---|---|---:|---:|---:|---:|---:|---:|"]
+    total: dict[str, Counter[str]] = {kind: Counter() for kind in TITLES}
+    for paper in dict.fromkeys(papers.values()):
+        first = paper
+        for name in (name for name in kept if papers[name] == paper):
+            found = verdicts(kept[name])
+            lines.append(f"| {first} | [{name}](#{name}) | {' | '.join(numbers(found))} |")
+            first = ""
+            for kind, counts in found.items():
+                total[kind] += counts
+    return "\n".join([*lines, f"| all | {len(kept)} studies | {' | '.join(numbers(total))} |"])
+
+
+def numbers(found: dict[str, Counter[str]]) -> list[str]:
+    """The verdicts on the paper's claims, and how many controls and checks hold."""
+    own = [str(found[PAPER][said]) for said in (REPRODUCED, NOT, INCONCLUSIVE, UNMEASURED)]
+    rest = [found[kind] for kind in TITLES if kind != PAPER]
+    held = [
+        f"{counts[HOLDS[REPRODUCED]]} of {counts.total()}" if counts else "–" for counts in rest
+    ]
+    return own + held
+
+
+def surprises(results: Sequence[Result], kept: str) -> str:
+    """The last section: sentences about these results, and those that the page has about others.
+
+    A sentence whose claims do not have the expected verdict is left out, with a remark.
+    """
+    claims = {
+        (result.document["study"], claim["key"]): claim
+        for result in results
+        for claim in result.document["claims"]
+    }
+    known = {study for study, _ in claims}
+    # A sentence of an earlier page is recognised by its words before the first number.
+    earlier = {line[2:] for line in kept.splitlines() if line.startswith("- ")}
+    lines = [f"## {SURPRISED}", ""]
+    for sentence in SURPRISES:
+        named = re.findall(r"\{([\w-]+):([\w-]+)(?::([\w ]+))?\}", sentence)
+        if any(study not in known for study, *_ in named):
+            start = sentence.split("{")[0]
+            lines += [f"- {line}" for line in earlier if line.startswith(start)]
+            continue
+        wrong = [
+            f"{study}:{key}" for study, key, said in named
+            if (study, key) not in claims or said not in ("", claims[study, key]["verdict"])
+        ]  # fmt: skip
+        if wrong:
+            print(
+                f"left out, as {', '.join(wrong)} has another verdict: {sentence}", file=sys.stderr
+            )
+            continue
+        for study, key, said in named:
+            place = f"{{{study}:{key}:{said}}}" if said else f"{{{study}:{key}}}"
+            sentence = sentence.replace(place, with_interval(claims[study, key]))
+        lines.append(f"- {sentence}")
+    return "\n".join(lines) if lines[2:] else ""
 
 
 def main() -> None:
@@ -92,10 +228,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+")
     results = [load(folder) for folder in parser.parse_args().folders]
-    page = Path(__file__).with_name("studies.md")
-    kept = sections(page.read_text(encoding="utf-8"))
+    path = Path(__file__).with_name("studies.md")
+    path.write_text(page_of(results, path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def page_of(results: Sequence[Result], before: str) -> str:
+    """The page after these results, from the page before them."""
+    kept = sections(before)
+    surprised = surprises(results, kept.pop(SURPRISED, ""))
     kept |= {result.document["study"]: section(result) for result in results}
-    page.write_text("\n\n".join([TOP.rstrip(), *kept.values()]) + "\n", encoding="utf-8")
+    top = TOP.replace("{table}", table(kept)).rstrip()
+    return "\n\n".join(filter(None, [top, *kept.values(), surprised])) + "\n"
 
 
 if __name__ == "__main__":

@@ -925,6 +925,60 @@ def test_the_page_of_results_groups_as_the_studies_do(tmp_path: Path, monkeypatc
     assert "###" not in page.section(run(toy(), folder=tmp_path / "toy"))
 
 
+def test_the_page_of_results_opens_with_the_verdicts_by_paper(tmp_path: Path, monkeypatch: Any):
+    monkeypatch.syspath_prepend(str(HERE.parent / "docs"))
+    import studies as page
+
+    all_kinds = run(of_all_kinds(), folder=tmp_path / "out")
+    toys = run(replace(toy(), name="other", paper="Someone, 2020"), folder=tmp_path / "toy")
+    whole = page.page_of([all_kinds, toys], "# An older page\n")
+    found = page.verdicts(page.section(all_kinds))
+    wanted = {
+        kind: Counter(verdicts.values()) for kind, verdicts in zip(page.TITLES, SHOWN.values())
+    }
+    assert found == wanted
+    top = whole.split("## toy")[0]
+    rows = [re.split(r" \| ", line.strip("| ")) for line in top.splitlines() if "](#" in line]
+    assert [row[-7] for row in rows] == ["[toy](#toy)", "[other](#other)"]
+    (own,) = (row[-6:] for row in rows if "[toy]" in row[-7])
+    paper, controls, checks = wanted.values()
+    order = (REPRODUCED, NOT, INCONCLUSIVE, UNMEASURED)
+    assert own[:4] == [str(paper[said]) for said in order]
+    assert own[4:] == [f"{each['holds']} of {each.total()}" for each in (controls, checks)]
+    # Sections that are not written anew stay, and count as before.
+    again = page.page_of([toys], whole)
+    assert again == whole
+    assert page.sections(again)["toy"] == page.section(all_kinds)
+
+
+def test_surprises_have_measured_numbers_and_the_verdict_they_speak_of(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+):
+    monkeypatch.syspath_prepend(str(HERE.parent / "docs"))
+    import studies as page
+
+    result = run(of_all_kinds(), folder=tmp_path / "out")
+    claims = {claim["key"]: claim for claim in result.document["claims"]}
+    good, bad = (
+        next(key for key, claim in claims.items() if claim["verdict"] == said)
+        for said in (REPRODUCED, NOT)
+    )
+    sentences = (
+        f"It is {{toy:{good}}}, or {{toy:{good}:reproduced}}.",
+        f"It is not {{toy:{bad}:reproduced}}.",
+        "Of a claim that is gone: {toy:gone}.",
+        "Of another study: {elsewhere:any}.",
+    )
+    monkeypatch.setattr(page, "SURPRISES", sentences)
+    number = page.with_interval(claims[good])
+    kept = "## What surprised us\n\n- Of another study: 0.5.\n- It is old.\n"
+    lines = page.surprises([result], kept).splitlines()[2:]
+    assert lines == [f"- It is {number}, or {number}.", "- Of another study: 0.5."]
+    told = capsys.readouterr().err
+    assert f"toy:{bad}" in told
+    assert "toy:gone" in told
+
+
 def test_tables_are_shown_by_their_first_rows(tmp_path: Path):
     page = (run(toy(), folder=tmp_path / "a", seeds=30).folder / "report.html").read_text()
     assert "squares: 30 rows" in page

@@ -86,7 +86,8 @@ def test_the_worst_of_several_findings():
     assert worst([better, good]).comment == "good"
     assert worst([good, open_]).comment == "open"
     assert worst([bad, open_, worse, good]).comment == "worse"
-    assert worst([worse, empty]).comment == "empty"
+    assert worst([worse, empty]).comment == "worse"
+    assert worst([good, open_, empty]).comment == "empty"
 
 
 @pytest.mark.parametrize(("check", "given", "verdict"), PLANTED)
@@ -349,7 +350,9 @@ def test_a_column_of_the_seeds_at_their_floor():
     kept = column("rows", "r2", "R²", arm="b").reached(loss, floor, 0.05)
     found = kept.least(0.8)({"rows": ROWS})
     assert (found.value, found.verdict) == (0.83, INCONCLUSIVE)
-    assert found.comment == "R², of the 33% of seeds within 0.05 of the floor; 0.8 or more counts."
+    assert found.comment == (
+        "R², of the 33% of seeds within 0.05 of the floor (1 of 3, 6% to 79%); 0.8 or more counts."
+    )
 
 
 def test_a_trend_is_over_the_columns_of_a_table():
@@ -373,3 +376,25 @@ def test_a_value_with_an_interval_of_its_own(interval: Any, verdict: str):
 def test_words_may_depend_on_the_tables():
     found = Column(lambda _: [1.0, 1.1], lambda t: f"Of {len(t)} tables").least(0)({"a": ROWS})
     assert found.comment == "Of 1 tables; 0 or more counts."
+
+
+def test_a_difference_of_other_seeds_has_the_variance_of_both(rng: np.random.Generator):
+    a, b = rng.normal(1, 0.1, size=8), rng.normal(0, 2, size=4)
+    found = higher(a, b, "", paired=False)
+    test = stats.ttest_ind(a, b, equal_var=False)
+    close(found.p, test.pvalue, 1e-9)
+    close(found.interval, list(test.confidence_interval(0.95)), 1e-9)
+    assert higher(a, [], "", paired=False).verdict == UNMEASURED
+
+
+def test_a_share_of_seeds_is_judged_by_wilson():
+    tables = {"rows": pd.DataFrame({"seed": range(20), "right": [True] * 19 + [False]})}
+    right = column("rows", "right", "Seeds that are right")
+    found = right.often(0.7)(tables)
+    assert (found.value, found.verdict) == (0.95, REPRODUCED)
+    assert found.comment == "Seeds that are right; a share of 0.7 or more counts."
+    low, high = found.interval
+    assert 0.7 < low < 0.95 < high < 1
+    assert right.often(0.9)(tables).verdict == INCONCLUSIVE
+    assert right.often(0.999)(tables).verdict == NOT
+    assert right.often(0.5)({"rows": tables["rows"][:0]}).verdict == UNMEASURED

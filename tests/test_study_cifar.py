@@ -47,6 +47,8 @@ def test_g_has_three_hidden_layers_and_the_last_label_is_zero():
     assert sum("bias" in name for name in shapes) == 3
     close(net.g().detach()[9], net.g.module(torch.zeros(1, 9)).detach()[0], 1e-7)
     assert net.bias is None
+    # As PyTorch's, biases do not start from zero: the last label has a vector from the start.
+    assert net.g()[9].abs().min() > 0
 
 
 def test_the_fast_layout_gives_the_same_numbers(rng: np.random.Generator):
@@ -143,51 +145,47 @@ def pairs_of(losses: list[float], ccas: list[float], M: int = 2, **columns: Any)
     ("ccas", "value", "verdict"),
     [
         ([0.9, 0.5, 0.7, 0.7, 0.6, 0.8], 0.3, REPRODUCED),
-        ([0.9, 0.9, 0.7, 0.7, 0.6, 0.5], -0.3, INCONCLUSIVE),
-        ([0.75, 0.8, 0.2, 0.99, 0.7, 0.8], 0.05, INCONCLUSIVE),
+        ([0.9, 0.9, 0.7, 0.7, 0.6, 0.5], -0.3, NOT),
+        ([0.75, 0.8, 0.2, 0.99, 0.7, 0.8], 0.05, NOT),
     ],
 )
 def test_near_losses_may_go_with_less_similarity(ccas: list[float], value: float, verdict: str):
     """Lowest of the nearest third, highest of the farthest; the middle third has no say."""
     losses = [0.01, 0.02, 0.1, 0.2, 0.3, 0.4]
-    found = study.out_of_order(pairs_of(losses, ccas), 2)
+    times = -(-study.MANY // 6)
+    found = study.out_of_order(pairs_of(times * losses, times * ccas), 2)
     close(found.value, value, 1e-12)
     assert found.verdict == verdict
-
-
-def test_what_many_pairs_do_not_show_is_not_reproduced():
-    falling = list(np.linspace(0.99, 0.3, study.MANY))
-    many = pairs_of(list(np.linspace(0.1, 1, study.MANY)), falling)
-    assert study.out_of_order(many, 2).verdict == NOT
-    assert study.dissimilar(pairs_of([0.01] * study.MANY, [0.9] * study.MANY)).verdict == NOT
+    # A few pairs neither confirm nor refute that something occurs.
+    assert study.out_of_order(pairs_of(losses, ccas), 2).verdict == INCONCLUSIVE
 
 
 def test_the_example_has_nearly_the_same_loss():
-    tables = pairs_of([0.3, 0.04, 0.01], [0.2, 0.6, 0.9])
+    many = study.MANY - 2
+    tables = pairs_of([0.3, 0.04] + many * [0.01], [0.2, 0.6] + many * [0.9])
     found = study.dissimilar(tables)
     assert (found.value, found.verdict) == (0.6, REPRODUCED)
-    # Where no losses are near, the lowest of all is shown and does not count.
-    far = study.dissimilar(pairs_of([0.3, 0.2], [0.2, 0.6]))
+    assert study.dissimilar(pairs_of([0.01] * study.MANY, [0.9] * study.MANY)).verdict == NOT
+    assert study.dissimilar(pairs_of([0.3, 0.04], [0.2, 0.6])).verdict == INCONCLUSIVE
+    # Where no losses are near, the lowest of all is shown and decides nothing.
+    far = study.dissimilar(pairs_of([0.3] * study.MANY, [0.2] + (study.MANY - 1) * [0.6]))
     assert (far.value, far.verdict) == (0.2, INCONCLUSIVE)
     assert "none is that near" in far.comment
 
 
 @pytest.mark.parametrize(
-    ("kl", "accuracy", "verdict"),
-    [
-        (1.6, 0.3, REPRODUCED),
-        (0.8, 0.74, REPRODUCED),
-        (2.0, 0.5, INCONCLUSIVE),
-        (2.0, 0.74, NOT),
-        (0.1, 0.74, NOT),
-    ],
+    ("kl", "verdict"), [(1.6, REPRODUCED), (0.8, REPRODUCED), (2.0, NOT), (0.1, NOT)]
 )
-def test_a_printed_distance_is_met_within_a_factor(kl: float, accuracy: float, verdict: str):
-    """A miss counts only if networks fit as well as those of the paper."""
-    tables = pairs_of([0.01, 0.01], [0.5, 0.9], kl=[kl, 9.0])
-    tables["models"] = pd.DataFrame({"M": [2, 2, 3], "accuracy": [accuracy, accuracy, 0.9]})
+def test_a_printed_distance_is_met_within_a_factor(kl: float, verdict: str):
+    """A miss is one, however well the networks fit; the accuracy stands in the comment."""
+    others = study.MANY - 1
+    tables = pairs_of([0.01] * study.MANY, [0.5] + others * [0.9], kl=[kl] + others * [9.0])
+    tables["models"] = pd.DataFrame({"M": [2, 2, 3], "accuracy": [0.3, 0.4, 0.9]})
     found = study.like_published(tables, "kl", 1.131)
     assert (found.value, found.verdict) == (kl, verdict)
+    assert "0.350" in found.comment
+    few = {**tables, "pairs": tables["pairs"][:3]}
+    assert study.like_published(few, "kl", 1.131).verdict == INCONCLUSIVE
 
 
 def test_a_bound_that_is_broken_is_said():

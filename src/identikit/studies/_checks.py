@@ -18,13 +18,13 @@ from numpy.typing import ArrayLike
 
 from identikit._linalg import Array
 from identikit.errors import InputError
+from identikit.studies._estimates import Interval, Share, estimate
 from identikit.studies._study import (
     INCONCLUSIVE,
     NOT,
     REPRODUCED,
     UNMEASURED,
     Finding,
-    Interval,
     judge,
     verdict_of,
 )
@@ -82,9 +82,24 @@ def falls(x: ArrayLike, values: ArrayLike, comment: str) -> Finding:
     return judge(_slopes(x, values), high=-POSITIVE, comment=comment)
 
 
-def higher(a: ArrayLike, b: ArrayLike, comment: str) -> Finding:
-    """Check that a is higher than b, one value per seed each: the mean of a − b is above 0."""
-    return judge(differences(a, b), low=POSITIVE, comment=comment)
+def higher(a: ArrayLike, b: ArrayLike, comment: str, paired: bool = True) -> Finding:
+    """Check that a is higher than b, one value per seed each: the mean of a − b is above 0.
+
+    If the seeds of a are other seeds than those of b, they are not `paired`: the variances of both
+    sides add up (Welch's t).
+    """
+    if paired:
+        return judge(differences(a, b), low=POSITIVE, comment=comment)
+    both = [_seeds(side).tolist() for side in (a, b)]
+    if not all(both):
+        return unmeasured(comment)
+    return judge(estimate(both[0]) - estimate(both[1]), low=POSITIVE, comment=comment)
+
+
+def often(met: ArrayLike, bar: float, comment: str) -> Finding:
+    """Check that the share of seeds for which something is true is the bar or more, by Wilson."""
+    true = _seeds(met).astype(bool)
+    return judge(Share(int(true.sum()), len(true)), low=bar, comment=comment)
 
 
 def ordered(groups: Sequence[ArrayLike], comment: str) -> Finding:
@@ -107,7 +122,8 @@ def ordered(groups: Sequence[ArrayLike], comment: str) -> Finding:
 def worst(findings: Sequence[Finding]) -> Finding:
     """The worst of several findings, for claims about every cell of a table.
 
-    From worst to best, the verdicts are not measured, not reproduced, inconclusive, reproduced.
+    From worst to best, the verdicts are not reproduced, not measured, inconclusive, reproduced: one
+    cell that fails refutes the claim, whatever was left out, and only all cells can confirm it.
     Among findings with the same verdict, the worst failure is the most certain one, and the worst
     of the others is the least certain one.
 
@@ -120,7 +136,7 @@ def worst(findings: Sequence[Finding]) -> Finding:
 
     def standing(found: Finding) -> tuple[int, float]:
         p = 1.0 if found.p is None else found.p
-        place = (UNMEASURED, NOT, INCONCLUSIVE, REPRODUCED).index(found.verdict)
+        place = (NOT, UNMEASURED, INCONCLUSIVE, REPRODUCED).index(found.verdict)
         return place, p if found.verdict == NOT else -p
 
     return min(findings, key=standing)
@@ -157,8 +173,14 @@ def undecided(why: str, value: float | None = None) -> Finding:
 
 
 def occurs(value: float, found: bool, enough: bool, comment: str) -> Finding:
-    """A Finding for what should occur: if it does not, `enough` says whether this refutes it."""
-    return Finding(value, None, REPRODUCED if found else NOT if enough else INCONCLUSIVE, comment)
+    """A Finding for what should occur: reproduced if it does, and not reproduced if it does not.
+
+    Without `enough` observations it is inconclusive either way, so that only a run that could have
+    refuted the claim can confirm it.
+    """
+    return Finding(
+        value, None, INCONCLUSIVE if not enough else REPRODUCED if found else NOT, comment
+    )
 
 
 def excused(found: Finding, by: Finding) -> Finding:
@@ -185,8 +207,9 @@ def best(
     """The values of the seeds that reached the optimum, and the share of seeds that did.
 
     This is for claims about an optimum, because a mean over optima of different kinds describes
-    none of them. Pass the values (numbers or rows, one per seed) to another check, and put the
-    share into its comment. A loss may be `slack` above the floor: one for all seeds, one per seed
+    none of them, and its interval covers far too rarely. Pass the values (numbers or rows, one per
+    seed) to another check, and put the share and its interval into the comment, as
+    `Column.reached` does. A loss may be `slack` above the floor: one for all seeds, one per seed
     or, if None, the lowest of the losses.
 
     >>> best([0.99, 0.5, 0.98], [1.01, 1.4, 1.02], floor=1.0, slack=0.05)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from identikit.studies import _checks as check
+from identikit.studies._estimates import Share
 from identikit.studies._study import Finding, Tables
 
 if TYPE_CHECKING:
@@ -69,19 +70,31 @@ class Column:
         """Check that no value is above the bound."""
         return self._judged(check.holds, (bound,), f"{bound:g} or less holds")
 
+    def often(self, bar: float) -> Check:
+        """Check that a share of seeds, the bar or more, has a true value (or one that is not 0)."""
+        return self._judged(check.often, (bar,), f"a share of {bar:g} or more counts")
+
     def less(self, other: Column, words: str) -> Column:
         """This column minus another, seed by seed; empty if one of them was not measured."""
         return Column(lambda t: check.differences(self.values(t), other.values(t)), words)
 
     def reached(self, loss: Column, floor: Column, slack: float) -> Column:
-        """The column of the seeds whose loss is within `slack` of its floor (see `best`)."""
+        """The column of the seeds whose loss is within `slack` of its floor (see `best`).
+
+        Only these seeds are judged. The words say so, and which share of all seeds they are, with
+        Wilson's interval.
+        """
 
         def kept(t: Tables) -> tuple[list[Any], float]:
             values = np.asarray(self.values(t), float).tolist()
             return check.best(values, loss.values(t), floor.values(t), slack)
 
         def words(t: Tables) -> str:
-            return f"{self._said(t)}, of the {kept(t)[1]:.0%} of seeds within {slack} of the floor"
+            (values, share), of = kept(t), len(loss.values(t))
+            counted = f" ({Share(len(values), of)})" if of else ""
+            return (
+                f"{self._said(t)}, of the {share:.0%} of seeds within {slack} of the floor{counted}"
+            )
 
         return Column(lambda t: kept(t)[0], words)
 

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from identikit.errors import InputError
 from identikit.studies._data import Need
+from identikit.studies._estimates import Estimate, Share, estimate
+from identikit.studies._estimates import Interval as Interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +34,6 @@ KINDS = ("paper", "control", "check")
 #: Advice to run more seeds than this would be of no use, so none is given.
 MOST_SEEDS = 10_000
 
-Interval = tuple[float, float]
 Tables = dict[str, "pd.DataFrame"]
 
 
@@ -167,13 +168,8 @@ def mean_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
     >>> mean_interval([1.0, 2.0, 3.0])
     (2.0, (-0.484..., 4.484...))
     """
-    from scipy.special import stdtrit  # Student's quantile; scipy.stats takes a second to import
-
-    n, mean = len(values), float(np.mean(values))
-    if n < 2:
-        return mean, None
-    half = float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / n**0.5)
-    return mean, (mean - half, mean + half)
+    found = estimate(values)
+    return found.value, found.interval
 
 
 def per_seed(pairs: pd.DataFrame, column: str) -> list[float]:
@@ -200,20 +196,25 @@ def per_seed(pairs: pd.DataFrame, column: str) -> list[float]:
 
 
 def judge(
-    values: Sequence[float], low: float = -inf, high: float = inf, comment: str = ""
+    values: Sequence[float] | Estimate | Share,
+    low: float = -inf,
+    high: float = inf,
+    comment: str = "",
 ) -> Finding:
-    """Decide by the 95 % interval whether the mean of the values lies between `low` and `high`.
+    """Decide by the 95 % interval whether a mean, or another estimate, is between `low` and `high`.
 
     The claim is reproduced if the interval lies inside the bars and not reproduced if it lies
     outside. It is inconclusive if the interval crosses a bar, if there is only one value, or if a
-    value is not finite. It is not measured if there are no values, for example because a setting
-    was left out. `p` belongs to the t statistic of the mean against the nearest of the two bars; it
-    is 0.05 or less whenever the interval decides.
+    value is not finite; `seeds` then says how many seeds would decide, if value and spread stay the
+    same. It is not measured if there are no values, for example because a setting was left out. `p`
+    belongs to the value against the nearest of the two bars; it is 0.05 or less whenever the
+    interval decides.
 
     Parameters
     ----------
-    values : sequence of float
-        One value per seed, or one per independent pair.
+    values : sequence of float, Estimate or Share
+        One value per seed, or one per independent pair; or an estimate with an error of its own,
+        such as a slope or a difference (`jackknife`); or the share of seeds that do something.
     low, high : float
         The bars: the range that still counts as the published value.
     comment : str
@@ -224,13 +225,13 @@ def judge(
     >>> judge([0.51, 0.52, 0.53], low=0.4).verdict, judge([0.51, 0.7], low=0.4).verdict
     ('reproduced', 'inconclusive at this scale')
     """
-    if not len(values):
+    found = values if isinstance(values, Estimate | Share) else estimate(values)
+    if not found.seeds:
         return Finding(None, None, UNMEASURED, comment)
-    if not all(isfinite(value) for value in values):
+    if not isfinite(found.value):
         return Finding(None, None, INCONCLUSIVE, comment)
-    value, interval = mean_interval(values)
-    verdict = verdict_of(interval, low, high)
-    return Finding(value, interval, verdict, comment, *_decided(values, verdict, low, high))
+    verdict = verdict_of(found.interval, low, high)
+    return Finding(found.value, found.interval, verdict, comment, *_decided(found, low, high))
 
 
 def verdict_of(interval: Interval | None, low: float, high: float) -> str:
@@ -242,30 +243,21 @@ def verdict_of(interval: Interval | None, low: float, high: float) -> str:
     return NOT if interval[1] < low or high < interval[0] else INCONCLUSIVE
 
 
-def _decided(
-    values: Sequence[float], verdict: str, low: float, high: float
-) -> tuple[int | None, float | None]:
-    """How many seeds would decide an inconclusive claim, and the p-value against the nearest bar.
-
-    The number is the smallest n for which t s/√n is below the distance from the mean to that bar,
-    assuming that mean and standard deviation stay the same.
-    """
-    from scipy.special import stdtr, stdtrit
-
-    n, bars = len(values), [bar for bar in (low, high) if isfinite(bar)]
-    if n < 2 or not bars:
+def _decided(found: Estimate | Share, low: float, high: float) -> tuple[int | None, float | None]:
+    """How many seeds would decide an inconclusive claim, and p against the nearest bar."""
+    bars = [bar for bar in (low, high) if isfinite(bar)]
+    if found.interval is None or not bars:
         return None, None
-    spread = float(np.std(values, ddof=1))
-    distance = min(abs(float(np.mean(values)) - bar) for bar in bars)
-    # Values without any spread leave nothing to chance.
-    p = 2 * float(stdtr(n - 1, -distance * n**0.5 / spread)) if spread > 0 else 0.0
-    if verdict != INCONCLUSIVE:
+    p = found.p(min(bars, key=lambda bar: abs(found.value - bar)))
+    if verdict_of(found.interval, low, high) != INCONCLUSIVE:
         return None, p
-    more = range(n + 1, MOST_SEEDS + 1)
-    # The interval shrinks as n grows, so bisection finds the first n that is large enough.
-    place = bisect_left(
-        more, True, key=lambda m: stdtrit(m - 1, 0.975) * spread / m**0.5 < distance
-    )
+
+    def decides(seeds: int) -> bool:
+        return verdict_of(found.with_seeds(seeds).interval, low, high) != INCONCLUSIVE
+
+    # The interval shrinks with more seeds, so bisection finds the first number that is enough.
+    more = range(found.seeds + 1, MOST_SEEDS + 1)
+    place = bisect_left(more, True, key=decides)
     return (more[place] if place < len(more) else None), p
 
 

@@ -21,9 +21,13 @@ TRAIN, TEST = 0, 1  # the authors' seeds of the data
 
 
 def build(classes: int, width: int) -> learn.SoftmaxNet:
-    """f is 2-w-w-w-2, and g is (K−1)-w-w-w-2 on one-hot labels, the last of which is zero."""
+    """f is 2-w-w-w-2, and g is (K−1)-w-w-w-2 on one-hot labels, the last of which is zero.
+
+    Weights and biases start as PyTorch's, as in the authors' code and untrained checkpoints.
+    """
+    hidden = [width, width, width, M]
     f, g = (
-        learn.MLP([first, width, width, width, M], activation="leaky_relu", last_bias=False)
+        learn.MLP([first, *hidden], activation="leaky_relu", last_bias=False, init="torch")
         for first in (2, classes - 1)
     )
     return learn.SoftmaxNet(f, learn.OneHot(classes, g, truncated=True))

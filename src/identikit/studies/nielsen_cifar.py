@@ -35,8 +35,8 @@ from identikit.studies._work import Work, rows_of
 DIMENSIONS = {2: 0.737, 3: 0.840, 5: 0.867}
 HIDDEN = 128
 ORDER = 0  # that of the data, as in the authors' code
-# The pairs of ten seeds, as in the paper. What does not occur among these is not reproduced.
-MANY = 45
+# With fewer pairs than six seeds form, whether something occurs is left open; the paper has 45.
+MANY = 15
 # "Nearly the same loss", and what counts as an m_CCA of about 0.55.
 SAME_LOSS, LOW = 0.05, 0.65
 SHOWN = 30  # images of a class in a scatter
@@ -67,9 +67,13 @@ def run(work: Work) -> Tables:
 
 
 def build(M: int, classes: int, settings: Settings) -> learn.SoftmaxNet:
-    """A ResNet f whose last layer has a bias, and an MLP g without one on K − 1 one-hot entries."""
+    """A ResNet f whose last layer has a bias, and an MLP g without one on K − 1 one-hot entries.
+
+    Weights and biases of both start as PyTorch's, as in the authors' code.
+    """
     f = learn.ResNet(settings.channels, M, settings.blocks, "batch")
-    g = learn.MLP([classes - 1, HIDDEN, HIDDEN, HIDDEN, M], "leaky_relu", last_bias=False)
+    sizes = [classes - 1, HIDDEN, HIDDEN, HIDDEN, M]
+    g = learn.MLP(sizes, "leaky_relu", last_bias=False, init="torch")
     # The layout in which convolutions are fastest; torch's own type hints leave it out.
     f = f.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return learn.SoftmaxNet(f, learn.OneHot(classes, g, truncated=True))
@@ -180,20 +184,19 @@ def dissimilar(tables: Tables) -> Finding:
         f"These differ by {pair['loss_difference']:.3f}. Untrained {pair['cca_untrained']:.3f}, "
         f"by chance {pair['chance']:.3f}."
     )
-    return check.occurs(pair["cca"], near and pair["cca"] <= LOW, count >= MANY, comment)
+    return check.occurs(pair["cca"], pair["cca"] <= LOW, near and count >= MANY, comment)
 
 
 def like_published(tables: Tables, column: str, published: float) -> Finding:
     """Compare a distance of the pair of `dissimilar` with that of the paper's pair."""
-    value = float(example(tables["pairs"])[column])
+    pair, count = example(tables["pairs"]), int((tables["pairs"]["M"] == 2).sum())
     accuracy = where(tables["models"], M=2)["accuracy"].mean()
     comment = (
         "Of the two seeds with the lowest m_CCA at nearly the same loss; within a factor of 1.5 "
-        f"counts. Test accuracy is {accuracy:.3f}, elsewhere {DIMENSIONS[2]} with ResNet-18."
+        f"counts. Test accuracy is {accuracy:.3f}, in a re-run with ResNet-18 {DIMENSIONS[2]}."
     )
-    # Networks that fit worse may well differ in other ways.
-    fitted = accuracy >= DIMENSIONS[2] - 0.05
-    return check.occurs(value, published / 1.5 <= value <= published * 1.5, fitted, comment)
+    close = published / 1.5 <= pair[column] <= published * 1.5
+    return check.occurs(pair[column], close, count >= MANY, comment)
 
 
 def within(tables: Tables, bound: str) -> Finding:
@@ -252,10 +255,10 @@ def against(ax: Axes, pairs: pd.DataFrame, x: str, y: str) -> None:
 WORDS = {
     "loss_difference": "loss difference", "cca": "m_CCA", "kl": "d_KL", "representation": "d_fg",
 }  # fmt: skip
-# A smaller network, half the resolution and a higher learning rate, to learn within a minute.
+# A smaller network, half the resolution and a higher learning rate, to learn within half a minute.
 LAPTOP = {
-    "seeds": 6, "channels": 16, "blocks": [1, 1, 1], "side": 16, "batch": 32, "lr": 1e-3,
-    "steps": 5000, "candidates": 200,
+    "seeds": 10, "channels": 16, "blocks": [1, 1, 1], "side": 16, "batch": 32, "lr": 1e-3,
+    "steps": 1500, "candidates": 200,
 }  # fmt: skip
 SMOKE = LAPTOP | {
     "seeds": 3, "channels": 8, "blocks": [1, 1], "lr": 3e-3, "steps": 80, "candidates": 40,
@@ -269,21 +272,22 @@ CLAIMS = (
         Claim(
             f"losses-{M}",
             f"M = {M}: some pairs have close losses and a low m_CCA, others the opposite.",
-            "no number given", "Figure 5", partial(out_of_order, M=M))
+            "a scatter of 45 pairs", "Figure 5, an image", partial(out_of_order, M=M))
         for M in DIMENSIONS
     ),
     Claim("example-cca", "Two networks with M = 2 and nearly the same loss can differ: low m_CCA.",
-        0.551, "Figure 3, left", dissimilar),
+        0.551, "caption of Figure 3 (0.55), result file", dissimilar),
     *(
         Claim(f"example-{key}", "Two networks with M = 2 and nearly the same loss have different "
-            f"distributions: {name}.", value, "Figure 3, left",
+            f"distributions: {name}.", value, "result file of Figure 3, left",
             partial(like_published, column=key, published=value))
         for key, name, value in (("kl", "d_KL", 1.131), ("llv", "d_LLV", 1.546))
     ),
     Claim("bound", "d_fg is never above 2M d_LLV.",
-        "at most 1", "Theorem 4.7", partial(within, bound="bound"), "check"),
+        "never", "Theorem 4.7", partial(within, bound="bound"), "check"),
     Claim("sharper-bound", "d_fg is never above 2 d_LLV².",
-        "at most 1", "not in the paper", partial(within, bound="sharper_bound"), "check"),
+        "not in the paper", "derived from its proof", partial(within, bound="sharper_bound"),
+        "check"),
 )  # fmt: skip
 STUDY = Study(
     name="nielsen-cifar",
@@ -293,7 +297,10 @@ STUDY = Study(
         "Small image classifiers differ only in their initialisation. The paper claims that how "
         "close two losses are says little about how alike two embeddings are: in two dimensions "
         "some classes change places. d_LLV, a distance between distributions, bounds how different "
-        "embeddings can be. All pairs of seeds are compared on the test images."
+        "embeddings can be. All pairs of seeds are compared on the test images. At laptop scale "
+        "networks, images and training are far smaller than in the paper, so distances that grow "
+        "with the fit may come out smaller. A trial at three times the learning rate fitted no "
+        "better."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run, claims=CLAIMS, figure=figure, needs=(CIFAR10,),
