@@ -45,8 +45,8 @@ def by_teacher(
 
 def build(settings: Settings) -> learn.SoftmaxNet:
     """f is 22-64-64-2, and g is 18-64-64-2 on one-hot labels."""
-    g = learn.MLP([settings.classes, HIDDEN, HIDDEN, M])
-    f = learn.MLP([2 + settings.noise, HIDDEN, HIDDEN, M])
+    g = learn.MLP([settings.classes, HIDDEN, HIDDEN, M], init="he")
+    f = learn.MLP([2 + settings.noise, HIDDEN, HIDDEN, M], init="he")
     return learn.SoftmaxNet(f, learn.OneHot(settings.classes, g))
 
 
