@@ -425,7 +425,7 @@ def test_a_smaller_gap_goes_with_a_better_map() -> None:
 
 
 def test_the_corrected_reading_is_of_every_k() -> None:
-    published = tables_of(units.PUBLISHED)["pairs"].assign(stage="contextual")
+    published = tables_of(units.PUBLISHED, 1e-4)["pairs"].assign(stage="contextual")
     # At k = 768 the last layer does not lead.
     assert check_of("contextual")({"pairs": published}).verdict == NOT
     fewer = published[published["k"] < 768]
