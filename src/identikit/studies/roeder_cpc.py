@@ -243,7 +243,7 @@ PANELS = {
 # the learning rate is three times the paper's, for a shorter training.
 LAPTOP = {
     "lr": 3e-4, "init": "small", "validation": 0.1, "patience": 5,
-    "seeds": 4, "width": 256, "M": 64, "patch": 16, "batch": 256,
+    "seeds": 5, "width": 256, "M": 64, "patch": 16, "batch": 256,
     "steps": 500, "snapshots": [0, 15, 50, 150, 300], "shares": [0.03, 0.1, 0.3],
     "widths": [64, 128, 256, 512, 1024], "width_steps": 500, "validate_every": 50,
 }  # fmt: skip

@@ -387,8 +387,8 @@ LAPTOP = {
     "layers": [0, 4, 8, 12], "ks": [16, 64, 256, 768], "sentences": 400, "seeds": 3,
     "needs_checkpoints": False, "corpus": "enwik8",
     "max_words": 1_000_000, "vocabulary": 1000, "widths": [32, 48, 64, 80], "blocks": 4,
-    "context": 32, "contexts": [1], "batch": 8, "steps": 1200, "lr": 2e-3,
-    "snapshots": [0, 400], "trained_layers": [0, 1, 2, 3], "trained_ks": [4, 8, 16, 32],
+    "context": 32, "contexts": [1, 4], "batch": 8, "steps": 1500, "lr": 2e-3,
+    "snapshots": [0, 500], "trained_layers": [0, 1, 2, 3], "trained_ks": [4, 8, 16, 32],
     "windows": 400, "audited": 64,
 }  # fmt: skip
 SMOKE = LAPTOP | {
