@@ -244,8 +244,8 @@ PANELS = {
 LAPTOP = {
     "lr": 3e-4, "init": "small", "validation": 0.1, "patience": 5,
     "seeds": 5, "width": 256, "M": 64, "patch": 16, "batch": 256,
-    "steps": 500, "snapshots": [0, 15, 50, 150, 300], "shares": [0.03, 0.1, 0.3],
-    "widths": [64, 128, 256, 512, 1024], "width_steps": 500, "validate_every": 50,
+    "steps": 700, "snapshots": [0, 20, 70, 200, 400], "shares": [0.03, 0.1, 0.3],
+    "widths": [64, 128, 256, 512, 1024], "width_steps": 700, "validate_every": 70,
 }  # fmt: skip
 SMOKE = LAPTOP | {
     "seeds": 3, "width": 64, "M": 8, "batch": 64, "lr": 1e-3, "steps": 200,
