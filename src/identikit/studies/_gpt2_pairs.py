@@ -237,7 +237,9 @@ def states(net: learn.SoftmaxNet, windows: NDArray[Any], back: int = 0) -> NDArr
     return np.concatenate([piece.flatten(0, 1).numpy() for piece in pieces])
 
 
-def centred(view: Array, labels: Sequence[NDArray[Any]], folds: NDArray[Any]) -> Array:
+def centred(
+    view: NDArray[Any], labels: Sequence[NDArray[Any]], folds: NDArray[Any]
+) -> NDArray[Any]:
     """A view without the means of its rows with the same label, for several labels in turn.
 
     Means are taken within each fold, so that no row depends on rows of another fold.
@@ -256,7 +258,7 @@ def compare_trained(
     """All pairs of models that were trained here, at one stage and layer: a unit of work."""
     s = settings
     step = 0 if stage == BEFORE else s.steps
-    views = [states(model.net(step, s.blocks), test, back) for model in models]
+    views: list[NDArray[Any]] = [states(model.net(step, s.blocks), test, back) for model in models]
     groups = np.repeat(np.arange(len(test)), test.shape[1])
     if stage == CONTEXTUAL:
         places = np.tile(np.arange(test.shape[1]), len(test))

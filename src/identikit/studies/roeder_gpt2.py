@@ -178,7 +178,8 @@ def leads(t: Tables) -> Finding:
 def falls(t: Tables) -> Finding:
     """Check that the similarity of the last layer falls with k."""
     table = by_pair(t, "k", stage=AFTER, back=0)
-    values = np.transpose([per_seed(table.reset_index(), k) for k in ks(t)])
+    named = table.rename(columns=str).reset_index()
+    values = np.transpose([per_seed(named, str(k)) for k in ks(t)])
     listed = ", ".join(f"{mean:.3f} at k = {k}" for k, mean in table.mean().items())
     comment = f"The slope from one k to the next, in the last layer: {listed}; below 0 counts."
     return check.falls(ks(t), values, comment)
