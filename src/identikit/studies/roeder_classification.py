@@ -27,12 +27,14 @@ from identikit.studies._columns import Check, where
 from identikit.studies._figures import Axes, Figure, scatter_after_map
 from identikit.studies._seed_pairs import TOLERANCE, lines
 from identikit.studies._students import M, compare, fit_teacher, snapshots, teach
-from identikit.studies._study import Claim, Finding, Settings, Study, Tables, per_seed
+from identikit.studies._study import Claim, Finding, Settings, Study, Tables, control, per_seed
 from identikit.studies._work import Work, rows_of
 
 RULES = ("sampled", "argmax")
 # Points in a scatter.
 SHOWN = 200
+# The step at which, in the paper, students are as alike as they become; and what is no difference.
+REACHED, CLOSE = 4000, 0.005
 
 
 def run(work: Work) -> Tables:
@@ -55,12 +57,12 @@ def run(work: Work) -> Tables:
     ]
     compared = work.each("pairs,lr={0},step={1}", compare, items, processes=True)
     seeds, pairs = rows_of(taught), rows_of(compared)
-    slowest = taught[int(np.argmin(s.lrs))].arrays["f"][-1]
+    judged = taught[int(np.argmax(s.lrs))].arrays["f"][-1]
     return {
         "mean": means(pairs, seeds, s),
         "pairs": pairs,
         "seeds": seeds,
-        "scatter": scatter(chosen(pairs), slowest),
+        "scatter": scatter(chosen(pairs), judged),
         "teacher": pd.DataFrame(teacher.rows),
     }
 
@@ -96,13 +98,13 @@ def scatter(pairs: pd.DataFrame, f: Array) -> pd.DataFrame:
 
 
 def chosen(table: pd.DataFrame, step: int | None = None, lr: float | None = None) -> pd.DataFrame:
-    """The rows of one step and learning rate: the last step and smallest rate by default."""
+    """The rows of one step and learning rate: the last step and the largest rate by default."""
     step = table["step"].max() if step is None else step
-    lr = table["lr"].min() if lr is None else lr
+    lr = table["lr"].max() if lr is None else lr
     return where(table, step=step, lr=lr)
 
 
-# What the claims are checked on: one value per seed, at the last step and smallest learning rate.
+# What the claims are checked on: one value per seed, at the last step and the largest rate.
 
 
 def of(t: Tables, column: str, step: int | None = None, lr: float | None = None) -> list[float]:
@@ -120,24 +122,26 @@ def spread(pairs: pd.DataFrame, column: str) -> str:
 
 
 def grows(t: Tables) -> Finding:
-    """Check that CCA of f is higher after training than before."""
-    comment = "Mean CCA of f after training minus that before; above 0 counts."
-    return check.above(np.subtract(of(t, "cca_f"), of(t, "cca_f", 0)), 0.0, comment)
+    """Check that CCA of f rises over training."""
+    pairs = where(t["pairs"], lr=t["pairs"]["lr"].max())
+    curves = [per_seed(own, "cca_f") for _, own in pairs.groupby("step")]
+    comment = (
+        f"The slope of the mean CCA of f over snapshots; above 0 counts. It is "
+        f"{np.mean(curves[0]):.3f} before training and {np.mean(curves[-1]):.3f} at the end."
+    )
+    return check.rises(np.unique(pairs["step"]), np.transpose(curves), comment)
 
 
 def when(t: Tables) -> Finding:
-    """Check at which step pairs are about as alike as they will be."""
+    """Check that pairs are as alike after about 4000 steps as at the end."""
+    last = t["pairs"]["step"].max()
+    if last < 2 * REACHED or REACHED not in set(t["pairs"]["step"]):
+        return check.undecided(f"There is no snapshot at {REACHED}, or training ended too early.")
     comment = (
-        "The first step at which a pair is within 0.01 of its highest mean CCA of f, mean over "
-        "pairs; 2000 to 8000 counts as about 4000."
+        f"Mean CCA of f after {last} steps minus that after {REACHED}; a difference of "
+        f"{CLOSE:g} or less, in either direction, counts as none."
     )
-    pairs = where(t["pairs"], lr=t["pairs"]["lr"].min())
-    if pairs["step"].max() < 8000:
-        comment += f" Training ended at step {pairs['step'].max()}, too early to tell."
-        return check.undecided(comment)
-    near = pairs[pairs["cca_f"] >= pairs.groupby(["a", "b"])["cca_f"].transform("max") - 0.01]
-    first = near.groupby(["a", "b"])["step"].min().reset_index()
-    return check.within(per_seed(first, "step"), 2000, 8000, comment)
+    return check.equal(of(t, "cca_f"), of(t, "cca_f", REACHED), CLOSE, comment)
 
 
 def near_one(column: str) -> Check:
@@ -151,7 +155,7 @@ def near_one(column: str) -> Check:
 
 
 def near_zero(column: str) -> Check:
-    """Check that a gap between pairs is near 0 at the end; inconclusive if it is still falling."""
+    """Check that a gap between pairs is near 0 at the end."""
 
     def over(t: Tables) -> Finding:
         before = chosen(t["pairs"], 0)[column].mean()
@@ -159,21 +163,28 @@ def near_zero(column: str) -> Check:
             f"Mean over pairs, {before:.2g} before training; {TOLERANCE} or less, the tolerance of "
             f"an audit, counts. {spread(t['pairs'], column)}"
         )
-        found = check.below(of(t, column), TOLERANCE, comment)
-        # A gap that is still falling does not contradict a limit of 0.
-        fall = check.below(np.subtract(of(t, column), of(t, column, 0)), 0.0, "")
-        return check.excused(found, fall)
+        return check.below(of(t, column), TOLERANCE, comment)
 
     return over
 
 
-def faster(t: Tables) -> Finding:
-    """Check that CCA of f is higher at the largest learning rate than at the smallest."""
-    low, high = t["pairs"]["lr"].min(), t["pairs"]["lr"].max()
-    if low == high:
-        return check.above([], 0.0, "Only one learning rate was run.")
-    comment = f"Mean CCA of f at learning rate {high:g} minus that at {low:g}; above 0 counts."
-    return check.above(np.subtract(of(t, "cca_f", lr=high), of(t, "cca_f", lr=low)), 0.0, comment)
+def better(t: Tables) -> Finding:
+    """Check that CCA of f is higher at the learning rate that fits the teacher better."""
+    fits = fits_of(t["seeds"])
+    if len(fits) < 2:
+        return check.unmeasured("Only one learning rate was run.")
+    good, bad = fits.index[0], fits.index[-1]
+    comment = (
+        f"Mean CCA of f at learning rate {good:g}, whose students have a KL divergence of "
+        f"{fits[good]:.2g} from the teacher, minus that at {bad:g}, with {fits[bad]:.2g}; above 0 "
+        "counts."
+    )
+    return check.higher(of(t, "cca_f", lr=good), of(t, "cca_f", lr=bad), comment)
+
+
+def fits_of(seeds: pd.DataFrame) -> pd.Series[float]:
+    """The mean KL divergence from the teacher at the end, by learning rate, best first."""
+    return where(seeds, step=seeds["step"].max()).groupby("lr")["kl"].mean().sort_values()
 
 
 def plain_input(t: Tables) -> Finding:
@@ -234,33 +245,34 @@ def ends(ax: Axes, pairs: pd.DataFrame) -> None:
 CLAIMS = (
     Claim("grows", "The f of two students become more alike in training, up to a linear map.",
         "no number given", "Figure 2b", grows),
-    Claim("when", "The f of two students are most alike after about 4000 steps.",
-        "about 4000", "Section 5.1", when),
+    Claim("when", "After about 4000 steps the f of two students are as alike as they become.",
+        "about 4000", "Section 5.1, text", when),
     Claim("f", "After training, the f of two students are linear maps of each other.",
-        "near 1, in a figure only", "Figures 2b and 2c", near_one("cca_f")),
+        "near 1", "read off Figures 2b and 2c", near_one("cca_f")),
     Claim("g", "After training, the g of two students are linear maps of each other.",
-        "no number given", "Theorem 1, Appendix C", near_one("cca_g")),
+        "no number given", "derived from Theorem 1 and Appendix C", near_one("cca_g")),
     Claim("kappa", "One matrix maps f and, inverted and transposed, also maps g: κ falls to 0.",
-        "0 in the limit", "follows from Theorem 1", near_zero("kappa")),
-    Claim("logits", "The students' distributions become equal: the relative logit gap falls to 0.",
-        "0 in the limit", "what Theorem 1 assumes", near_zero("logit_gap"), "control"),
-    Claim("lr", "A better fit, here from a larger learning rate, makes the f of two students more "
-        "alike.", "no number given", "Remark A.5", faster),
-    Claim("input", "A limitation of the experiment: f is already very similar to the plain input.",
-        "not considered (0.976 in a re-run)", "not in the paper", plain_input, "control"),
+        "0 in the limit", "derived from Theorem 1", near_zero("kappa")),
+    control("logits", "The students' distributions become equal, as Theorem 1 assumes: the "
+        "relative logit gap falls to 0.", published="0 in the limit", source="derived",
+        check=near_zero("logit_gap")),
+    Claim("lr", "A better fit, here by another learning rate, makes the f of two students more "
+        "alike.", "no number given", "Remark A.5, text", better),
+    control("input", "A limitation of the experiment: f is already very similar to the plain "
+        "input.", check=plain_input),
 )  # fmt: skip
-# Batch size, activation and noise distribution are not published: here 256, ReLU, standard normal.
+# The paper gives a learning rate of 1e-4 in one place and of 3e-4 in another. Batch size,
+# activation and noise distribution are not published: here 256, ReLU and standard normal.
 LAPTOP = {
-    "seeds": 8, "lrs": [1e-4, 1e-3], "teacher_steps": 8000, "teacher_lr": 1e-3, "rows": 5000,
+    "seeds": 12, "lrs": [1e-4, 3e-4], "teacher_steps": 8000, "teacher_lr": 1e-3, "rows": 5000,
     "snapshots": [0, 100, 250, 500, 1000, 2000, 4000, 8000, 12000],
     "classes": 18, "noise": 20, "batch": 256, "labels": "sampled",
 }  # fmt: skip
 SMOKE = LAPTOP | {
     "seeds": 3, "lrs": [1e-3], "snapshots": [0, 100, 250, 500], "teacher_steps": 1000, "rows": 1000,
 }  # fmt: skip
-# The paper gives a learning rate of 1e-4 in one place and of 3e-4 in another, and shows one pair.
 PAPER = LAPTOP | {
-    "lrs": [1e-4, 3e-4], "teacher_steps": 50000, "teacher_lr": 3e-4,
+    "teacher_steps": 50000, "teacher_lr": 3e-4,
     "snapshots": [0, 100, 250, 500, 1000, 2000, 4000, 8000, 16000, 32000, 50000],
 }  # fmt: skip
 STUDY = Study(
@@ -273,7 +285,9 @@ STUDY = Study(
         "g, become linear maps of each other, and one matrix determines both maps. All pairs of "
         "seeds are compared on new points, during training; intervals are over seeds. For "
         "comparison, the study also shows the level of chance, untrained networks, and the plain "
-        "two-dimensional input."
+        "two-dimensional input. The paper names two learning rates; claims are judged at the "
+        "larger one. This choice, the number of steps, and the difference of 0.005 in mean CCA "
+        "that counts as none were made after pilots on the seeds 1000 to 1011."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run, claims=CLAIMS, figure=figure,
