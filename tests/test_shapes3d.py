@@ -121,11 +121,13 @@ def test_a_sample_and_its_factors() -> None:
     assert np.abs(np.corrcoef(sample.latents.T) - np.eye(6)).max() < 0.1
 
 
-def test_scenes_are_numbered_with_the_last_factor_fastest() -> None:
-    classes = shapes.classes_of([0, 1, 15, 479_999])
-    np.testing.assert_array_equal(classes[:3, 4:], [[0, 0], [0, 1], [1, 0]])
-    np.testing.assert_array_equal(classes[3], np.array(shapes.SIZES) - 1)
-    np.testing.assert_allclose(shapes.values(classes)[3], [0.9, 0.9, 0.9, 1.25, 3, 30])
+def test_values_of_the_factors() -> None:
+    world = Shapes3D(SIDE)
+    assert world.factors[3:] == ("scale", "shape", "orientation")
+    assert np.prod(world.sizes) == 480_000
+    found = world.values([[0] * 6, np.array(world.sizes) - 1])
+    np.testing.assert_allclose(found[0], [0, 0, 0, 0.75, 0, -30], atol=1e-12)
+    np.testing.assert_allclose(found[1], [0.9, 0.9, 0.9, 1.25, 3, 30])
 
 
 def test_what_theory_assumes_does_not_hold() -> None:

@@ -1,16 +1,18 @@
 """Image autoencoders, plain or variational, the codes made of their latents, and their scores.
 
-`f` gives the latents or, side by side, mean μ and log-variance l; `g` gives the logits of the
-pixels. Losses are in nats per image of 64×64 pixels.
+Images enter as their first principal coordinates, which keep almost all of their variance, and are
+reconstructed as such: a first and a last linear layer that are not trained. `f` gives the latents
+or, side by side, mean μ and log-variance l; `g` gives the mean of a normal law of variance ¼ for
+every pixel. Losses are in nats per image of 64×64 pixels.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,43 +21,122 @@ from sklearn.exceptions import ConvergenceWarning
 from identikit._linalg import Array, random_rotation
 from identikit.axes import ICA
 from identikit.factors import disentangle, infomec, prepare
-from identikit.studies._data import read_arrays
-from identikit.studies._dsprites import FACTORS, SIZES, classes_of, images, truth
+from identikit.studies import _dsprites as dsprites
 from identikit.studies._study import Record, Settings
-from identikit.studies._torch import Tensor, learn, nn, torch
+from identikit.studies._torch import Tensor, learn, torch
+from identikit.worlds import Shapes3D
 
-# Images are 32×32 means over squares of four pixels; each mean counts as four, so that a β means
-# the same as for whole images.
-SIDE, FOUR = 32, 4
+if TYPE_CHECKING:
+    import pandas as pd
+
 AE, BETA, TC = "ae", "beta-vae", "beta-tcvae"
+# A pixel of 32×32 images counts as four, and (x − x̂)²/(2 · ¼) is 2 (x − x̂)².
+SIDE, NATS = 32, 4 * 2.0
+# Scenes from which principal axes are computed, and scenes that are drawn at a time.
+SCENES, BLOCK = 10_000, 4000
+ROOM = Shapes3D(SIDE)
+Classes = NDArray[np.intp]
 
 
-def build(latents: int, hidden: Sequence[int], variational: bool) -> learn.SoftmaxNet:
+@dataclass(frozen=True)
+class Images:
+    """Images by classes (n, K): the factors, how to draw rows of pixels, and the factors' truth."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    draw: Callable[[Classes], NDArray[np.float32]]
+    truth: Callable[[Classes], tuple[pd.DataFrame, pd.DataFrame]]
+
+
+def draw_room(classes: Classes) -> NDArray[np.float32]:
+    """Images of an object in a room, as rows of pixels."""
+    return ROOM.images(classes).reshape(len(classes), -1)
+
+
+def room_truth(classes: Classes) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The factors of a room as classes, and as numbers where they are quantities or circles."""
+    import pandas as pd
+
+    values = pd.DataFrame(ROOM.values(classes), columns=list(ROOM.factors))
+    numbers = values[["scale", "orientation"]].copy()
+    for name in ROOM.factors[:3]:
+        numbers[f"cos_{name}"] = np.cos(2 * np.pi * values[name])
+        numbers[f"sin_{name}"] = np.sin(2 * np.pi * values[name])
+    return pd.DataFrame(np.asarray(classes, np.int64), columns=list(ROOM.factors)), numbers
+
+
+DATA = {
+    "shapes3d": Images(ROOM.factors, ROOM.sizes, draw_room, room_truth),
+    "dsprites": Images(dsprites.FACTORS, dsprites.SIZES, dsprites.images, dsprites.truth),
+}
+
+
+def draw(settings: Settings, seed: int) -> tuple[Classes, Classes, Classes]:
+    """Classes of disjoint scenes: for training and validation (the same for all seeds), for tests.
+
+    Every seed has its own test scenes.
+    """
+    sizes, first = DATA[settings.data].sizes, settings.train
+    order = np.random.default_rng(0).permutation(int(np.prod(sizes)))
+    second = first + settings.validation
+    third = second + seed * settings.test
+    parts = order[:first], order[first:second], order[third : third + settings.test]
+    train, validation, test = (np.stack(np.unravel_index(part, sizes), 1) for part in parts)
+    return train, validation, test
+
+
+def basis(settings: Settings) -> Record:
+    """The principal axes of training images, and the share of variance that they keep.
+
+    All coordinates are divided by one number, `scale`, so that their mean variance is 1.
+    """
+    x = DATA[settings.data].draw(draw(settings, 0)[0][:SCENES])
+    mean = x.mean(axis=0)
+    x -= mean
+    spread, axes = np.linalg.eigh((x.T @ x / len(x)).astype(float))
+    spread, axes = spread[::-1], axes[:, ::-1][:, : settings.coordinates]
+    scale = np.sqrt(spread[: settings.coordinates].mean())
+    row = {"kept": spread[: settings.coordinates].sum() / spread.sum()}
+    arrays = {"mean": mean, "axes": (axes / scale).astype(np.float32), "scale": np.array([scale])}
+    return Record([row], arrays)
+
+
+def coordinates(settings: Settings, classes: Classes, axes: Record) -> NDArray[np.float32]:
+    """Principal coordinates of the images of these scenes, drawn a block at a time."""
+    mean, directions = axes.arrays["mean"], axes.arrays["axes"]
+    found = np.empty((len(classes), directions.shape[1]), np.float32)
+    for at in range(0, len(classes), BLOCK):
+        images = DATA[settings.data].draw(classes[at : at + BLOCK])
+        found[at : at + BLOCK] = (images - mean) @ directions
+    return found
+
+
+def build(inputs: int, latents: int, hidden: Sequence[int], variational: bool) -> learn.SoftmaxNet:
     """An encoder of fully connected layers, and a decoder with the same layers in reverse."""
-    encoder = learn.MLP([SIDE**2, *hidden, latents * (2 if variational else 1)])
-    return learn.SoftmaxNet(encoder, learn.MLP([latents, *reversed(hidden), SIDE**2]))
+    encoder = learn.MLP([inputs, *hidden, latents * (2 if variational else 1)])
+    return learn.SoftmaxNet(encoder, learn.MLP([latents, *reversed(hidden), inputs]))
 
 
-def reconstruction(net: learn.SoftmaxNet, z: Tensor, x: Tensor) -> Tensor:
-    """−log p(x|z), summed over pixels and averaged over images."""
-    total = nn.functional.binary_cross_entropy_with_logits(net.g(z), x, reduction="sum")
-    return FOUR * total / len(x)
+def reconstruction(net: learn.SoftmaxNet, z: Tensor, x: Tensor, weight: float) -> Tensor:
+    """−log p(x|z) without its constant: the squared error times `weight`, mean over images."""
+    error: Tensor = ((net.g(z) - x) ** 2).sum(1).mean()
+    return weight * error
 
 
-def autoencoder(net: learn.SoftmaxNet, x: Tensor) -> Tensor:
+def autoencoder(net: learn.SoftmaxNet, x: Tensor, weight: float) -> Tensor:
     """Reconstruction only: −log p(x|f(x))."""
-    return reconstruction(net, net.f(x), x)
+    return reconstruction(net, net.f(x), x, weight)
 
 
-def beta_vae(net: learn.SoftmaxNet, x: Tensor, beta: float) -> Tensor:
+def beta_vae(net: learn.SoftmaxNet, x: Tensor, weight: float, beta: float) -> Tensor:
     """−log p(x|z) + β KL(q(z|x) ‖ N(0, I)), of Higgins et al. 2017."""
     mean, log_variance = learn.posterior(net, x)
     divergence = learn.gaussian_kl(mean, log_variance).mean()
-    loss: Tensor = reconstruction(net, sample(mean, log_variance), x) + beta * divergence
+    loss: Tensor = reconstruction(net, sample(mean, log_variance), x, weight) + beta * divergence
     return loss
 
 
-def beta_tcvae(net: learn.SoftmaxNet, x: Tensor, beta: float, rows: int) -> Tensor:
+def beta_tcvae(net: learn.SoftmaxNet, x: Tensor, weight: float, beta: float, rows: int) -> Tensor:
     """−log p(x|z) + I(x; z) + β TC(z) + Σ_j KL(q(z_j) ‖ N(0, 1)), of Chen et al. 2018."""
     mean, log_variance = learn.posterior(net, x)
     z = sample(mean, log_variance)
@@ -63,7 +144,7 @@ def beta_tcvae(net: learn.SoftmaxNet, x: Tensor, beta: float, rows: int) -> Tens
     prior = learn.log_normal(z, 0 * z, 0 * z).sum(1)
     joint, product = log_densities(z, mean, log_variance, rows)
     penalty = (own - joint) + beta * (joint - product) + (product - prior)
-    return reconstruction(net, z, x) + penalty.mean()
+    return reconstruction(net, z, x, weight) + penalty.mean()
 
 
 def sample(mean: Tensor, log_variance: Tensor) -> Tensor:
@@ -90,53 +171,45 @@ def log_densities(
     return joint, product
 
 
-def draw(settings: Settings) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Classes of disjoint images for training, validation and testing, the same for all runs."""
-    sizes = settings.train, settings.validation, settings.test
-    index = np.random.default_rng(0).choice(np.prod(SIZES), sum(sizes), replace=False)
-    first, second, _ = np.cumsum(sizes)
-    train, validation, test = np.split(classes_of(index), (first, second))
-    return train, validation, test
+def teach(
+    model: str, decay: float, seed: int, folder: str, settings: Settings, axes: Record
+) -> Record:
+    """Train a network: its error on validation images, and the latents of images.
 
-
-def teach(model: str, decay: float, seed: int, folder: str, settings: Settings) -> Record:
-    """Train a network: its error on validation images, 0 at best, and the latents of images."""
-    from scipy.special import entr
-
-    parts = [torch.from_numpy(images(classes)) for classes in draw(settings)]
+    `lost` is the share of the variance of pixels that is not reconstructed.
+    """
+    parts = [torch.from_numpy(coordinates(settings, classes, axes)) for classes in
+             draw(settings, seed)]  # fmt: skip
+    weight = NATS * float(axes.arrays["scale"][0]) ** 2
     objectives: dict[str, Callable[..., Any]] = {
-        AE: autoencoder,
-        BETA: partial(beta_vae, beta=settings.beta),
-        TC: partial(beta_tcvae, beta=settings.beta_tc, rows=settings.train),
+        AE: partial(autoencoder, weight=weight),
+        BETA: partial(beta_vae, weight=weight, beta=settings.beta),
+        TC: partial(beta_tcvae, weight=weight, beta=settings.beta_tc, rows=settings.train),
     }
+    inputs = parts[0].shape[1]
     run = learn.train(
-        partial(build, settings.latents, settings.hidden, model != AE), objectives[model],
+        partial(build, inputs, settings.latents, settings.hidden, model != AE), objectives[model],
         learn.shuffled(parts[:1], settings.batch), settings.steps, seeds=[seed], lr=settings.lr,
-        weight_decay=decay, folder=folder,
+        weight_decay=decay, schedule="cosine", folder=folder,
     )  # fmt: skip
     fit, known, test = (run.embed(part)[f"seed {seed}"][:, : settings.latents] for part in parts)
     with torch.no_grad():
-        loss = float(reconstruction(run.net(seed), torch.from_numpy(known), parts[1]))
-    # Subtract the entropy of the grey pixels, the lowest loss that a decoder can reach.
-    x = parts[1].numpy().astype(float)
-    floor = FOUR * float((entr(x) + entr(1 - x)).sum(1).mean())
-    row = {"model": model, "decay": decay, "seed": seed, "reconstruction": loss - floor}
-    return Record([row], {"fit": fit, "test": test})
+        loss = float(reconstruction(run.net(seed), torch.from_numpy(known), parts[1], weight))
+    total = weight * float((parts[1] ** 2).sum(1).mean())
+    kept = axes.rows[0]["kept"]
+    row = {"model": model, "decay": decay, "seed": seed, "reconstruction": loss}
+    return Record([row | {"lost": 1 - kept + kept * loss / total}], {"fit": fit, "test": test})
 
 
-PCA, TURNED, ICA_, NOISE = "ae+pca", "ae+rotation", "ae+ica", "noise"
-# Of YannDubs/disentangling-vae (MIT), by the name of their objective in the file.
-PUBLISHED = {
-    "VAE": "VAE", "betaH": "β-VAE", "betaB": "β-VAE with capacity", "factor": "FactorVAE",
-    "btcvae": "β-TCVAE",
-}  # fmt: skip
-REFERENCE, GATED, NOISY = "reference", "held out", "held out, noise added"
+TURNED, ICA_, NOISE = "ae+rotation", "ae+ica", "noise"
+PIXELS, PIXELS_ICA = "pixels+pca", "pixels+ica"
+REFERENCE, GATED = "reference", "held out"
 # Metrics that take a factor as a number.
 NUMERIC = ("mcc", "mcc_spearman", "mcc_linear", "r2", "r2_nonlinear")
 
 
 def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, dict[str, float]]:
-    """The codes of test images, fitted on the latents of training images without their factors.
+    """The codes of test images, fitted on what training images gave, without their factors.
 
     Methods other than those above leave the latents unchanged. For ICA, the dict says how many axes
     are identified and whether it has converged.
@@ -144,14 +217,14 @@ def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, di
     rng = np.random.default_rng([seed, 1])
     if method == NOISE:
         return rng.normal(size=test.shape), {}
-    if method == ICA_:
+    if method in (ICA_, PIXELS_ICA):
         with warnings.catch_warnings():
             # Whether it has converged is in the table.
             warnings.simplefilter("ignore", ConvergenceWarning)
             ica = ICA(seed=seed).fit(fit)
         about = {"identified": float(ica.axes_.identified.sum()), "converged": ica.converged_}
         return ica.transform(test), {"axes": float(len(ica.components_)), **about}
-    if method not in (PCA, TURNED):
+    if method not in (PIXELS, TURNED):
         return np.asarray(test, dtype=float), {}
     mean = fit.mean(axis=0, dtype=float)
     _, spread, axes = np.linalg.svd(fit - mean, full_matrices=False)
@@ -159,27 +232,25 @@ def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, di
     return white @ random_rotation(white.shape[1], rng) if method == TURNED else white, {}
 
 
-def score(
-    method: str, seed: int, fit: Array, test: Array, classes: NDArray[Any], settings: Settings
-) -> Record:
+def score(method: str, seed: int, fit: Array, test: Array, settings: Settings) -> Record:
     """Every metric of the codes of `codes_of`: one row per number, with its level of chance.
 
-    `classes` (n, 5) are the factors of the test images; chance is the score with rows permuted.
+    Chance is the score with rows permuted.
     """
     codes, about = codes_of(method, fit, test, seed)
-    count = settings.permutations
-    known, numbers = truth(classes)
-    data = prepare(codes, known, names=None, kinds=dict.fromkeys(FACTORS, "discrete"), seed=seed)
+    data, classes = DATA[settings.data], draw(settings, seed)[2]
+    known, numbers = data.truth(classes)
+    table = prepare(codes, known, names=None, kinds=dict.fromkeys(data.names, "discrete"),
+                    seed=seed)  # fmt: skip
     by_class = [name for name in settings.metrics if name not in NUMERIC]
     by_number = [name for name in settings.metrics if name in NUMERIC]
-    kinds = ["continuous"] * numbers.shape[1]
+    kinds, count = ["continuous"] * numbers.shape[1], settings.permutations
     every = [
-        (REFERENCE, "infomec", infomec(data, preset="reference", permutations=count)),
-        (GATED, "infomec", infomec(data, permutations=count)),
-        (NOISY, "infomec", infomec(data, permutations=count, noise=settings.noise)),
+        (REFERENCE, "infomec", infomec(table, preset="reference", permutations=count)),
+        (GATED, "infomec", infomec(table, permutations=count)),
     ]
     for found in (
-        disentangle(data, metrics=by_class),
+        disentangle(table, metrics=by_class),
         disentangle(codes, numbers, kinds=kinds, metrics=by_number, seed=seed),
     ):
         every += [(GATED, *item) for item in found.scores.items()]
@@ -195,13 +266,3 @@ def score(
         row = {"method": method, "seed": seed, "form": "fit", "metric": "ica"}
         rows.append(row | {"part": part_name, "value": float(value)})
     return Record(rows)
-
-
-def published(path: Path | None) -> dict[str, tuple[Array, NDArray[Any]]]:
-    """Means and classes of five published VAEs by name; nothing if there is no such file."""
-    if path is None:
-        return {}
-    means = [f"{name}_mu" for name in PUBLISHED]
-    arrays = read_arrays(path, ["factors", *means], f"factors and {', '.join(means)}")
-    classes, *found = arrays.values()
-    return {name: (codes.astype(float), classes) for name, codes in zip(PUBLISHED, found)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,6 +66,9 @@ class Shapes3D(World):
     """
 
     side: int = 64
+    #: The names of the factors, in the order of `latents`, and how many values each has.
+    factors: ClassVar[tuple[str, ...]] = FACTORS
+    sizes: ClassVar[tuple[int, ...]] = SIZES
 
     def __post_init__(self) -> None:
         whole(self.side, "side", 4)
@@ -81,7 +84,7 @@ class Shapes3D(World):
         Parameters
         ----------
         classes : array (rows, 6)
-            The place of each factor's value, counted from 0, in the order of `FACTORS`.
+            The place of each factor's value, counted from 0, in the order of `factors`.
         """
         places = _checked(classes)
         colours = colour(HUES)
@@ -95,9 +98,15 @@ class Shapes3D(World):
                 images[at : at + BLOCK, :, :, channel] = lit.sum(axis=1)
         return images
 
+    def values(self, classes: ArrayLike) -> Array:
+        """The values (rows, 6) of the factors: hues, scale, number of the shape, degrees."""
+        places = _checked(classes)
+        tables = (HUES, HUES, HUES, SCALES, np.arange(len(SHAPES)), ORIENTATIONS)
+        return np.stack([table[place] for table, place in zip(tables, places.T)], 1).astype(float)
+
     def _draw(self, rows: int, rng: np.random.Generator) -> Sample:
         classes = rng.integers(SIZES, size=(rows, len(SIZES)))
-        return Sample(values(classes), self.images(classes).reshape(rows, -1))
+        return Sample(self.values(classes), self.images(classes).reshape(rows, -1))
 
     @property
     def identified(self) -> tuple[Promise, ...]:
@@ -132,18 +141,6 @@ class Shapes3D(World):
             Assumption("isometry", ratios[worst] <= ISOMETRIC, ratios[worst],
                 f"≤ {ISOMETRIC:g}", says),
         ]  # fmt: skip
-
-
-def classes_of(index: ArrayLike) -> NDArray[np.intp]:
-    """The classes (rows, 6) of scenes by their number, with the last factor running fastest."""
-    return np.stack(np.unravel_index(np.asarray(index), SIZES), axis=1)
-
-
-def values(classes: ArrayLike) -> Array:
-    """The values (rows, 6) of the factors: hues, scale, number of the shape, degrees."""
-    places = _checked(classes)
-    tables = (HUES, HUES, HUES, SCALES, np.arange(len(SHAPES)), ORIENTATIONS)
-    return np.stack([table[place] for table, place in zip(tables, places.T)], 1).astype(float)
 
 
 def _checked(classes: ArrayLike) -> NDArray[np.intp]:
