@@ -11,11 +11,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
 from identikit._linalg import Array, random_rotation
@@ -72,49 +73,70 @@ DATA = {
 
 
 def draw(settings: Settings, seed: int) -> tuple[Classes, Classes, Classes]:
-    """Classes of disjoint scenes: for training and validation (the same for all seeds), for tests.
+    """Classes of scenes for training, validation and testing, none of them in two parts.
 
-    Every seed has its own test scenes.
+    Only the test scenes depend on the seed.
     """
-    sizes, first = DATA[settings.data].sizes, settings.train
+    sizes = DATA[settings.data].sizes
     order = np.random.default_rng(0).permutation(int(np.prod(sizes)))
-    second = first + settings.validation
-    third = second + seed * settings.test
-    parts = order[:first], order[first:second], order[third : third + settings.test]
-    train, validation, test = (np.stack(np.unravel_index(part, sizes), 1) for part in parts)
-    return train, validation, test
+    train, validation, rest = np.split(order, np.cumsum([settings.train, settings.validation]))
+    test = np.random.default_rng([1, seed]).choice(rest, settings.test, replace=False)
+    first, second, third = (
+        np.stack(np.unravel_index(part, sizes), 1) for part in (train, validation, test)
+    )
+    return first, second, third
 
 
-def basis(settings: Settings) -> Record:
-    """The principal axes of training images, and the share of variance that they keep.
+@dataclass(frozen=True)
+class Coordinates:
+    """Principal coordinates of images, divided by one number, so that their mean variance is 1.
 
-    All coordinates are divided by one number, `scale`, so that their mean variance is 1.
+    `kept` is the share of the variance of pixels that they keep.
     """
-    x = DATA[settings.data].draw(draw(settings, 0)[0][:SCENES])
-    mean = x.mean(axis=0)
-    x -= mean
-    spread, axes = np.linalg.eigh((x.T @ x / len(x)).astype(float))
-    spread, axes = spread[::-1], axes[:, ::-1][:, : settings.coordinates]
-    scale = np.sqrt(spread[: settings.coordinates].mean())
-    row = {"kept": spread[: settings.coordinates].sum() / spread.sum()}
-    arrays = {"mean": mean, "axes": (axes / scale).astype(np.float32), "scale": np.array([scale])}
-    return Record([row], arrays)
+
+    draw: Callable[[Classes], NDArray[np.float32]]
+    mean: NDArray[np.float32]
+    axes: NDArray[np.float32]
+    scale: float
+    kept: float
+
+    @classmethod
+    def of(cls, data: str, classes: Classes, count: int) -> Coordinates:
+        """The first `count` principal coordinates of the images of these scenes."""
+        found = PCA(count, svd_solver="randomized", random_state=0).fit(DATA[data].draw(classes))
+        scale, kept = np.sqrt(found.explained_variance_.mean()), found.explained_variance_ratio_
+        axes = found.components_.T.astype(np.float32)
+        return cls(DATA[data].draw, found.mean_, axes, float(scale), float(kept.sum()))
+
+    def __call__(self, classes: Classes) -> NDArray[np.float32]:
+        """The coordinates (n, count) of the images of scenes, drawn a block at a time."""
+        found = np.empty((len(classes), self.axes.shape[1]), np.float32)
+        for at in range(0, len(classes), BLOCK):
+            images = self.draw(classes[at : at + BLOCK])
+            found[at : at + BLOCK] = (images - self.mean) @ self.axes / self.scale
+        return found
 
 
-def coordinates(settings: Settings, classes: Classes, axes: Record) -> NDArray[np.float32]:
-    """Principal coordinates of the images of these scenes, drawn a block at a time."""
-    mean, directions = axes.arrays["mean"], axes.arrays["axes"]
-    found = np.empty((len(classes), directions.shape[1]), np.float32)
-    for at in range(0, len(classes), BLOCK):
-        images = DATA[settings.data].draw(classes[at : at + BLOCK])
-        found[at : at + BLOCK] = (images - mean) @ directions
-    return found
+@lru_cache(maxsize=1)
+def _known(data: str, train: int, validation: int, count: int) -> tuple[Coordinates, Array, Array]:
+    """The coordinates, and those of training and validation images, kept for the next network."""
+    values = {"data": data, "train": train, "validation": validation, "test": 1}
+    first, second, _ = draw(Settings(values), 0)
+    coordinates = Coordinates.of(data, first[:SCENES], count)
+    return coordinates, coordinates(first), coordinates(second)
 
 
-def build(inputs: int, latents: int, hidden: Sequence[int], variational: bool) -> learn.SoftmaxNet:
+def inputs(settings: Settings, seed: int) -> tuple[Coordinates, Array, Array, Array]:
+    """The coordinates, and those of training, validation and test images."""
+    s = settings
+    coordinates, first, second = _known(s.data, s.train, s.validation, s.coordinates)
+    return coordinates, first, second, coordinates(draw(settings, seed)[2])
+
+
+def build(width: int, latents: int, hidden: Sequence[int], variational: bool) -> learn.SoftmaxNet:
     """An encoder of fully connected layers, and a decoder with the same layers in reverse."""
-    encoder = learn.MLP([inputs, *hidden, latents * (2 if variational else 1)])
-    return learn.SoftmaxNet(encoder, learn.MLP([latents, *reversed(hidden), inputs]))
+    encoder = learn.MLP([width, *hidden, latents * (2 if variational else 1)])
+    return learn.SoftmaxNet(encoder, learn.MLP([latents, *reversed(hidden), width]))
 
 
 def reconstruction(net: learn.SoftmaxNet, z: Tensor, x: Tensor, weight: float) -> Tensor:
@@ -171,24 +193,22 @@ def log_densities(
     return joint, product
 
 
-def teach(
-    model: str, decay: float, seed: int, folder: str, settings: Settings, axes: Record
-) -> Record:
+def teach(model: str, decay: float, seed: int, folder: str, settings: Settings) -> Record:
     """Train a network: its error on validation images, and the latents of images.
 
     `lost` is the share of the variance of pixels that is not reconstructed.
     """
-    parts = [torch.from_numpy(coordinates(settings, classes, axes)) for classes in
-             draw(settings, seed)]  # fmt: skip
-    weight = NATS * float(axes.arrays["scale"][0]) ** 2
+    coordinates, *arrays = inputs(settings, seed)
+    parts = [torch.from_numpy(array) for array in arrays]
+    weight, kept = NATS * coordinates.scale**2, coordinates.kept
     objectives: dict[str, Callable[..., Any]] = {
         AE: partial(autoencoder, weight=weight),
         BETA: partial(beta_vae, weight=weight, beta=settings.beta),
         TC: partial(beta_tcvae, weight=weight, beta=settings.beta_tc, rows=settings.train),
     }
-    inputs = parts[0].shape[1]
+    width, hidden = parts[0].shape[1], settings.hidden
     run = learn.train(
-        partial(build, inputs, settings.latents, settings.hidden, model != AE), objectives[model],
+        partial(build, width, settings.latents, hidden, model != AE), objectives[model],
         learn.shuffled(parts[:1], settings.batch), settings.steps, seeds=[seed], lr=settings.lr,
         weight_decay=decay, schedule="cosine", folder=folder,
     )  # fmt: skip
@@ -196,7 +216,6 @@ def teach(
     with torch.no_grad():
         loss = float(reconstruction(run.net(seed), torch.from_numpy(known), parts[1], weight))
     total = weight * float((parts[1] ** 2).sum(1).mean())
-    kept = axes.rows[0]["kept"]
     row = {"model": model, "decay": decay, "seed": seed, "reconstruction": loss}
     return Record([row | {"lost": 1 - kept + kept * loss / total}], {"fit": fit, "test": test})
 
@@ -204,8 +223,6 @@ def teach(
 TURNED, ICA_, NOISE = "ae+rotation", "ae+ica", "noise"
 PIXELS, PIXELS_ICA = "pixels+pca", "pixels+ica"
 REFERENCE, GATED = "reference", "held out"
-# Metrics that take a factor as a number.
-NUMERIC = ("mcc", "mcc_spearman", "mcc_linear", "r2", "r2_nonlinear")
 
 
 def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, dict[str, float]]:
@@ -233,7 +250,7 @@ def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, di
 
 
 def score(method: str, seed: int, fit: Array, test: Array, settings: Settings) -> Record:
-    """Every metric of the codes of `codes_of`: one row per number, with its level of chance.
+    """InfoMEC and MCC of the codes of `codes_of`: one row per number, with its level of chance.
 
     Chance is the score with rows permuted.
     """
@@ -242,18 +259,13 @@ def score(method: str, seed: int, fit: Array, test: Array, settings: Settings) -
     known, numbers = data.truth(classes)
     table = prepare(codes, known, names=None, kinds=dict.fromkeys(data.names, "discrete"),
                     seed=seed)  # fmt: skip
-    by_class = [name for name in settings.metrics if name not in NUMERIC]
-    by_number = [name for name in settings.metrics if name in NUMERIC]
     kinds, count = ["continuous"] * numbers.shape[1], settings.permutations
     every = [
         (REFERENCE, "infomec", infomec(table, preset="reference", permutations=count)),
         (GATED, "infomec", infomec(table, permutations=count)),
     ]
-    for found in (
-        disentangle(table, metrics=by_class),
-        disentangle(codes, numbers, kinds=kinds, metrics=by_number, seed=seed),
-    ):
-        every += [(GATED, *item) for item in found.scores.items()]
+    correlations = disentangle(codes, numbers, kinds=kinds, metrics=["mcc"], seed=seed)
+    every += [(GATED, *item) for item in correlations.scores.items()]
     rows: list[dict[str, Any]] = []
     for form, name, of in every:
         for part in of.parts:

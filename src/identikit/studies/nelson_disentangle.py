@@ -42,7 +42,6 @@ from identikit.studies._vaes import (
     REFERENCE,
     TC,
     TURNED,
-    draw,
     teach,
 )
 from identikit.studies._work import Work, rows_of
@@ -74,8 +73,7 @@ def chosen_decay(models: list[Record], slack: float) -> float:
 def run(work: Work) -> Tables:
     """Train, choose the weight decay, and score every method and seed."""
     s = work.settings
-    axes = work.unit("axes", latent.basis, s)
-    options: dict[str, Any] = {"processes": True, "checkpoints": True, "settings": s, "axes": axes}
+    options: dict[str, Any] = {"processes": True, "checkpoints": True, "settings": s}
     key, grid = "model={},decay={},seed={}", [(AE, decay, 0) for decay in s.decays]
     first = work.each(key, teach, grid, **options)
     decay = chosen_decay(first, s.slack)
@@ -88,11 +86,8 @@ def run(work: Work) -> Tables:
         methods = [AE, TURNED, ICA_] if row["model"] == AE else [row["model"]]
         if row["model"] != AE or row["decay"] == decay:
             items += [(method, row["seed"], *latents) for method in methods]
-    pixels = axes.arrays["axes"][:, : s.latents]
-    narrow = Record(arrays=axes.arrays | {"axes": pixels})
-    fit = latent.coordinates(s, draw(s, 0)[0], narrow)
     for seed in range(s.seeds):
-        test = latent.coordinates(s, draw(s, seed)[2], narrow)
+        fit, _, test = (part[:, : s.latents] for part in latent.inputs(s, seed)[1:])
         items += [(method, seed, fit, test) for method in (PIXELS, PIXELS_ICA, NOISE)]
     records = work.each("score,{0},seed={1}", latent.score, items, processes=True, settings=s)
     scores, table = rows_of(records), rows_of(models)
@@ -162,21 +157,17 @@ def unchanged(form: str) -> Callable[[Tables], Finding]:
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
-    """InfoMEC as published and gated, and other metrics, of every method."""
+    """InfoMEC as published and gated, and MCC, of every method."""
     scores = tables["scores"].sort_values("method", key=lambda names: names.map(list(NAMES).index))
 
     def panel(form: str, metric: str, part: str, title: str) -> Callable[[Axes], None]:
         own = where(scores, form=form, metric=metric, part=part)
         return partial(_panel, rows=own, title=title)
 
-    infos = ("InfoM", "InfoC", "InfoE")
-    trees = "dci" in set(scores["metric"])
-    third = ("dci", "disentanglement", "DCI, D") if trees else ("sap", "SAP", "SAP")
-    more = (("mcc", "MCC", "MCC"), ("mig", "MIG", "MIG"), third)
     return sheet(
-        [panel(REFERENCE, "infomec", part, f"{part}, reference") for part in infos],
-        [panel(GATED, "infomec", part, f"{part}, weighted, gated") for part in infos],
-        [panel(GATED, metric, part, f"{name}, held out") for metric, part, name in more],
+        [panel(REFERENCE, "infomec", part, f"{part}, reference") for part in PARTS],
+        [panel(GATED, "infomec", part, f"{part}, weighted, gated") for part in PARTS],
+        [panel(GATED, "mcc", "MCC", "MCC, held out")],
     )
 
 
@@ -198,7 +189,7 @@ def printed(part: str, other: str) -> str:
     return f"{mean:.2f} against {means:.2f}; Shapes3D: {ours:.2f} against {theirs:.2f}"
 
 
-SOURCE = "Table 2 (second hand), mean over four data sets, and its column Shapes3D; other images"
+SOURCE = "Table 2, known second hand; mean of four other data sets, then Shapes3D"
 GATES = "codes weighted and entries at chance gated"
 IDENTITY = "derived: ICA is an invertible linear map"
 
@@ -237,10 +228,9 @@ CLAIMS = (
         "AE + ICA.", "no number given", IDENTITY, unchanged(GATED), "check"),
 )  # fmt: skip
 LAPTOP = {
-    "data": "shapes3d", "seeds": 10, "latents": 12, "coordinates": 192, "hidden": [512, 256],
-    "train": 30_000, "validation": 1000, "test": 3000, "batch": 128, "lr": 1e-3, "steps": 4000,
-    "decays": [0.01, 0.1, 1.0], "slack": 0.1, "beta": 4.0, "beta_tc": 6.0, "permutations": 10,
-    "metrics": ["mcc", "mig", "sap"],
+    "data": "shapes3d", "seeds": 8, "latents": 12, "coordinates": 192, "hidden": [256, 256],
+    "train": 30_000, "validation": 1000, "test": 3000, "batch": 64, "lr": 2e-3, "steps": 5000,
+    "decays": [0.01, 0.1, 1.0], "slack": 0.1, "beta": 16.0, "beta_tc": 6.0, "permutations": 5,
 }  # fmt: skip
 # It shows that the study runs, and no more.
 SMOKE = LAPTOP | {
@@ -250,16 +240,29 @@ SMOKE = LAPTOP | {
 # Steps, rows and seeds of Hsu et al. 2023, whose protocol the paper seems to follow; fully
 # connected networks in place of 12 convolutions.
 PAPER = LAPTOP | {
-    "seeds": 7, "train": 400_000, "test": 10_000, "steps": 200_000, "hidden": [1024, 512],
-    "coordinates": 512, "decays": [0.0001, 0.001, 0.01, 0.1],
-    "metrics": ["mcc", "r2", "mig", "sap", "dci", "modularity"],
+    "seeds": 7, "train": 400_000, "test": 10_000, "batch": 128, "lr": 1e-3, "steps": 200_000,
+    "hidden": [1024, 512], "coordinates": 512, "decays": [0.0001, 0.001, 0.01, 0.1],
+    "permutations": 10,
 }  # fmt: skip
 STUDY = Study(
     name="nelson-disentangle",
     title="A plain autoencoder, then ICA",
     paper="Nelson et al., ICLR 2026 (arXiv 2603.11970), Theorem 3 and Table 2",
     about=(
-        "ABOUT"
+        "Autoencoders are trained on images of an object in a room (worlds.Shapes3D) with "
+        "reconstruction and weight decay alone. Their latents are whitened and rotated by ICA, "
+        "which never sees the factors. The codes are compared with the unchanged latents, a random "
+        "rotation, a β-VAE and a β-TCVAE trained here, principal components of the pixels with and "
+        "without ICA, and pure noise. Images are drawn in the style of Shapes3D by a renderer of "
+        "our own. They enter the networks, which are small and fully connected, as 192 principal "
+        "coordinates. The paper's numbers, which are known second hand, are for other images and "
+        "larger networks. In the published form of InfoM, codes of pure noise score about 0.5, so "
+        "it is judged as published and also held out, with codes weighted and entries at chance "
+        "level gated. Intervals are over seeds: networks and test images differ, training images "
+        "do not. Chosen after pilots with seed 1000: the distance of the camera, network, batch "
+        "and learning rate by reconstruction, and β = 16 instead of 4 for the β-VAE, which "
+        "raised its scores. Earlier, on dSprites (data=dsprites) with 2500 steps, an InfoM of 0.41 "
+        "for AE + ICA and 0.40 for AE were both below that of noise, 0.61."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run, claims=CLAIMS, figure=figure,
