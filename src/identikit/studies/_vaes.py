@@ -36,7 +36,7 @@ SIDE, NATS = 32, 4 * 2.0
 # Scenes from which principal axes are computed, and scenes that are drawn at a time.
 SCENES, BLOCK = 10_000, 4000
 ROOM = Shapes3D(SIDE)
-Classes = NDArray[np.intp]
+Classes, Rows = NDArray[np.intp], NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Images:
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
-    draw: Callable[[Classes], NDArray[np.float32]]
+    draw: Callable[[Classes], Rows]
     truth: Callable[[Classes], tuple[pd.DataFrame, pd.DataFrame]]
 
 
-def draw_room(classes: Classes) -> NDArray[np.float32]:
+def draw_room(classes: Classes) -> Rows:
     """Images of an object in a room, as rows of pixels."""
     return ROOM.images(classes).reshape(len(classes), -1)
 
@@ -94,9 +94,9 @@ class Coordinates:
     `kept` is the share of the variance of pixels that they keep.
     """
 
-    draw: Callable[[Classes], NDArray[np.float32]]
-    mean: NDArray[np.float32]
-    axes: NDArray[np.float32]
+    draw: Callable[[Classes], Rows]
+    mean: Rows
+    axes: Rows
     scale: float
     kept: float
 
@@ -108,7 +108,7 @@ class Coordinates:
         axes = found.components_.T.astype(np.float32)
         return cls(DATA[data].draw, found.mean_, axes, float(scale), float(kept.sum()))
 
-    def __call__(self, classes: Classes) -> NDArray[np.float32]:
+    def __call__(self, classes: Classes) -> Rows:
         """The coordinates (n, count) of the images of scenes, drawn a block at a time."""
         found = np.empty((len(classes), self.axes.shape[1]), np.float32)
         for at in range(0, len(classes), BLOCK):
@@ -118,7 +118,7 @@ class Coordinates:
 
 
 @lru_cache(maxsize=1)
-def _known(data: str, train: int, validation: int, count: int) -> tuple[Coordinates, Array, Array]:
+def _known(data: str, train: int, validation: int, count: int) -> tuple[Coordinates, Rows, Rows]:
     """The coordinates, and those of training and validation images, kept for the next network."""
     values = {"data": data, "train": train, "validation": validation, "test": 1}
     first, second, _ = draw(Settings(values), 0)
@@ -126,7 +126,7 @@ def _known(data: str, train: int, validation: int, count: int) -> tuple[Coordina
     return coordinates, coordinates(first), coordinates(second)
 
 
-def inputs(settings: Settings, seed: int) -> tuple[Coordinates, Array, Array, Array]:
+def inputs(settings: Settings, seed: int) -> tuple[Coordinates, Rows, Rows, Rows]:
     """The coordinates, and those of training, validation and test images."""
     s = settings
     coordinates, first, second = _known(s.data, s.train, s.validation, s.coordinates)

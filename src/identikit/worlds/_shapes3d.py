@@ -163,7 +163,7 @@ def _checked(classes: ArrayLike) -> NDArray[np.intp]:
 def colour(hue: Array) -> Array:
     """Red, green and blue (…, 3) of full colours by hue: 0 is red, ⅓ green, ⅔ blue."""
     around = (hue[..., None] * 6 + np.array([0.0, 4.0, 2.0])) % 6
-    return np.clip(np.abs(around - 3) - 1, 0, 1)
+    return np.asarray(np.clip(np.abs(around - 3) - 1, 0, 1))
 
 
 @cache
