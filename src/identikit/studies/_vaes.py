@@ -36,7 +36,8 @@ SIDE, NATS = 32, 4 * 2.0
 # Scenes from which principal axes are computed, and scenes that are drawn at a time.
 SCENES, BLOCK = 10_000, 4000
 ROOM = Shapes3D(SIDE)
-Classes, Rows = NDArray[np.intp], NDArray[np.float32]
+Classes = NDArray[np.intp]
+Rows = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
