@@ -1,61 +1,165 @@
 """Image autoencoders, plain or variational, the codes made of their latents, and their scores.
 
-`f` gives the latents or, side by side, mean μ and log-variance l; `g` gives the logits of the
-pixels. Losses are in nats per image of 64×64 pixels.
+Images enter as their first principal coordinates, which keep almost all of their variance, and are
+reconstructed as such: a first and a last linear layer that are not trained. `f` gives the latents
+or, side by side, mean μ and log-variance l; `g` gives the mean of a normal law of variance ¼ for
+every pixel. Losses are in nats per image of 64×64 pixels.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
 from identikit._linalg import Array, random_rotation
 from identikit.axes import ICA
 from identikit.factors import disentangle, infomec, prepare
-from identikit.studies._data import read_arrays
-from identikit.studies._dsprites import FACTORS, SIZES, classes_of, images, truth
+from identikit.studies import _dsprites as dsprites
 from identikit.studies._study import Record, Settings
-from identikit.studies._torch import Tensor, learn, nn, torch
+from identikit.studies._torch import Tensor, learn, torch
+from identikit.worlds import Shapes3D
 
-# Images are 32×32 means over squares of four pixels; each mean counts as four, so that a β means
-# the same as for whole images.
-SIDE, FOUR = 32, 4
+if TYPE_CHECKING:
+    import pandas as pd
+
 AE, BETA, TC = "ae", "beta-vae", "beta-tcvae"
+# A pixel of 32×32 images counts as four, and (x − x̂)²/(2 · ¼) is 2 (x − x̂)².
+SIDE, NATS = 32, 4 * 2.0
+# Scenes from which principal axes are computed, and scenes that are drawn at a time.
+SCENES, BLOCK = 10_000, 4000
+ROOM = Shapes3D(SIDE)
+Classes = NDArray[np.intp]
+Rows = NDArray[np.float32]
 
 
-def build(latents: int, hidden: Sequence[int], variational: bool) -> learn.SoftmaxNet:
+@dataclass(frozen=True)
+class Images:
+    """Images by classes (n, K): the factors, how to draw rows of pixels, and the factors' truth."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    draw: Callable[[Classes], Rows]
+    truth: Callable[[Classes], tuple[pd.DataFrame, pd.DataFrame]]
+
+
+def draw_room(classes: Classes) -> Rows:
+    """Images of an object in a room, as rows of pixels."""
+    return ROOM.images(classes).reshape(len(classes), -1)
+
+
+def room_truth(classes: Classes) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The factors of a room as classes, and as numbers where they are quantities or circles."""
+    import pandas as pd
+
+    values = pd.DataFrame(ROOM.values(classes), columns=list(ROOM.factors))
+    numbers = values[["scale", "orientation"]].copy()
+    for name in ROOM.factors[:3]:
+        numbers[f"cos_{name}"] = np.cos(2 * np.pi * values[name])
+        numbers[f"sin_{name}"] = np.sin(2 * np.pi * values[name])
+    return pd.DataFrame(np.asarray(classes, np.int64), columns=list(ROOM.factors)), numbers
+
+
+DATA = {
+    "shapes3d": Images(ROOM.factors, ROOM.sizes, draw_room, room_truth),
+    "dsprites": Images(dsprites.FACTORS, dsprites.SIZES, dsprites.images, dsprites.truth),
+}
+
+
+def draw(settings: Settings, seed: int) -> tuple[Classes, Classes, Classes]:
+    """Classes of scenes for training, validation and testing, none of them in two parts.
+
+    Only the test scenes depend on the seed.
+    """
+    sizes = DATA[settings.data].sizes
+    order = np.random.default_rng(0).permutation(int(np.prod(sizes)))
+    train, validation, rest = np.split(order, np.cumsum([settings.train, settings.validation]))
+    test = np.random.default_rng([1, seed]).choice(rest, settings.test, replace=False)
+    first, second, third = (
+        np.stack(np.unravel_index(part, sizes), 1) for part in (train, validation, test)
+    )
+    return first, second, third
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Principal coordinates of images, divided by one number, so that their mean variance is 1.
+
+    `kept` is the share of the variance of pixels that they keep.
+    """
+
+    draw: Callable[[Classes], Rows]
+    mean: Rows
+    axes: Rows
+    scale: float
+    kept: float
+
+    @classmethod
+    def of(cls, data: str, classes: Classes, count: int) -> Coordinates:
+        """The first `count` principal coordinates of the images of these scenes."""
+        found = PCA(count, svd_solver="randomized", random_state=0).fit(DATA[data].draw(classes))
+        scale, kept = np.sqrt(found.explained_variance_.mean()), found.explained_variance_ratio_
+        axes = found.components_.T.astype(np.float32)
+        return cls(DATA[data].draw, found.mean_, axes, float(scale), float(kept.sum()))
+
+    def __call__(self, classes: Classes) -> Rows:
+        """The coordinates (n, count) of the images of scenes, drawn a block at a time."""
+        found = np.empty((len(classes), self.axes.shape[1]), np.float32)
+        for at in range(0, len(classes), BLOCK):
+            images = self.draw(classes[at : at + BLOCK])
+            found[at : at + BLOCK] = (images - self.mean) @ self.axes / self.scale
+        return found
+
+
+@lru_cache(maxsize=1)
+def _known(data: str, train: int, validation: int, count: int) -> tuple[Coordinates, Rows, Rows]:
+    """The coordinates, and those of training and validation images, kept for the next network."""
+    values = {"data": data, "train": train, "validation": validation, "test": 1}
+    first, second, _ = draw(Settings(values), 0)
+    coordinates = Coordinates.of(data, first[:SCENES], count)
+    return coordinates, coordinates(first), coordinates(second)
+
+
+def inputs(settings: Settings, seed: int) -> tuple[Coordinates, Rows, Rows, Rows]:
+    """The coordinates, and those of training, validation and test images."""
+    s = settings
+    coordinates, first, second = _known(s.data, s.train, s.validation, s.coordinates)
+    return coordinates, first, second, coordinates(draw(settings, seed)[2])
+
+
+def build(width: int, latents: int, hidden: Sequence[int], variational: bool) -> learn.SoftmaxNet:
     """An encoder of fully connected layers, and a decoder with the same layers in reverse."""
-    encoder = learn.MLP([SIDE**2, *hidden, latents * (2 if variational else 1)], init="he")
-    return learn.SoftmaxNet(encoder, learn.MLP([latents, *reversed(hidden), SIDE**2], init="he"))
+    encoder = learn.MLP([width, *hidden, latents * (2 if variational else 1)])
+    return learn.SoftmaxNet(encoder, learn.MLP([latents, *reversed(hidden), width]))
 
 
-def reconstruction(net: learn.SoftmaxNet, z: Tensor, x: Tensor) -> Tensor:
-    """−log p(x|z), summed over pixels and averaged over images."""
-    total = nn.functional.binary_cross_entropy_with_logits(net.g(z), x, reduction="sum")
-    return FOUR * total / len(x)
+def reconstruction(net: learn.SoftmaxNet, z: Tensor, x: Tensor, weight: float) -> Tensor:
+    """−log p(x|z) without its constant: the squared error times `weight`, mean over images."""
+    error: Tensor = ((net.g(z) - x) ** 2).sum(1).mean()
+    return weight * error
 
 
-def autoencoder(net: learn.SoftmaxNet, x: Tensor) -> Tensor:
+def autoencoder(net: learn.SoftmaxNet, x: Tensor, weight: float) -> Tensor:
     """Reconstruction only: −log p(x|f(x))."""
-    return reconstruction(net, net.f(x), x)
+    return reconstruction(net, net.f(x), x, weight)
 
 
-def beta_vae(net: learn.SoftmaxNet, x: Tensor, beta: float) -> Tensor:
+def beta_vae(net: learn.SoftmaxNet, x: Tensor, weight: float, beta: float) -> Tensor:
     """−log p(x|z) + β KL(q(z|x) ‖ N(0, I)), of Higgins et al. 2017."""
     mean, log_variance = learn.posterior(net, x)
     divergence = learn.gaussian_kl(mean, log_variance).mean()
-    loss: Tensor = reconstruction(net, sample(mean, log_variance), x) + beta * divergence
+    loss: Tensor = reconstruction(net, sample(mean, log_variance), x, weight) + beta * divergence
     return loss
 
 
-def beta_tcvae(net: learn.SoftmaxNet, x: Tensor, beta: float, rows: int) -> Tensor:
+def beta_tcvae(net: learn.SoftmaxNet, x: Tensor, weight: float, beta: float, rows: int) -> Tensor:
     """−log p(x|z) + I(x; z) + β TC(z) + Σ_j KL(q(z_j) ‖ N(0, 1)), of Chen et al. 2018."""
     mean, log_variance = learn.posterior(net, x)
     z = sample(mean, log_variance)
@@ -63,7 +167,7 @@ def beta_tcvae(net: learn.SoftmaxNet, x: Tensor, beta: float, rows: int) -> Tens
     prior = learn.log_normal(z, 0 * z, 0 * z).sum(1)
     joint, product = log_densities(z, mean, log_variance, rows)
     penalty = (own - joint) + beta * (joint - product) + (product - prior)
-    return reconstruction(net, z, x) + penalty.mean()
+    return reconstruction(net, z, x, weight) + penalty.mean()
 
 
 def sample(mean: Tensor, log_variance: Tensor) -> Tensor:
@@ -90,53 +194,40 @@ def log_densities(
     return joint, product
 
 
-def draw(settings: Settings) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Classes of disjoint images for training, validation and testing, the same for all runs."""
-    sizes = settings.train, settings.validation, settings.test
-    index = np.random.default_rng(0).choice(np.prod(SIZES), sum(sizes), replace=False)
-    first, second, _ = np.cumsum(sizes)
-    train, validation, test = np.split(classes_of(index), (first, second))
-    return train, validation, test
-
-
 def teach(model: str, decay: float, seed: int, folder: str, settings: Settings) -> Record:
-    """Train a network: its error on validation images, 0 at best, and the latents of images."""
-    from scipy.special import entr
+    """Train a network: its error on validation images, and the latents of images.
 
-    parts = [torch.from_numpy(images(classes)) for classes in draw(settings)]
+    `lost` is the share of the variance of pixels that is not reconstructed.
+    """
+    coordinates, *arrays = inputs(settings, seed)
+    parts = [torch.from_numpy(array) for array in arrays]
+    weight, kept = NATS * coordinates.scale**2, coordinates.kept
     objectives: dict[str, Callable[..., Any]] = {
-        AE: autoencoder,
-        BETA: partial(beta_vae, beta=settings.beta),
-        TC: partial(beta_tcvae, beta=settings.beta_tc, rows=settings.train),
+        AE: partial(autoencoder, weight=weight),
+        BETA: partial(beta_vae, weight=weight, beta=settings.beta),
+        TC: partial(beta_tcvae, weight=weight, beta=settings.beta_tc, rows=settings.train),
     }
+    width, hidden = parts[0].shape[1], settings.hidden
     run = learn.train(
-        partial(build, settings.latents, settings.hidden, model != AE), objectives[model],
+        partial(build, width, settings.latents, hidden, model != AE), objectives[model],
         learn.shuffled(parts[:1], settings.batch), settings.steps, seeds=[seed], lr=settings.lr,
-        weight_decay=decay, folder=folder,
+        weight_decay=decay, schedule="cosine", folder=folder,
     )  # fmt: skip
     fit, known, test = (run.embed(part)[f"seed {seed}"][:, : settings.latents] for part in parts)
     with torch.no_grad():
-        loss = float(reconstruction(run.net(seed), torch.from_numpy(known), parts[1]))
-    # Subtract the entropy of the grey pixels, the lowest loss that a decoder can reach.
-    x = parts[1].numpy().astype(float)
-    floor = FOUR * float((entr(x) + entr(1 - x)).sum(1).mean())
-    row = {"model": model, "decay": decay, "seed": seed, "reconstruction": loss - floor}
-    return Record([row], {"fit": fit, "test": test})
+        loss = float(reconstruction(run.net(seed), torch.from_numpy(known), parts[1], weight))
+    total = weight * float((parts[1] ** 2).sum(1).mean())
+    row = {"model": model, "decay": decay, "seed": seed, "reconstruction": loss}
+    return Record([row | {"lost": 1 - kept + kept * loss / total}], {"fit": fit, "test": test})
 
 
-PCA, TURNED, ICA_, NOISE = "ae+pca", "ae+rotation", "ae+ica", "noise"
-# Of YannDubs/disentangling-vae (MIT), by the name of their objective in the file.
-PUBLISHED = {
-    "VAE": "VAE", "betaH": "β-VAE", "betaB": "β-VAE with capacity", "factor": "FactorVAE",
-    "btcvae": "β-TCVAE",
-}  # fmt: skip
-REFERENCE, GATED, NOISY = "reference", "held out", "held out, noise added"
-# Metrics that take a factor as a number.
-NUMERIC = ("mcc", "mcc_spearman", "mcc_linear", "r2", "r2_nonlinear")
+TURNED, ICA_, NOISE = "ae+rotation", "ae+ica", "noise"
+PIXELS, PIXELS_ICA = "pixels+pca", "pixels+ica"
+REFERENCE, GATED = "reference", "held out"
 
 
 def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, dict[str, float]]:
-    """The codes of test images, fitted on the latents of training images without their factors.
+    """The codes of test images, fitted on what training images gave, without their factors.
 
     Methods other than those above leave the latents unchanged. For ICA, the dict says how many axes
     are identified and whether it has converged.
@@ -144,14 +235,14 @@ def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, di
     rng = np.random.default_rng([seed, 1])
     if method == NOISE:
         return rng.normal(size=test.shape), {}
-    if method == ICA_:
+    if method in (ICA_, PIXELS_ICA):
         with warnings.catch_warnings():
             # Whether it has converged is in the table.
             warnings.simplefilter("ignore", ConvergenceWarning)
             ica = ICA(seed=seed).fit(fit)
         about = {"identified": float(ica.axes_.identified.sum()), "converged": ica.converged_}
         return ica.transform(test), {"axes": float(len(ica.components_)), **about}
-    if method not in (PCA, TURNED):
+    if method not in (PIXELS, TURNED):
         return np.asarray(test, dtype=float), {}
     mean = fit.mean(axis=0, dtype=float)
     _, spread, axes = np.linalg.svd(fit - mean, full_matrices=False)
@@ -159,30 +250,23 @@ def codes_of(method: str, fit: Array, test: Array, seed: int) -> tuple[Array, di
     return white @ random_rotation(white.shape[1], rng) if method == TURNED else white, {}
 
 
-def score(
-    method: str, seed: int, fit: Array, test: Array, classes: NDArray[Any], settings: Settings
-) -> Record:
-    """Every metric of the codes of `codes_of`: one row per number, with its level of chance.
+def score(method: str, seed: int, fit: Array, test: Array, settings: Settings) -> Record:
+    """InfoMEC and MCC of the codes of `codes_of`: one row per number, with its level of chance.
 
-    `classes` (n, 5) are the factors of the test images; chance is the score with rows permuted.
+    Chance is the score with rows permuted.
     """
     codes, about = codes_of(method, fit, test, seed)
-    count = settings.permutations
-    known, numbers = truth(classes)
-    data = prepare(codes, known, names=None, kinds=dict.fromkeys(FACTORS, "discrete"), seed=seed)
-    by_class = [name for name in settings.metrics if name not in NUMERIC]
-    by_number = [name for name in settings.metrics if name in NUMERIC]
-    kinds = ["continuous"] * numbers.shape[1]
+    data, classes = DATA[settings.data], draw(settings, seed)[2]
+    known, numbers = data.truth(classes)
+    table = prepare(codes, known, names=None, kinds=dict.fromkeys(data.names, "discrete"),
+                    seed=seed)  # fmt: skip
+    kinds, count = ["continuous"] * numbers.shape[1], settings.permutations
     every = [
-        (REFERENCE, "infomec", infomec(data, preset="reference", permutations=count)),
-        (GATED, "infomec", infomec(data, permutations=count)),
-        (NOISY, "infomec", infomec(data, permutations=count, noise=settings.noise)),
+        (REFERENCE, "infomec", infomec(table, preset="reference", permutations=count)),
+        (GATED, "infomec", infomec(table, permutations=count)),
     ]
-    for found in (
-        disentangle(data, metrics=by_class),
-        disentangle(codes, numbers, kinds=kinds, metrics=by_number, seed=seed),
-    ):
-        every += [(GATED, *item) for item in found.scores.items()]
+    correlations = disentangle(codes, numbers, kinds=kinds, metrics=["mcc"], seed=seed)
+    every += [(GATED, *item) for item in correlations.scores.items()]
     rows: list[dict[str, Any]] = []
     for form, name, of in every:
         for part in of.parts:
@@ -195,13 +279,3 @@ def score(
         row = {"method": method, "seed": seed, "form": "fit", "metric": "ica"}
         rows.append(row | {"part": part_name, "value": float(value)})
     return Record(rows)
-
-
-def published(path: Path | None) -> dict[str, tuple[Array, NDArray[Any]]]:
-    """Means and classes of five published VAEs by name; nothing if there is no such file."""
-    if path is None:
-        return {}
-    means = [f"{name}_mu" for name in PUBLISHED]
-    arrays = read_arrays(path, ["factors", *means], f"factors and {', '.join(means)}")
-    classes, *found = arrays.values()
-    return {name: (codes.astype(float), classes) for name, codes in zip(PUBLISHED, found)}

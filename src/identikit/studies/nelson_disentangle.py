@@ -2,10 +2,8 @@
 
 If images are a nearly isometric function of independent, non-Gaussian factors, an autoencoder that
 reconstructs them well finds the factors up to a rigid map, and ICA finds their axes (Theorem 3).
-Weight decay is chosen by reconstruction alone. Factors are treated as classes. Orientation is a
-circle, whose last class equals the first; where a metric needs numbers, its cosine and sine are
-used. A square or an ellipse looks the same at several orientations, so no code determines this
-factor.
+Weight decay is chosen by reconstruction alone. Factors are treated as classes. A hue is a circle;
+where a metric needs numbers, its cosine and sine are used.
 """
 
 from __future__ import annotations
@@ -22,36 +20,47 @@ from identikit.report.drawing import BELOW, sheet
 from identikit.studies import _checks as check
 from identikit.studies import _vaes as latent
 from identikit.studies._columns import where
-from identikit.studies._data import Need
 from identikit.studies._figures import Axes, Figure, dots
-from identikit.studies._study import Claim, Finding, Record, Settings, Study, Tables, mean_interval
+from identikit.studies._study import (
+    Claim,
+    Finding,
+    Record,
+    Settings,
+    Study,
+    Tables,
+    control,
+    mean_interval,
+)
 from identikit.studies._vaes import (
     AE,
     BETA,
     GATED,
     ICA_,
     NOISE,
-    PCA,
-    PUBLISHED,
+    PIXELS,
+    PIXELS_ICA,
     REFERENCE,
     TC,
     TURNED,
-    draw,
     teach,
 )
 from identikit.studies._work import Work, rows_of
 
 NAMES = {
-    AE: "AE", PCA: "AE + PCA", TURNED: "AE + random rotation", ICA_: "AE + ICA", BETA: "β-VAE",
-    TC: "β-TCVAE", NOISE: "noise codes",
+    AE: "AE", TURNED: "AE + random rotation", ICA_: "AE + ICA", BETA: "β-VAE", TC: "β-TCVAE",
+    PIXELS: "principal components of the pixels", PIXELS_ICA: "ICA of the pixels",
+    NOISE: "noise codes",
 }  # fmt: skip
-FILE = "dsprites_vae_latents.npz"
-LATENTS = Need(FILE, "factors and the means of five trained VAEs", optional=True)
-# The paper's Table 2, mean of Shapes3D, MPI3D, Falcor3D and Isaac3D: InfoM, InfoE, InfoC.
+# The paper's Table 2, known second hand: InfoM, InfoE and InfoC, as the mean over Shapes3D, MPI3D,
+# Falcor3D and Isaac3D, and of Shapes3D alone. The two VAEs are quoted there from Hsu et al. 2023.
 TABLE_2 = {
-    "AE": (0.39, 0.76, 0.25), "β-VAE": (0.59, 0.81, 0.55), "β-TCVAE": (0.58, 0.72, 0.59),
-    "BioAE": (0.54, 0.75, 0.36), "AE + ICA": (0.65, 0.83, 0.40),
-}  # fmt: skip
+    "AE": ((0.39, 0.76, 0.25), (0.34, 0.99, 0.16)),
+    "β-VAE": ((0.59, 0.81, 0.55), (0.59, 0.99, 0.49)),
+    "β-TCVAE": ((0.58, 0.72, 0.59), (0.61, 0.82, 0.62)),
+    "BioAE": ((0.54, 0.75, 0.36), (0.56, 0.98, 0.44)),
+    "AE + ICA": ((0.65, 0.83, 0.40), (0.79, 0.99, 0.52)),
+}
+PARTS = ("InfoM", "InfoE", "InfoC")
 
 
 def chosen_decay(models: list[Record], slack: float) -> float:
@@ -64,41 +73,35 @@ def chosen_decay(models: list[Record], slack: float) -> float:
 def run(work: Work) -> Tables:
     """Train, choose the weight decay, and score every method and seed."""
     s = work.settings
-    key, options = "model={},decay={},seed={}", {"processes": True, "checkpoints": True}
-    grid = [(AE, decay, 0) for decay in s.decays]
-    others = [(model, 0.0, seed) for model in (BETA, TC) for seed in range(s.seeds)]
-    first = work.each(key, teach, grid + others, **options, settings=s)
-    decay = chosen_decay(first[: len(grid)], s.slack)
+    options: dict[str, Any] = {"processes": True, "checkpoints": True, "settings": s}
+    key, grid = "model={},decay={},seed={}", [(AE, decay, 0) for decay in s.decays]
+    first = work.each(key, teach, grid, **options)
+    decay = chosen_decay(first, s.slack)
     more = [(AE, decay, seed) for seed in range(1, s.seeds)]
-    rest = work.each(key, teach, more, **options, settings=s)
-    models = first + rest
+    more += [(model, 0.0, seed) for model in (BETA, TC) for seed in range(s.seeds)]
+    models = first + work.each(key, teach, more, **options)
     items: list[tuple[Any, ...]] = []
-    classes = draw(s)[2]
     for record in models:
         row, latents = record.rows[0], (record.arrays["fit"], record.arrays["test"])
-        methods = [AE, PCA, TURNED, ICA_] if row["model"] == AE else [row["model"]]
+        methods = [AE, TURNED, ICA_] if row["model"] == AE else [row["model"]]
         if row["model"] != AE or row["decay"] == decay:
-            items += [(method, row["seed"], *latents, classes) for method in methods]
-    empty = np.zeros((len(classes), s.latents))
-    items += [(NOISE, seed, empty, empty, classes) for seed in range(s.seeds)]
-    found = latent.published(work.data.find(LATENTS))
-    for name, (codes, known) in found.items():
-        rows = slice(s.test)
-        items.append((f"published-{name}", 0, codes[rows], codes[rows], known[rows]))
+            items += [(method, row["seed"], *latents) for method in methods]
+    for seed in range(s.seeds):
+        fit, _, test = (part[:, : s.latents] for part in latent.inputs(s, seed)[1:])
+        items += [(method, seed, fit, test) for method in (PIXELS, PIXELS_ICA, NOISE)]
     records = work.each("score,{0},seed={1}", latent.score, items, processes=True, settings=s)
     scores, table = rows_of(records), rows_of(models)
     used = (table["model"] != AE) | (table["decay"] == decay)
+    published = [
+        (name, over, *values)
+        for name, row in TABLE_2.items()
+        for over, values in zip(("mean of four data sets", "Shapes3D"), row)
+    ]
     return {
         "mean": means(scores),
         "scores": scores,
         "models": table.assign(used=used),
-        "published": pd.DataFrame(
-            {"name": list(PUBLISHED), "objective": list(PUBLISHED.values())}
-        ).assign(state="scored" if found else f"absent: no {FILE} in the data folder"),
-        "table_2": pd.DataFrame(
-            [(name, *row) for name, row in TABLE_2.items()],
-            columns=["model", "InfoM", "InfoE", "InfoC"],
-        ),
+        "table_2": pd.DataFrame(published, columns=["model", "data", *PARTS]),
     }
 
 
@@ -124,70 +127,51 @@ def values(tables: Tables, method: str, part: str, form: str) -> Array:
 
 
 def gap(
-    other: str, part: str = "InfoM", form: str = REFERENCE,
-    test: Callable[..., Finding] = check.above, bars: tuple[float, ...] = (0.0,),
-    counts: str = "above 0",
-) -> Callable[[Tables], Finding]:  # fmt: skip
+    other: str, part: str = "InfoM", form: str = REFERENCE, below: bool = False
+) -> Callable[[Tables], Finding]:
     """The score of AE + ICA minus that of another method, seed by seed."""
 
     def over(tables: Tables) -> Finding:
         ours, theirs, noise = (values(tables, name, part, form) for name in (ICA_, other, NOISE))
         comment = (
             f"{part} ({form}) of AE + ICA, {ours.mean():.2f}, minus that of {NAMES[other]}, "
-            f"{theirs.mean():.2f}; {counts} counts. Noise codes: {noise.mean():.2f}."
+            f"{theirs.mean():.2f}; {'below' if below else 'above'} 0 counts. Noise codes have "
+            f"{noise.mean():.2f}."
         )
-        return test(ours - theirs, *bars, comment)
+        if below:
+            return check.below(ours - theirs, -check.POSITIVE, comment)
+        return check.above(ours - theirs, check.POSITIVE, comment)
 
     return over
 
 
-lower = partial(gap, test=check.below, counts="below 0")
-same = partial(gap, test=check.within, bars=(-0.02, 0.02), counts="within ±0.02")
+def unchanged(form: str) -> Callable[[Tables], Finding]:
+    """The largest change of InfoE from AE to AE + ICA over seeds."""
 
+    def over(tables: Tables) -> Finding:
+        before, after = (values(tables, name, "InfoE", form) for name in (AE, ICA_))
+        comment = f"Largest change of InfoE ({form}) over seeds; 0.01 or less holds."
+        return check.holds(np.abs(after - before), 0.01, comment)
 
-def best_published(tables: Tables) -> Finding:
-    """InfoM of AE + ICA minus that of the best published VAE."""
-    own = where(tables["scores"], form=REFERENCE, part="InfoM")
-    own = own[own["method"].str.startswith("published-")]
-    if own.empty:
-        return check.unmeasured(f"{FILE} is absent: the five published VAEs were not scored.")
-    best = own.sort_values("value").iloc[-1]
-    ours = values(tables, ICA_, "InfoM", REFERENCE)
-    name = PUBLISHED[best["method"].removeprefix("published-")]
-    comment = (
-        f"InfoM (reference) of AE + ICA, {ours.mean():.2f}, minus that of the best of five, "
-        f"{name}, {best['value']:.2f}; above 0 counts. There is one network of each: the interval "
-        "is over our seeds alone."
-    )
-    return check.above(ours - best["value"], 0.0, comment)
+    return over
 
 
 def figure(tables: Tables, _settings: Settings) -> Figure:
-    """InfoMEC as published and gated, and other metrics, of every method."""
-    scores = tables["scores"].sort_values(
-        "method", key=lambda names: names.eq(NOISE) + 2 * names.str.startswith("published-"),
-        kind="stable",
-    )  # fmt: skip
-
-    def panel(form: str, metric: str, part: str, title: str) -> Callable[[Axes], None]:
-        own = where(scores, form=form, metric=metric, part=part)
-        return partial(_panel, rows=own, title=title)
-
-    infos = ("InfoM", "InfoC", "InfoE")
-    trees = "dci" in set(scores["metric"])
-    third = ("dci", "disentanglement", "DCI, D") if trees else ("sap", "SAP", "SAP")
-    more = (("mcc", "MCC", "MCC"), ("mig", "MIG", "MIG"), third)
-    return sheet(
-        [panel(REFERENCE, "infomec", part, f"{part}, reference") for part in infos],
-        [panel(GATED, "infomec", part, f"{part}, weighted, gated") for part in infos],
-        [panel(GATED, metric, part, f"{name}, held out") for metric, part, name in more],
-    )
+    """InfoMEC of every method, as published and gated."""
+    own = where(tables["scores"], metric="infomec")
+    own = own.sort_values("method", key=lambda names: names.map(list(NAMES).index))
+    rows = ((REFERENCE, "reference"), (GATED, "weighted, gated"))
+    return sheet(*(
+        [partial(_panel, rows=where(own, form=form, part=part), title=f"{part}, {words}")
+         for part in PARTS]
+        for form, words in rows
+    ))  # fmt: skip
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, title: str) -> None:
     """Every method by seeds, and beside it its chance level."""
-    words = NAMES | {f"published-{key}": f"{name}, published" for key, name in PUBLISHED.items()}
-    words |= {"method": "", "value": "codes", "chance": "rows permuted", "score": title}
+    words = NAMES | {PIXELS: "pixels, PCA", PIXELS_ICA: "pixels, ICA", "method": ""}
+    words |= {"value": "codes", "chance": "rows permuted", "score": title}
     long = rows.melt(["method", "seed"], ["value", "chance"], "what", "score")
     dots(ax, long, "method", "score", by="what", labels=words)
     ax.set_ylim(-0.05, 1.05)
@@ -195,73 +179,91 @@ def _panel(ax: Axes, rows: pd.DataFrame, title: str) -> None:
     ax.legend(**BELOW | {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)})
 
 
-WHERE, GATES = "Table 2, aggregated (other data)", "codes weighted and entries at chance gated"
-DERIVED = "derived: the map is linear and invertible"
-control = partial(Claim, published="no number given", kind="control")
+def printed(part: str, other: str) -> str:
+    """What Table 2 has for AE + ICA and for another method, as a mean and for Shapes3D."""
+    place, rows = PARTS.index(part), (TABLE_2["AE + ICA"], TABLE_2[NAMES[other]])
+    ours, theirs = ([values[place] for values in row] for row in rows)
+    first, second = (f"{a:.2f} against {b:.2f}" for a, b in zip(ours, theirs))
+    return f"{first}; Shapes3D: {second}"
+
+
+SOURCE = "Table 2, known second hand; mean of four data sets, none of them ours, then one of these"
+GATES = "codes weighted and entries at chance gated"
+IDENTITY = "derived: ICA is an invertible linear map"
+KEYS = {AE: "ae", BETA: "beta", TC: "tc"}
+
+
+def compared(part: str, other: str, says: str = "higher") -> Claim:
+    """A claim that compares AE + ICA with another row of Table 2."""
+    key = f"{part.lower()}-{KEYS[other]}"
+    words = f"AE + ICA has a {says} {part} than {NAMES[other]}."
+    return Claim(key, words, printed(part, other), SOURCE, gap(other, part, below=says == "lower"))
+
+
 CLAIMS = (
-    *(
-        Claim(f"infom-{key}", f"AE + ICA has a higher InfoM than {NAMES[other]}.",
-            f"0.65 against {value}", WHERE, gap(other))
-        for key, other, value in (("ae", AE, 0.39), ("beta", BETA, 0.59), ("tc", TC, 0.58))
-    ),
+    *(compared("InfoM", other) for other in (AE, BETA, TC)),
+    *(compared("InfoE", other) for other in (BETA, TC)),
+    compared("InfoC", AE),
+    *(compared("InfoC", other, "lower") for other in (BETA, TC)),
     *(
         control(f"gated-{key}", f"AE + ICA has a higher InfoM than {NAMES[other]}, with {GATES}.",
-            source="not in the paper", check=gap(other, form=GATED))
-        for key, other in (("ae", AE), ("beta", BETA), ("tc", TC))
+            source="a corrected reading of Table 2", check=gap(other, form=GATED))
+        for other, key in KEYS.items()
     ),
-    Claim("infoe-beta", "AE + ICA has a higher InfoE than β-VAE.",
-        "0.83 against 0.81", WHERE, gap(BETA, "InfoE")),
-    Claim("infoc-beta", "AE + ICA has a lower InfoC than β-VAE.",
-        "0.40 against 0.55", WHERE, lower(BETA, "InfoC")),
-    Claim("infoe-tc", "AE + ICA has a higher InfoE than β-TCVAE.",
-        "0.83 against 0.72", WHERE, gap(TC, "InfoE")),
-    Claim("infoc-tc", "AE + ICA has a lower InfoC than β-TCVAE.",
-        "0.40 against 0.59", WHERE, lower(TC, "InfoC")),
+    *(
+        control(f"{key}{end}", f"AE + ICA has a higher InfoM than {name}{words}.",
+            check=gap(other, form=form))
+        for key, other, name in (
+            ("rotation", TURNED, "a random rotation of its whitened latents"),
+            ("pixels", PIXELS, "as many whitened principal components of the pixels"),
+            ("pixels-ica", PIXELS_ICA, "ICA of as many principal components of the pixels"),
+        )
+        for end, words, form in (("", "", REFERENCE), ("-gated", f", with {GATES}", GATED))
+    ),
+    control("noise", "AE + ICA has a higher InfoM than codes of pure noise.", check=gap(NOISE)),
     Claim("infoe-ae", "InfoE does not change from AE to AE + ICA.",
-        "0.76 to 0.83; equal on Shapes3D and Falcor3D", DERIVED, same(AE, "InfoE"), "check"),
+        "0.76 to 0.83; Shapes3D: 0.99 to 0.99", IDENTITY, unchanged(REFERENCE), "check"),
     Claim("infoe-ae-held-out", "InfoE held out, with a converged probe, does not change from AE to "
-        "AE + ICA.", "no number given", DERIVED, same(AE, "InfoE", GATED), "check"),
-    control("rotation", "ICA does more for InfoM than a random rotation of whitened latents.",
-        source="control, not in Table 2", check=gap(TURNED)),
-    control("rotation-gated", "ICA does more for InfoM than a random rotation of whitened latents, "
-        f"with {GATES}.", source="control, not in Table 2", check=gap(TURNED, form=GATED)),
-    Claim("noise", "AE + ICA has a higher InfoM than codes of pure noise.",
-        "no number given; noise has about 0.5", "control, not in the paper", gap(NOISE), "control"),
-    control("published", "AE + ICA has a higher InfoM than the best of five published VAEs.",
-        source="control, not in the paper", check=best_published),
+        "AE + ICA.", "no number given", IDENTITY, unchanged(GATED), "check"),
 )  # fmt: skip
-METRICS = [
-    "mcc", "mcc_spearman", "mcc_linear", "r2", "r2_nonlinear", "dci", "dci_lasso", "mig", "sap",
-    "modularity", "explicitness", "beta_vae", "factor_vae",
-]  # fmt: skip
 LAPTOP = {
-    "latents": 10, "batch": 128, "lr": 1e-3, "slack": 0.1, "beta": 4.0, "beta_tc": 6.0,
-    "noise": 0.1, "validation": 1000, "seeds": 5, "train": 30_000, "test": 3000, "steps": 2500,
-    "hidden": [512, 256], "decays": [0.01, 0.1, 1.0], "permutations": 10, "metrics": METRICS,
+    "data": "shapes3d", "seeds": 10, "latents": 12, "coordinates": 192, "hidden": [256, 256],
+    "train": 30_000, "validation": 1000, "test": 3000, "batch": 64, "lr": 2e-3, "steps": 5000,
+    "decays": [0.01, 0.1, 1.0], "slack": 0.1, "beta": 16.0, "beta_tc": 20.0, "permutations": 5,
 }  # fmt: skip
 # It shows that the study runs, and no more.
 SMOKE = LAPTOP | {
-    "seeds": 2, "train": 2000, "test": 300, "steps": 120, "hidden": [128, 64], "latents": 6,
-    "decays": [0.1, 1.0], "permutations": 2, "metrics": ["mcc", "r2", "mig", "sap", "modularity"],
+    "seeds": 2, "train": 2000, "test": 300, "steps": 120, "hidden": [128, 64], "latents": 8,
+    "coordinates": 64, "decays": [0.1, 1.0], "permutations": 2,
 }  # fmt: skip
 # Steps, rows and seeds of Hsu et al. 2023, whose protocol the paper seems to follow; fully
 # connected networks in place of 12 convolutions.
 PAPER = LAPTOP | {
-    "seeds": 7, "train": 600_000, "test": 10_000, "steps": 200_000, "hidden": [1024, 512],
-    "decays": [0.0001, 0.001, 0.01, 0.1], "metrics": [*METRICS, "dci_boosted"],
+    "seeds": 7, "train": 400_000, "test": 10_000, "batch": 128, "lr": 1e-3, "steps": 200_000,
+    "hidden": [1024, 512], "coordinates": 512, "decays": [0.0001, 0.001, 0.01, 0.1],
+    "permutations": 10,
 }  # fmt: skip
 STUDY = Study(
     name="nelson-disentangle",
     title="A plain autoencoder, then ICA",
     paper="Nelson et al., ICLR 2026 (arXiv 2603.11970), Theorem 3 and Table 2",
     about=(
-        "Autoencoders are trained on re-rendered dSprites with reconstruction and weight decay "
-        "alone. Their latents are whitened and rotated by ICA, which never sees the factors. The "
-        "resulting codes are compared with the unchanged latents, principal axes, a random "
-        "rotation, a β-VAE and a β-TCVAE trained here, the latents of five published VAEs, and "
-        "pure noise. The published numbers are from other data sets and are shown for scale only. "
-        "Images, networks and training are smaller than in the paper. Intervals are over seeds."
+        "Autoencoders are trained on images of an object in a room (worlds.Shapes3D) with "
+        "reconstruction and weight decay alone. Their latents are whitened and rotated by ICA, "
+        "which never sees the factors. The codes are compared with the unchanged latents, a random "
+        "rotation, a β-VAE and a β-TCVAE trained here, principal components of the pixels with and "
+        "without ICA, and pure noise. Images are drawn in the style of Shapes3D by a renderer of "
+        "our own. They enter the networks, which are small and fully connected, as 192 principal "
+        "coordinates. The paper's numbers, which are known second hand, are for other images and "
+        "larger networks. In the published form of InfoM, codes of pure noise score about 0.5, so "
+        "it is judged as published and also held out, with codes weighted and entries at chance "
+        "level gated. Intervals are over seeds: networks and test images differ, training images "
+        "do not. Chosen after pilots with seed 1000: the distance of the camera; network, batch "
+        "and learning rate, by reconstruction; and β, 16 for the β-VAE (not 4) and 20 for the "
+        "β-TCVAE (not 6), which gave them the higher gated InfoM. Earlier, on dSprites "
+        "(data=dsprites) with 2500 steps, an InfoM of 0.41 for AE + ICA and 0.40 for AE were both "
+        "below that of noise, 0.61."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
-    run=run, claims=CLAIMS, figure=figure, needs=(LATENTS,),
+    run=run, claims=CLAIMS, figure=figure,
 )  # fmt: skip

@@ -18,6 +18,7 @@ from identikit.worlds._mixing import Chain, Linear, Mixing, Orthogonal
 from identikit.worlds._nonlinear import LeakyReLU, Moebius
 from identikit.worlds._pairs import AnisotropicPairs
 from identikit.worlds._score import Score, score
+from identikit.worlds._shapes3d import Shapes3D
 from identikit.worlds._sources import Sources
 from identikit.worlds._world import Assumption, Assumptions, Promise, Sample
 
@@ -42,6 +43,7 @@ __all__ = [
     "Prompts",
     "Sample",
     "Score",
+    "Shapes3D",
     "Sources",
     "SphereClusters",
     "score",
