@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from identikit._linalg import Array
 from identikit._threads import one_thread
 from identikit.studies import _batches as parts
 from identikit.studies._batch_data import CONTROL, Strings, Wells, read
@@ -109,7 +110,7 @@ def _one(
     return {"auroc": area, "penalty": c, "weights": used, "converged": fit.converged}
 
 
-def penalty(rows: parts.Array, classes: list[Rows], y: Mask, penalties: list[float]) -> float:
+def penalty(rows: Array, classes: list[Rows], y: Mask, penalties: list[float]) -> float:
     """The C with the best mean AUROC on parts of the training wells, left out one at a time.
 
     Wells of one batch are in one part as far as possible. Of equally good values of C, the one with
@@ -140,7 +141,7 @@ def _l2_change(found: list[Input], a: Rows, b: Rows, y: Mask) -> float:
     return float(np.abs(scores[0] - scores[1]).max())
 
 
-def sparsity(rows: parts.Array, treated: Mask, of: Mask, batch: Strings) -> float:
+def sparsity(rows: Array, treated: Mask, of: Mask, batch: Strings) -> float:
     """Hoyer's sparsity of the correlations of axes with the treatment, within batches."""
     signal, _ = explained(rows[of], treated[of].astype(str), batch[of])
     return hoyer(np.sqrt(signal))

@@ -60,7 +60,8 @@ def autoencoder(sizes: list[int], alpha: float, leaky: int) -> learn.SoftmaxNet:
     from identikit.studies._pairs import orthogonal_autoencoder
 
     net = orthogonal_autoencoder(sizes, alpha)
-    kept = [part for place, part in enumerate(net.g) if place % 2 == 0 or place < 2 * leaky]
+    layers = list(net.g.children())
+    kept = [part for place, part in enumerate(layers) if place % 2 == 0 or place < 2 * leaky]
     return learn.SoftmaxNet(net.f, nn.Sequential(*kept))
 
 

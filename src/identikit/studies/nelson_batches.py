@@ -163,7 +163,7 @@ def areas_of(tables: Tables, sets: tuple[str, ...]) -> pd.DataFrame:
         return pd.DataFrame(columns=["seed", "input", "auroc", "over_pca"])
     areas = by_treatment(tables["scores"], name)["auroc"]
     areas = areas[[each for each in ORDER if each in areas]]
-    long = areas.rename_axis("seed").melt(value_name="auroc", ignore_index=False)
+    long: pd.DataFrame = areas.rename_axis("seed").melt(value_name="auroc", ignore_index=False)
     long["over_pca"] = long["auroc"] - areas["pca"].reindex(long.index)
     return long.reset_index()
 

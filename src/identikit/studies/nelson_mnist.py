@@ -215,9 +215,10 @@ def predicts(
 def facts(pairs: pd.DataFrame) -> dict[str, Any]:
     """Numbers for the comments: both laws and the error by kind, and the reconstruction."""
     means = pairs.groupby(["alpha", "leaky"])[[MEASURED, BOUND, "mean"]].mean()
+    leaky = means.index.get_level_values("leaky")
     kinds = "; ".join(
-        f"{of[MEASURED]:.2f} and {of['mean']:.4f} with {leaky}"
-        for (_, leaky), of in means.iterrows()  # type: ignore[misc]
+        f"{law:.2f} and {error:.4f} with {count}"
+        for count, law, error in zip(leaky, means[MEASURED], means["mean"])
     )
     return {
         "low": means[MEASURED].min(), "high": means[MEASURED].max(), "bound": means[BOUND].max(),
