@@ -135,8 +135,8 @@ def unaffected(tables: Tables) -> Finding:
 
 
 ORDER = ("raw", "pca", "random", "ica", "pca+tvn")
-WORDS = {MAIN: "treatments on held-out plates", WEEKS: "mechanisms in held-out weeks"}
-BASES = {"pca": "PCA axes", "ica": "ICA axes", "random": "Axes turned at random"}
+WORDS = {MAIN: "Treatments, held-out plates", WEEKS: "Mechanisms, held-out weeks"}
+BASES = {"pca": "PCA axes", "ica": "ICA axes"}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -144,7 +144,7 @@ def figure(tables: Tables, settings: Settings) -> Figure:
     axes = where(tables["axes"], set=measured(tables, MAIN) or settings.sets[0])
     rows = [
         [
-            partial(_inputs, table=areas_of(tables, sets), y=y, says=f"{says}, {words}", at=at)
+            partial(_inputs, table=areas_of(tables, sets), y=y, says=says, title=words, at=at)
             for sets, words in WORDS.items()
         ]
         for y, says, at in (("auroc", "AUROC", 0.5), ("over_pca", "AUROC less PCA's", None))
@@ -168,7 +168,8 @@ def areas_of(tables: Tables, sets: tuple[str, ...]) -> pd.DataFrame:
     return long.reset_index()
 
 
-def _inputs(ax: Axes, table: pd.DataFrame, y: str, says: str, at: float | None) -> None:
+def _inputs(ax: Axes, table: pd.DataFrame, y: str, says: str, title: str, at: float | None) -> None:
+    ax.set_title(title)
     dots(ax, table, "input", y, labels={"input": "", y: says}, chance=at)
     ax.tick_params("x", rotation=90, labelsize=6)
 
