@@ -332,8 +332,8 @@ SMOKE: dict[str, Any] = {
     "gpt2_lr": 3e-3, "gpt2_windows": 100,
 }  # fmt: skip
 LAPTOP = SMOKE | {
-    "seeds": 10, "rows": 2500, "widths": [64, 12], "autoencoder_steps": 2000, "channels": 12,
-    "classifier_steps": 400, "gpt2_max_words": 300_000, "gpt2_context": 32, "gpt2_steps": 1000,
+    "seeds": 10, "rows": 3000, "widths": [64, 12], "autoencoder_steps": 3000, "channels": 12,
+    "classifier_steps": 600, "gpt2_max_words": 300_000, "gpt2_context": 32, "gpt2_steps": 1500,
 }  # fmt: skip
 # The paper's networks are pretrained ones: give extracts of two as a and b. Here, ResNet-18.
 PAPER = LAPTOP | {
