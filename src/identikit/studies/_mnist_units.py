@@ -95,19 +95,23 @@ def teach(alpha: float, leaky: int, folder: str, path: Path | None, settings: Se
     return Record(rows, latents)
 
 
-def distances(x: Array, y: Array, every: int = 2) -> Array:
-    """‖y − h(x)‖ over the diameter of y, on the rows that h, the best rigid map, is not fitted on.
-
-    As in `near_identifiability`, the diameter is the 95 % quantile of distances between rows. With
-    `every` = 1 the map is fitted and scored on all rows.
-    """
+def diameter(y: Array) -> float:
+    """The 95 % quantile of the distances between rows, as in `near_identifiability`."""
     from scipy.spatial.distance import pdist
 
+    return float(np.quantile(pdist(y), 0.95))
+
+
+def distances(x: Array, y: Array, every: int = 2) -> Array:
+    """‖y − h(x)‖ on the rows that h, the best rigid map, is not fitted on.
+
+    With `every` = 1 the map is fitted and scored on all rows.
+    """
     fit, rest = (slice(0, None, every), slice(every - 1, None, every))
     means = x[fit].mean(axis=0), y[fit].mean(axis=0)
     left, _, right = svd((x[fit] - means[0]).T @ (y[fit] - means[1]))
     moved = (x[rest] - means[0]) @ (left @ right) + means[1]
-    found: Array = np.linalg.norm(y[rest] - moved, axis=1) / np.quantile(pdist(y), 0.95)
+    found: Array = np.linalg.norm(y[rest] - moved, axis=1)
     return found
 
 
@@ -118,19 +122,17 @@ def compare(alpha: float, leaky: int, learned: Record) -> Record:
     """
     rows, rng = [], np.random.default_rng(0)
     for stage, latents in learned.arrays.items():
-        models = {row["seed"]: row for row in learned.rows if row["stage"] == stage}
-        for (i, a), (j, b) in combinations(enumerate(models), 2):
-            x, y = (latents[place].astype(float) for place in (i, j))
-            both = [distances(x, y), distances(y, x)]
-            shuffled = distances(rng.permutation(x), y)
-            row = {"alpha": alpha, "leaky": leaky, "stage": stage, "a": a, "b": b}
+        models = [row for row in learned.rows if row["stage"] == stage]
+        sides = [(own, x, diameter(x)) for own, x in zip(models, latents.astype(float))]
+        for (a, x, wide), (b, y, high) in combinations(sides, 2):
+            both = [distances(x, y) / high, distances(y, x) / wide]
+            row = {"alpha": alpha, "leaky": leaky, "stage": stage, "a": a["seed"], "b": b["seed"]}
             row |= {"mean": np.mean(both), "median": np.mean([np.median(way) for way in both])}
             row |= {"q95": np.mean([np.quantile(way, 0.95) for way in both])}
-            row |= {"largest": np.mean([way.max() for way in both]), "shuffled": shuffled.mean()}
-            for column in (BOUND, MEASURED):
-                row[column] = max(models[seed][column] for seed in (a, b))
-            row["unexplained"] = np.mean([models[seed]["unexplained"] for seed in (a, b)])
-            rows.append(row)
+            row |= {"largest": np.mean([way.max() for way in both])}
+            row |= {"shuffled": (distances(rng.permutation(x), y) / high).mean()}
+            row |= {column: max(a[column], b[column]) for column in (BOUND, MEASURED)}
+            rows.append(row | {"unexplained": (a["unexplained"] + b["unexplained"]) / 2})
     return Record(rows)
 
 
