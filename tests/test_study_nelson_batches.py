@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
+from sklearn.metrics import roc_auc_score
 
 from conftest import close
 from identikit.errors import InputError
@@ -25,10 +26,11 @@ from identikit.studies import (
 )
 from identikit.studies import nelson_batches as study
 from identikit.studies._batch_units import by_treatment, cosine, means, profile
+from identikit.studies._batches import learn
 from study_units import stopped_and_resumed
 from wells import planted_wells
 
-TINY = {"seeds": 1, "penalties": [0.1], "folds": 3, "permutations": 20}
+TINY = {"seeds": 1, "penalties": [3.0], "folds": 3, "permutations": 20}
 
 
 def tiny(**more: Any) -> Settings:
@@ -74,13 +76,23 @@ def test_drawn_wells_are_ordered_by_batch(rng: np.random.Generator) -> None:
 
 
 def test_a_penalty_is_chosen_inside_the_training_wells(rng: np.random.Generator) -> None:
-    """Few weights for a signal on one axis; nothing outside the given rows matters."""
+    """It has the best area of three parts left out; nothing outside the given rows matters."""
     x, y = rng.normal(size=(80, 20)), np.arange(80) < 20
-    x[y, 0] += 3
+    x[y, 0] += 1
     classes = [np.flatnonzero(y), np.flatnonzero(~y)[:40]]
-    choices = [1e-4, 0.1, 100.0]
+    choices = [1e-4, 0.1, 1.0, 100.0]
+    areas = []
+    for c in choices:
+        own = []
+        for fold in range(3):
+            out = np.concatenate([np.array_split(of, 3)[fold] for of in classes])
+            kept = np.setdiff1d(np.concatenate(classes), out)
+            fit = learn(x[kept], y[kept], "L1", c)
+            own.append(roc_auc_score(y[out], x[out] @ fit.weights))
+        areas.append(np.mean(own))
     chosen = _batch_units.penalty(x, classes, y, choices)
-    assert chosen == 0.1
+    close(areas[choices.index(chosen)], max(areas), 1e-9)
+    assert chosen > 1e-4  # with which no weight is nonzero
     other = x.copy()
     other[60:] = rng.normal(size=(20, 20)) * 50
     assert _batch_units.penalty(other, classes, y, choices) == chosen
@@ -109,6 +121,7 @@ def test_spare_controls_are_not_scored(tmp_path: Path) -> None:
     assert set(one["input"]) == set(study.ORDER)
     plain = one["input"] != "pca+tvn"
     assert (one["auroc"] == other["auroc"])[plain].all()
+    assert one["weights"].min() > 0
     assert (one["auroc"] != other["auroc"])[~plain].any()
     assert (one["l2_change"].notna() == (one["input"] == "ica")).all()
     # A treatment that is in no other batch, or not in this one, is not scored.
