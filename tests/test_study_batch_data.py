@@ -15,7 +15,6 @@ from identikit.studies import Data, run
 from identikit.studies._batch_data import (
     CONTROL,
     GENES,
-    NORMALISED,
     RAW,
     RXRX3,
     RXRX3_WELLS,
@@ -31,22 +30,21 @@ def bbbc021(folder: Path, **changed: Any) -> Path:
         "concentration": [0.0, 1.0, 0.0], "moa": ["DMSO", "stabilizers", "DMSO"],
         "area": np.float32([1, 2, 3]), "shape": np.float32([4, 5, 7]),
     }  # fmt: skip
-    frame = pd.DataFrame(table | changed)
-    frame.to_parquet(folder / RAW.file)
-    prefixed = {name: f"Metadata_{name.title()}" for name in ("plate", "compound", "concentration")}
-    frame = frame.drop(columns=["week", "well"]).rename(columns=prefixed | {"moa": "Metadata_moa"})
-    frame.to_parquet(folder / NORMALISED.file)
+    pd.DataFrame(table | changed).to_parquet(folder / RAW.file)
     return folder
 
 
-@pytest.mark.parametrize("name", ["bbbc021_raw", "bbbc021_normalised"])
-def test_bbbc021(tmp_path: Path, name: str) -> None:
+def test_bbbc021(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    wells = read(name, Data(bbbc021(tmp_path)))
-    assert list(wells.batch) == ["Week1", "Week1", "Week10"]
-    assert list(wells.label) == [CONTROL, "stabilizers", CONTROL]
-    close(wells.x, [[1.0, 4.0], [2.0, 5.0], [3.0, 7.0]], 0)
-    assert wells.units
+    data = Data(bbbc021(tmp_path))
+    plates, weeks = read("bbbc021_plates", data), read("bbbc021_weeks", data)
+    assert list(weeks.batch) == ["Week1", "Week1", "Week10"]
+    assert list(weeks.label) == [CONTROL, "stabilizers", CONTROL]
+    assert list(plates.batch) == ["Week1_1", "Week1_2", "Week10_7"]
+    assert list(plates.label) == [CONTROL, "taxol", CONTROL]
+    for wells in (plates, weeks):
+        close(wells.x, [[1.0, 4.0], [2.0, 5.0], [3.0, 7.0]], 0)
+        assert wells.units
 
 
 def test_bad_bbbc021(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,30 +52,30 @@ def test_bad_bbbc021(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="there is no data set 'bbbc'; choose from planted"):
         read("bbbc", Data(tmp_path))
     with pytest.raises(InputError, match=r"per_well_raw.parquet is needed"):
-        read("bbbc021_raw", Data(tmp_path))
+        read("bbbc021_weeks", Data(tmp_path))
     folders = [tmp_path / str(place) for place in range(5)]
     for folder in folders:
         folder.mkdir()
     data = Data(bbbc021(folders[0], compound=["DMSO", "taxol", "taxol"], moa=["DMSO", "a", "a"]))
     with pytest.raises(InputError, match="'taxol' is in Week1, Week10; a compound must be in one"):
-        read("bbbc021_raw", data)
+        read("bbbc021_weeks", data)
     data = Data(bbbc021(folders[1], area=np.float32([1, np.nan, np.inf])))
     with pytest.raises(InputError, match=r"hold 2 rows with NaN or infinity \(first: 1\)"):
-        read("bbbc021_raw", data)
+        read("bbbc021_weeks", data)
     bbbc021(folders[2])
     pd.DataFrame({"plate": ["Week1_1"]}).to_parquet(folders[2] / RAW.file)
     with pytest.raises(InputError, match="has no column compound, moa, concentration; expected"):
-        read("bbbc021_raw", Data(folders[2]))
+        read("bbbc021_weeks", Data(folders[2]))
     bbbc021(folders[3])
     (folders[3] / RAW.file).write_bytes(b"no table")
     with pytest.raises(InputError, match=r"per_well_raw.parquet is damaged or of another kind"):
-        read("bbbc021_raw", Data(folders[3]))
+        read("bbbc021_weeks", Data(folders[3]))
     bbbc021(folders[4], area="x", shape="y")
     with pytest.raises(InputError, match="hold nothing; expected BBBC021"):
-        read("bbbc021_raw", Data(folders[4]))
+        read("bbbc021_weeks", Data(folders[4]))
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'identikit\[io\]'"):
-        read("bbbc021_normalised", Data(folders[4]))
+        read("bbbc021_plates", Data(folders[4]))
 
 
 def rxrx3(folder: Path) -> Path:
@@ -114,12 +112,12 @@ def test_rxrx3_core(tmp_path: Path) -> None:
     }  # fmt: skip
     table = pd.read_parquet(tmp_path / RXRX3.file).set_index("well_id")
     close(wells.x[0], table.loc["gene-000_1_0"].to_numpy(float), 0)
-    settings = {"sets": ["rxrx3_core"], "components": [3], "seeds": 1, "penalties": [0.1]}
-    settings |= {"folds": 3, "permutations": 20}
+    settings = {"sets": ["rxrx3_core"], "components": 3, "seeds": 1, "penalties": [0.1]}
+    settings |= {"folds": 3, "permutations": 20, "controls": 12}
     found = run(
         "nelson-batches", folder=tmp_path / "out", data=tmp_path, settings=settings, engine="single"
     )
-    assert set(found.tables["scores"]["label"]) == {"treated", "CYP11B1", "EIF3H"}
+    assert set(found.tables["scores"]["label"]) == {"CYP11B1", "EIF3H"}
 
 
 def test_bad_rxrx3_core(tmp_path: Path) -> None:
@@ -159,11 +157,11 @@ def test_single_cells(tmp_path: Path) -> None:
 def test_real_data(data_dir: Path) -> None:
     pytest.importorskip("pyarrow")
     data = Data(data_dir)
-    raw, normalised = read("bbbc021_raw", data), read("bbbc021_normalised", data)
-    for wells, width in ((raw, 516), (normalised, 189)):
-        assert wells.x.shape == (632, width)
-        assert len(np.unique(wells.batch)) == 10
-        assert len(np.unique(wells.label)) == 13
+    plates, weeks = read("bbbc021_plates", data), read("bbbc021_weeks", data)
+    for wells, batches, labels in ((plates, 55, 39), (weeks, 10, 13)):
+        assert wells.x.shape == (632, 516)
+        assert len(np.unique(wells.batch)) == batches
+        assert len(np.unique(wells.label)) == labels
         assert wells.control.sum() == 330
     lines = read("cell_lines", data)
     assert lines.x.shape == (2370, 20)

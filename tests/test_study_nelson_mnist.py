@@ -14,8 +14,19 @@ import pytest
 from scipy.stats import spearmanr
 
 from conftest import close
+from identikit.axes import near_identifiability
 from identikit.errors import InputError
-from identikit.studies import INCONCLUSIVE, NOT, REPRODUCED, Data, Result, Settings, Tables, run
+from identikit.studies import (
+    INCONCLUSIVE,
+    NOT,
+    REPRODUCED,
+    UNMEASURED,
+    Data,
+    Result,
+    Settings,
+    Tables,
+    run,
+)
 from identikit.studies import _mnist_units as units
 from identikit.studies import nelson_mnist as study
 
@@ -25,7 +36,7 @@ pytest.importorskip("torch")
 run_here = partial(run, engine="single")
 
 CHECKS = {claim.key: claim.check for claim in study.STUDY.claims}
-TINY: dict[str, Any] = {"alphas": [0.2, 1.0], "seeds": 3, "steps": 150}
+TINY: dict[str, Any] = {"alphas": [0.2, 1.0], "fixed": 0.2, "seeds": 3, "steps": 150}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -84,32 +95,64 @@ def test_digits_that_are_compared_on_are_not_learned_from() -> None:
     assert sum(row.tobytes() in known for row in test) < 3
 
 
+KINDS = [(0.1, 3), (0.3, 3), (0.6, 3), (1.0, 3), (0.3, 0), (0.3, 1), (0.3, 2)]
+
+
 def planted(
     rng: np.random.Generator, seeds: int = 5, noise: float = 0.02, sign: float = 1.0
 ) -> Tables:
-    """Tables in which the error is 0.01 √(2L+L²) with L measured, or falls with it."""
+    """Tables in which the error is 0.01 √(2L+L²) with L measured, or falls with it.
+
+    Inside a kind of network, L and the error differ by chance.
+    """
     rows, models = [], []
     for stage in units.STAGES:
-        for alpha in (0.1, 0.3, 0.6, 1.0):
-            bound = float(units.law(alpha**-3 - 1))
+        for alpha, leaky in KINDS:
+            bound = float(units.law(alpha**-leaky - 1))
             for seed in range(seeds):
                 models.append(
-                    {"alpha": alpha, "stage": stage, "seed": seed, "unexplained": 0.3,
-                     "sigma_max": 1.0, "sigma_min": alpha**2, "one_plus_L_bound": alpha**-3,
-                     "one_plus_L_measured": 1 / alpha}
+                    {"alpha": alpha, "leaky": leaky, "stage": stage, "seed": seed,
+                     "unexplained": 0.3, "sigma_max": 1.0, "sigma_min": alpha ** (0.7 * leaky),
+                     "one_plus_L_bound": alpha**-leaky, "one_plus_L_measured": 1 / alpha}
                 )  # fmt: skip
             for a, b in combinations(range(seeds), 2):
-                measured = np.sqrt(bound) * (1 + noise * rng.normal())
-                error = 0.01 * (sign * measured + (1 - sign) * 20)
+                usual = np.sqrt(bound)
+                error = 0.01 * (sign * usual + (1 - sign) * 20)
                 error = 0.5 if stage == "untrained" else error
                 rows.append(
-                    {"alpha": alpha, "stage": stage, "a": a, "b": b, "law_bound": bound,
-                     "law_measured": measured, "unexplained": 0.3 + 0.01 * rng.uniform(),
-                     "shuffled": 0.6, "affine": error, "mean": error * (1 + noise * rng.normal()),
+                    {"alpha": alpha, "leaky": leaky, "stage": stage, "a": a, "b": b,
+                     "law_bound": bound, "law_measured": usual * (1 + noise * rng.normal()),
+                     "unexplained": 0.3 + 0.01 * rng.uniform(), "shuffled": 0.6,
+                     "mean": error * (1 + noise * rng.normal()),
                      "median": error, "q95": error, "largest": error}
                 )  # fmt: skip
     pairs = pd.DataFrame(rows)
     return {"pairs": pairs, "summary": study.summary(pairs), "models": pd.DataFrame(models)}
+
+
+def test_the_error_is_that_of_identikit_near(rng: np.random.Generator) -> None:
+    x = rng.laplace(size=(300, 4))
+    y = x @ np.linalg.qr(rng.normal(size=(4, 4)))[0] + 0.1 * rng.normal(size=x.shape)
+    way = near_identifiability(x, y, fit_share=1.0, draws=1).directions[0]
+    found = units.distances(x, y, every=1) / units.diameter(y)
+    close(found.mean(), way.error("rigid").mean, 1e-9)
+    close(found.max(), way.error("rigid").largest, 1e-9)
+    # By default, half of the rows are scored, and the map is fitted on the others.
+    assert len(units.distances(x, y)) == 150
+    other = x.copy()
+    other[1::2] += 100
+    assert units.distances(other, y).min() > 10
+    close(units.distances(x[:, ::-1], x, every=1), np.zeros(300), 1e-12)
+
+
+@pytest.mark.parametrize("leaky", range(4))
+def test_a_decoder_has_as_many_leaky_layers_as_it_should(leaky: int) -> None:
+    net = units.autoencoder([12, 8, 6, 4], 0.1, leaky)
+    names = [type(part).__name__ for part in net.g.children()]
+    assert names.count("Orthogonal") == 3
+    assert names == [
+        name for k in range(3) for name in ("Orthogonal", *["LeakyReLU"] * (k < leaky))
+    ]
 
 
 def test_the_rank_correlation_is_spearmans_with_a_jackknife_over_seeds(
@@ -133,14 +176,14 @@ def test_the_rank_correlation_is_spearmans_with_a_jackknife_over_seeds(
 
 
 def test_a_planted_law_is_found(rng: np.random.Generator) -> None:
-    found = {key: check(planted(rng)) for key, check in CHECKS.items()}
+    found = {key: check(planted(rng, seeds=8)) for key, check in CHECKS.items()}
     assert {key: finding.verdict for key, finding in found.items()} == dict.fromkeys(
         CHECKS, REPRODUCED
     )
 
 
 @pytest.mark.parametrize(
-    "key", ["falls", "every-step", "bound", "measured", "imperfect", "early", "training"]
+    "key", ["falls", "every-step", "bound", "measured", "imperfect", "one-leak", "training"]
 )
 def test_every_check_can_fail(key: str, rng: np.random.Generator) -> None:
     """An error that falls where the law rises; and untrained pairs that are better."""
@@ -148,6 +191,30 @@ def test_every_check_can_fail(key: str, rng: np.random.Generator) -> None:
     if key == "training":
         tables["pairs"].loc[tables["pairs"]["stage"] == "untrained", "mean"] = 1e-3
     assert CHECKS[key](tables).verdict == NOT
+
+
+def test_one_step_that_rises_refutes_the_claim_about_every_step(rng: np.random.Generator) -> None:
+    tables = planted(rng)
+    pairs = tables["pairs"]
+    pairs.loc[(pairs["alpha"] == 0.6) & (pairs["stage"] == "trained"), "mean"] *= 5
+    found = CHECKS["every-step"](tables)
+    assert found.verdict == NOT
+    assert "0.3 to 0.6" in found.comment
+    assert CHECKS["falls"](tables).verdict == REPRODUCED
+
+
+def test_a_law_that_holds_inside_an_alpha_says_more_than_alpha(rng: np.random.Generator) -> None:
+    tables = planted(rng, seeds=8)
+    assert CHECKS["beyond-leak"](tables).verdict == REPRODUCED
+    pairs = tables["pairs"]
+    pairs["mean"] = 0.01 * pairs["law_measured"] * (1 + 1e-4 * rng.normal(size=len(pairs)))
+    assert CHECKS["beyond-leak"](tables).verdict == NOT
+
+
+def test_without_fewer_leaky_layers_one_leak_is_not_tested(rng: np.random.Generator) -> None:
+    tables = planted(rng)
+    tables["pairs"] = tables["pairs"][tables["pairs"]["leaky"] == 3]
+    assert CHECKS["one-leak"](tables).verdict == UNMEASURED
 
 
 def test_a_decoder_outside_its_range_is_seen(rng: np.random.Generator) -> None:
@@ -185,16 +252,18 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Result:
 @pytest.mark.slow
 def test_a_run_has_the_promised_tables(small: Result) -> None:
     tables = small.tables
-    assert len(tables["pairs"]) == 2 * 3 * 3
-    assert len(tables["models"]) == 2 * 3 * 3
+    # Two leaks and a decoder without leaky layers, two stages, and three seeds or pairs.
+    assert len(tables["pairs"]) == 3 * 2 * 3
+    assert len(tables["models"]) == 3 * 2 * 3
     for name in ("mean", "median", "q95", "largest", "shuffled", "law_bound", "law_measured"):
         assert np.isfinite(tables["pairs"][name]).all(), name
-    for name in ("low", "high", "untrained", "early", "unexplained"):
+    for name in ("low", "high", "untrained", "unexplained"):
         assert np.isfinite(tables["summary"][name].astype(float)).all(), name
     pairs = tables["pairs"]
     assert (pairs["median"] <= pairs["q95"]).all()
     assert (pairs["q95"] <= pairs["largest"]).all()
-    linear = tables["models"][tables["models"]["alpha"] == 1.0]
+    models = tables["models"]
+    linear = models[(models["alpha"] == 1.0) | (models["leaky"] == 0)]
     close(linear["one_plus_L_measured"], np.ones(len(linear)), 1e-5)
     assert set(small.findings) == set(CHECKS)
     assert small.findings["isometry"].verdict == REPRODUCED
@@ -206,7 +275,7 @@ def test_a_run_has_the_promised_tables(small: Result) -> None:
 @pytest.mark.slow
 def test_a_resumed_run_equals_a_whole_one(small: Result) -> None:
     units = small.folder / "units"
-    for name in ("models,digits,alpha=1.0", "pairs,digits,alpha=1.0"):
+    for name in ("models,digits,alpha=1.0,leaky=3", "pairs,digits,alpha=1.0,leaky=3"):
         (units / f"{name}.safetensors").unlink()
     again = run_here("nelson-mnist", preset="smoke", folder=small.folder, settings=TINY)
     assert again.resumed == 2
@@ -218,10 +287,11 @@ def test_a_resumed_run_equals_a_whole_one(small: Result) -> None:
 @pytest.mark.slow
 def test_the_figure_calls_the_law_a_law(small: Result) -> None:
     figure = study.figure(small.tables, Settings(study.STUDY.presets["smoke"]))
-    above, by_bound, by_jacobian, _ = figure.axes
+    above, *laws = figure.axes
     labels = [text.get_text() for text in above.get_legend().get_texts()]
     assert {"untrained, mean", "rows shuffled, mean"} <= set(labels)
-    for ax in (by_bound, by_jacobian):
+    assert len(laws) == 3
+    for ax in laws:
         assert any("a scaling law, no bound" in text.get_text() for text in ax.get_legend().texts)
 
 
@@ -232,9 +302,10 @@ def test_mnist_comes_before_the_digits(
     save_mnist(tmp_path / "mnist.npz", rng)
     monkeypatch.setenv("IDENTIKIT_DATA", str(tmp_path))
     few = {"seeds": 2, "alphas": [0.5, 1.0], "steps": 10, "widths": [16, 8, 4], "needs_mnist": True}
+    few |= {"fixed": 0.5, "leaky": [0]}
     result = run_here("nelson-mnist", preset="smoke", folder=tmp_path / "out", settings=few)
     units = sorted(path.name.split(",")[1] for path in (tmp_path / "out" / "units").iterdir())
-    assert units == ["mnist"] * 4
+    assert units == ["mnist"] * 6
     assert {found.verdict for found in result.findings.values()} <= {INCONCLUSIVE, REPRODUCED, NOT}
     # One pair an α has no interval, so nothing that needs one is concluded.
     assert result.findings["falls"].verdict == INCONCLUSIVE
@@ -247,6 +318,8 @@ def test_mnist_comes_before_the_digits(
         ({"alphas": [0.5]}, "two leaks"),
         ({"alphas": [0.0, 1.0]}, "above 0 and at most 1"),
         ({"widths": [16, 8]}, "widths is"),
+        ({"fixed": 0.2}, "one of the leaks"),
+        ({"leaky": [3]}, "numbers of leaky layers from 0 to 2"),
         ({"needs_mnist": True}, "learns from MNIST"),
     ],
 )

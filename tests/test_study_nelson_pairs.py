@@ -77,7 +77,7 @@ def rotated(rng: np.random.Generator, rows: int = 1500) -> tuple[np.ndarray, np.
 
 
 def test_ica_finds_the_axes_of_a_rotated_view(rng: np.random.Generator) -> None:
-    record = near.compare("m", "trained", 0, 1, rotated(rng), None)
+    record = near.compare("m", 0, 1, rotated(rng), None, 20_000)
     raw, white = record.rows
     assert (raw["coordinates"], white["coordinates"]) == ("raw", "whitened")
     for row in record.rows:
@@ -91,7 +91,7 @@ def test_ica_finds_the_axes_of_a_rotated_view(rng: np.random.Generator) -> None:
 
 def test_a_row_is_the_mean_of_both_directions(rng: np.random.Generator) -> None:
     views = rotated(rng, 400)
-    row = near.compare("m", "trained", 0, 1, views, None).rows[0]
+    row = near.compare("m", 0, 1, views, None, 20_000).rows[0]
     ways = near_identifiability(*views).directions[:2]
     for group in ("permutation", "ica", "rigid", "linear"):
         close(row[group], np.mean([way.error(group).mean for way in ways]), 1e-12)
@@ -102,7 +102,7 @@ def test_a_row_is_the_mean_of_both_directions(rng: np.random.Generator) -> None:
 
 def test_between_different_widths_there_is_no_efficiency(rng: np.random.Generator) -> None:
     x, y = rotated(rng, 400)
-    row = near.compare("m", "trained", 0, 1, (x, y[:, :3]), None).rows[0]
+    row = near.compare("m", 0, 1, (x, y[:, :3]), None, 20_000).rows[0]
     assert (row["permutation"], row["efficiency_value"], row["efficiency_low"]) == (None,) * 3
     assert row["rigid"] > 0
 
@@ -115,27 +115,29 @@ def planted(rng: np.random.Generator, seeds: int = 4, **errors: float) -> Tables
     }  # fmt: skip
     rows = []
     for model in study.MODELS:
-        for stage in study.STAGES:
-            for coordinates in (study.RAW, study.WHITENED):
-                for a, b in combinations(range(seeds), 2):
-                    row: dict[str, Any] = {"model": model, "stage": stage, "a": a, "b": b}
-                    row |= {"coordinates": coordinates, "components": 4, "identified": 4, "dims": 4}
-                    row |= {name: e * (1 + 0.01 * rng.normal()) for name, e in of.items()}
-                    # GPT-2 gains more from a linear map than an autoencoder does.
-                    row["linear"] *= 1.0 if model == study.GPT2 else 1.5
-                    gap = row["permutation"] - row["rigid"]
-                    for column, group in (
-                        ("value", "ica"), ("shuffled", "shuffled"), ("different_rows", "ica"),
-                        ("random_rotation", "random rotation"),
-                    ):  # fmt: skip
-                        row[f"efficiency_{column}"] = (row["permutation"] - row[group]) / gap
-                    row |= {"efficiency_low": 0.1, "efficiency_high": 0.9}
-                    rows.append(row)
+        for coordinates in (study.RAW, study.WHITENED):
+            for a, b in combinations(range(seeds), 2):
+                row: dict[str, Any] = {"model": model, "a": a, "b": b, "coordinates": coordinates}
+                row |= {"components": 4, "identified": 4, "dims": 4}
+                row |= {name: e * (1 + 0.01 * rng.normal()) for name, e in of.items()}
+                # GPT-2 gains more from a linear map than an autoencoder does.
+                row["linear"] *= 1.0 if model == study.GPT2 else 1.5
+                gap = row["permutation"] - row["rigid"]
+                for column, group in (
+                    ("value", "ica"), ("shuffled", "shuffled"), ("different_rows", "ica"),
+                    ("random_rotation", "random rotation"),
+                ):  # fmt: skip
+                    row[f"efficiency_{column}"] = (row["permutation"] - row[group]) / gap
+                rows.append(row | {"efficiency_low": 0.1, "efficiency_high": 0.9})
+    models = [
+        {"model": model, "seed": seed, "loss": 1.0} for model in study.MODELS
+        for seed in range(seeds)
+    ]  # fmt: skip
     pairs = pd.DataFrame(rows)
     tables = {
         name: near.summary(pairs[pairs["coordinates"] == name]) for name in ("raw", "whitened")
     }
-    return tables | {"pairs": pairs, "published": pd.DataFrame(near.TABLE_1)}
+    return tables | {"pairs": pairs, "models": pd.DataFrame(models)}
 
 
 def test_what_table_1_says_is_reproduced_by_its_numbers(rng: np.random.Generator) -> None:
@@ -149,9 +151,8 @@ def test_what_table_1_says_is_reproduced_by_its_numbers(rng: np.random.Generator
     ("claim", "errors"),
     [
         ("efficiency", {"ica": 0.3}),
-        ("efficiency", {"ica": 0.05}),
-        ("ica", {"ica": 0.3}),
-        ("control", {"random rotation": 0.12}),
+        ("own-rows", {"ica": 0.3}),
+        ("random", {"random rotation": 0.12}),
         ("rigid", {"rigid": 0.3}),
         ("linear", {"linear": 0.2}),
     ],
@@ -161,6 +162,26 @@ def test_every_check_can_fail(
     claim: str, errors: dict[str, float], model: str, rng: np.random.Generator
 ) -> None:
     assert CHECKS[f"{claim}-{model}"](planted(rng, **errors)).verdict == NOT
+
+
+def test_an_efficiency_above_1_is_not_a_failure(rng: np.random.Generator) -> None:
+    found = CHECKS["efficiency-gpt2"](planted(rng, ica=0.05))
+    assert found.verdict == REPRODUCED
+    assert found.value > 1
+
+
+def test_seeds_in_a_worse_optimum_are_not_judged(rng: np.random.Generator) -> None:
+    tables = planted(rng, seeds=5)
+    pairs, models = tables["pairs"], tables["models"]
+    bad = (pairs["a"] == 2) | (pairs["b"] == 2)
+    pairs.loc[bad, "efficiency_value"] = -9.0
+    assert CHECKS["efficiency-gpt2"](tables).verdict != REPRODUCED
+    models.loc[models["seed"] == 2, "loss"] += 1
+    found = CHECKS["efficiency-gpt2"](tables)
+    assert found.verdict == REPRODUCED
+    assert "6 pairs of the 80% of seeds" in found.comment
+    models.loc[models["seed"] > 0, "loss"] += 1
+    assert CHECKS["efficiency-gpt2"](tables).verdict == INCONCLUSIVE
 
 
 def test_the_theory_fails_where_the_autoencoder_gains_more(rng: np.random.Generator) -> None:
@@ -200,8 +221,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Result:
 @pytest.mark.slow
 def test_a_run_without_data_has_the_promised_tables(small: Result) -> None:
     tables = small.tables
-    assert len(tables["pairs"]) == 3 * 2 * 2
-    assert set(tables["models"]["measure"]) == {"loss (nats)", "accuracy", "variance unexplained"}
+    assert len(tables["pairs"]) == 3 * 2
+    measures = {"loss (nats)", "share of errors", "variance unexplained"}
+    assert set(tables["models"]["measure"]) == measures
     for name in (study.RAW, study.WHITENED):
         table = tables[name]
         assert set(table["model"]) == set(study.MODELS)
@@ -217,7 +239,7 @@ def test_a_run_without_data_has_the_promised_tables(small: Result) -> None:
 @pytest.mark.slow
 def test_a_resumed_run_equals_a_whole_one(small: Result) -> None:
     units = small.folder / "units"
-    gone = ["autoencoder,digits,seed=1", "pairs,digits,autoencoder,trained,0-1"]
+    gone = ["autoencoder,digits,seed=1", "pairs,digits,autoencoder,0-1"]
     for name in gone:
         (units / f"{name}.safetensors").unlink()
     again = run_here("nelson-pairs", preset="smoke", folder=small.folder, settings=TINY)
@@ -285,9 +307,11 @@ def test_folders_of_different_widths_have_errors_and_no_efficiency(tmp_path: Pat
 
 
 def test_verdicts_of_folders() -> None:
-    table = pd.DataFrame([{"model": "layer=1", study.EFFICIENCY: 0.5, near.CONTROL: 0.0}])
+    row = {"model": "layer=1", study.EFFICIENCY: 0.5, near.CONTROL: 0.0, near.OWN_ROWS: 0.4}
+    table = pd.DataFrame([row])
     for low, high, verdict in (
-        (0.3, 0.7, REPRODUCED), (-0.5, 0.7, INCONCLUSIVE), (-0.5, -0.1, NOT), (1.1, 1.3, NOT),
+        (0.3, 0.7, REPRODUCED), (-0.5, 0.7, INCONCLUSIVE), (-0.5, -0.1, NOT),
+        (1.1, 1.3, REPRODUCED),
     ):  # fmt: skip
         ends = {f"{study.EFFICIENCY}_low": low, f"{study.EFFICIENCY}_high": high}
         assert CHECKS["folders"]({"raw": table.assign(**ends)}).verdict == verdict
@@ -340,5 +364,6 @@ def test_settings_that_will_not_do(settings: dict[str, Any], words: str, tmp_pat
 @pytest.mark.slow
 def test_the_smoke_preset(tmp_path: Path) -> None:
     found = run_here("nelson-pairs", preset="smoke", folder=tmp_path / "out").findings
-    assert found["linear-autoencoder"].verdict == REPRODUCED
+    # So short a training ends at different losses, which may leave one pair and no interval.
+    assert found["linear-autoencoder"].value < 1
     assert found["folders"].verdict == UNMEASURED

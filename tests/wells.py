@@ -12,8 +12,3 @@ from identikit.studies._batch_data import Wells, planted
 def planted_wells(seed: int, **sizes: Any) -> tuple[Wells, np.ndarray]:
     """Wells of which the independent axes are known, and these axes."""
     return planted(seed, **sizes)
-
-
-def relabelled(wells: Wells, label: np.ndarray) -> Wells:
-    """The same wells with other labels."""
-    return Wells("x", wells.x, wells.batch, label, units=False)

@@ -22,10 +22,6 @@ RAW = Need(
     "cell_microscopy/bbbc021_per_well_raw.parquet",
     "BBBC021: plate, week, well, compound, concentration, moa, then features",
 )
-NORMALISED = Need(
-    "cell_microscopy/bbbc021_normalized_fs.parquet",
-    "BBBC021 by plate: Metadata_Plate, _Well, _Compound, _Concentration, _moa, then features",
-)
 LINES = Need("singlecell/cell_lines.npz", "pcs (n, 20), dataset and cell_type (n,)")
 PBMC = Need("singlecell/pbmc_3500.npz", "pcs and pcs_harmonized (n, 30), donor (n,)")
 RXRX3 = Need(
@@ -36,9 +32,7 @@ RXRX3_WELLS = Need(
     "rxrx3_core/metadata_rxrx3_core.csv",
     "RxRx3-core: well_id, experiment_name, gene, treatment, perturbation_type",
 )
-NEEDS = tuple(
-    replace(need, optional=True) for need in (RAW, NORMALISED, LINES, PBMC, RXRX3, RXRX3_WELLS)
-)
+NEEDS = tuple(replace(need, optional=True) for need in (RAW, LINES, PBMC, RXRX3, RXRX3_WELLS))
 # The genes that the paper's table is known, or likely, to contain.
 GENES = ("EIF3H", "CYP11B1", "PLK1", "HCK", "MTOR", "SRC")
 
@@ -95,23 +89,22 @@ def planted(
 
 
 def _bbbc021(name: str, data: Data) -> Wells:
-    need, names = RAW, ["plate", "compound", "moa", "concentration"]
-    if name == "bbbc021_normalised":
-        need, names = NORMALISED, ["Plate", "Compound", "moa", "Concentration"]
-        names = [f"Metadata_{each}" for each in names]
-    table = _table(_path(data, need), need)
-    plate, compound, moa, _ = _columns(table, names, need)
+    """Compounds on plates, or mechanisms in weeks: no compound is in two weeks."""
+    names = ["plate", "compound", "moa", "concentration"]
+    table = _table(_path(data, RAW), RAW)
+    plate, compound, moa, _ = _columns(table, names, RAW)
     # A plate is named after its week: "Week10_40111".
     week = np.array([text.split("_")[0] for text in plate])
-    label = np.where(moa == "DMSO", CONTROL, moa)
-    for each in np.unique(compound[label != CONTROL]):
+    for each in np.unique(compound[moa != "DMSO"]):
         weeks = np.unique(week[compound == each])
         if len(weeks) > 1:
             raise InputError(
-                f"{need.file}: {str(each)!r} is in {', '.join(weeks)}; a compound must be in one "
+                f"{RAW.file}: {str(each)!r} is in {', '.join(weeks)}; a compound must be in one "
                 "week only, so that a held-out week has compounds that no other week has"
             )
-    return Wells(name, _features(table.drop(columns=names), need), week, label, units=True)
+    batch, label = (plate, compound) if name == "bbbc021_plates" else (week, moa)
+    label = np.where(moa == "DMSO", CONTROL, label)
+    return Wells(name, _features(table.drop(columns=names), RAW), batch, label, units=True)
 
 
 def _rxrx3_core(name: str, data: Data) -> Wells:
@@ -153,8 +146,8 @@ def _pbmc(name: str, data: Data) -> Wells:
 
 SETS: dict[str, Callable[[str, Data], Wells]] = {
     "planted": lambda _name, _data: planted()[0],
-    "bbbc021_raw": _bbbc021,
-    "bbbc021_normalised": _bbbc021,
+    "bbbc021_plates": _bbbc021,
+    "bbbc021_weeks": _bbbc021,
     "cell_lines": _cell_lines,
     "pbmc": _pbmc,
     "pbmc_harmony": _pbmc,

@@ -1,13 +1,14 @@
-"""Units of nelson-batches, and their tables: chosen penalties, means with intervals, and axes."""
+"""Units of nelson-batches, and their tables: scores, means with intervals, and axes."""
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from identikit._linalg import Array
 from identikit._threads import one_thread
 from identikit.studies import _batches as parts
 from identikit.studies._batch_data import CONTROL, Strings, Wells, read
@@ -16,39 +17,19 @@ from identikit.studies._columns import where
 from identikit.studies._data import Data
 from identikit.studies._study import Record, Settings, mean_interval
 
-LEARNERS = ("L1", "L2")
-
-# All treatments at once, and each, against the controls; each against the other treatments; one
-# type of cell against the other.
-TREATED, EACH, OTHERS, TYPES = "treated", "each", "others", "types"
-SAME = ["set", "components", "task", "input", "learner"]
+Rows = NDArray[np.intp]
+#: The number of parts into which training wells are divided to choose a penalty.
+INNER = 3
+#: With fewer controls in a batch, none can be set aside for TVN.
+ENOUGH = 12
 AXES = [
     "set", "basis", "axis", "batch", "batch_chance", "batch_chance_95", "label", "label_chance",
     "label_chance_95", "identified", "why_not",
 ]  # fmt: skip
-MEASURES = ["auroc", "signal_sparsity", "batch_sparsity", "sparsity"]
-
-
-class Task(NamedTuple):
-    """A classification task: the rows that take part, and which of them are positive."""
-
-    name: str
-    label: str
-    rows: Mask
-    y: Mask
-
-
-def tasks(wells: Wells, others: bool = False) -> list[Task]:
-    """All treatments together, and each, against controls or others; or two cell types."""
-    every, control = np.ones(len(wells.x), dtype=bool), wells.control
-    own = {str(name): wells.label == name for name in np.unique(wells.label) if name != CONTROL}
-    if others:
-        return [Task(OTHERS, name, ~control, rows) for name, rows in own.items()]
-    if control.any():
-        each = [Task(EACH, name, control | rows, rows) for name, rows in own.items()]
-        return [Task(TREATED, TREATED, every, ~control), *each]
-    name, rows = list(own.items())[-1]
-    return [Task(TYPES, name, every, rows)] if len(own) == 2 else []
+MEASURES = ["auroc", "signal_sparsity", "chance_sparsity", "weights", "l2_change"]
+SCORES = [
+    "set", "held_out", "label", "seed", "input", "penalty", "converged", "ica_converged", *MEASURES,
+]  # fmt: skip
 
 
 def held_out(batch: Strings, folds: int) -> list[list[str]]:
@@ -59,21 +40,20 @@ def held_out(batch: Strings, folds: int) -> list[list[str]]:
 
 
 def every_other_control(wells: Wells, test: Mask) -> Mask:
-    """Controls of held-out batches that normalisation may use and that are not scored."""
+    """Controls of held-out batches that TVN may use and that are not scored; none if few."""
     chosen = np.zeros(len(test), dtype=bool)
+    if np.unique(wells.batch[wells.control], return_counts=True)[1].min() < ENOUGH:
+        return chosen
     for batch in np.unique(wells.batch[test]):
         chosen[np.flatnonzero(wells.control & (wells.batch == batch))[::2]] = True
     return chosen
 
 
-def score(
-    name: str, components: int, fold: int, data: Data, settings: Settings, others: bool = False
-) -> Record:
-    """Score all inputs and learners on one held-out part: one row per task, input and seed.
+def score(name: str, fold: int, data: Data, settings: Settings) -> Record:
+    """Score all inputs on one held-out part: one row per treatment, draw and input.
 
-    The arrays (rows, penalties) are auroc, sparsity (Hoyer's, of the weights), weights (the number
-    of nonzero ones) and converged. Only for the first number of components are there inputs other
-    than PCA and its rotations.
+    A draw takes a few treated wells and a few controls of the training batches, the same for every
+    input. Treatments with fewer training wells, or with none in the held-out part, are left out.
     """
     wells, s = read(name, data), settings
     part = held_out(wells.batch, s.folds)[fold]
@@ -81,47 +61,90 @@ def score(
     test = np.isin(wells.batch, part)
     train, spare = ~test, every_other_control(wells, test)
     known = wells.control & (train | spare)
-    if components == s.components[0]:
-        found = parts.inputs(wells, train, known, components, s.seeds, s.drop)
-    else:
-        base = parts.standardised(wells.x, train, wells.units)
-        found = iter(parts.turned(parts.whitened(base, train, components), train, s.seeds))
+    scored = wells.control & test & ~spare
     rows: list[dict[str, Any]] = []
-    measured: list[list[tuple[float, ...]]] = []
     with one_thread(len(train)):
-        for each in found:
-            for task in tasks(wells, others):
-                a, b = train & task.rows, test & task.rows & ~spare
-                if len(np.unique(task.y[a])) < 2 or len(np.unique(task.y[b])) < 2:
+        for seed in range(s.seeds):
+            found = list(parts.inputs(wells, train, known, s.components, seed))
+            for place, label in enumerate(np.unique(wells.label)):
+                treated = wells.label == label
+                if label == CONTROL or not (treated & test).any() or not scored.any():
                     continue
-                carries = _concentration(each, task, a, known & train, wells.batch)
-                for learner in LEARNERS:
-                    row = {"set": name, "components": components, "held_out": of}
-                    row |= {"task": task.name, "label": task.label, "input": each.name}
-                    row |= {"seed": each.seed, "learner": learner, "axes": each.rows.shape[1]}
-                    rows.append(row | {"ica_converged": each.converged} | carries)
-                    measured.append([_one(each, task, a, b, learner, c) for c in s.penalties])
-    names = ("auroc", "sparsity", "weights", "converged")
-    arrays = np.array(measured, dtype=float).reshape(len(rows), len(s.penalties), len(names))
-    return Record(rows, {key: arrays[:, :, place] for place, key in enumerate(names)})
+                if (treated & train).sum() < max(s.wells, INNER):
+                    continue
+                rng = np.random.default_rng([seed, fold, place])
+                positive, negative = (
+                    drawn(wells.batch, of & train, count, rng)
+                    for of, count in ((treated, s.wells), (wells.control, s.controls))
+                )
+                b = np.flatnonzero((treated & test) | scored)
+                row = {"set": name, "held_out": of, "label": str(label), "seed": seed}
+                signal = treated, (treated | wells.control) & train, wells.batch
+                for each in found:
+                    one = _one(each, [positive, negative], b, treated, s.penalties)
+                    one |= {"signal_sparsity": sparsity(each.rows, *signal)}
+                    one |= {"chance_sparsity": hoyer_chance(each.rows.shape[1])}
+                    one |= {"ica_converged": each.converged, "l2_change": None}
+                    rows.append(row | {"input": each.name} | one)
+                change = _l2_change(found, np.concatenate([positive, negative]), b, treated)
+                rows[-len(found) + [each.name for each in found].index("ica")]["l2_change"] = change
+    return Record(rows)
 
 
-def _one(each: Input, task: Task, a: Mask, b: Mask, learner: str, c: float) -> tuple[float, ...]:
-    fit = parts.learn(each.rows[a], task.y[a], learner, c)
-    area = parts.auroc(each.rows[b] @ fit.weights + fit.shift, task.y[b])
-    return area, hoyer(fit.weights), float(np.count_nonzero(fit.weights)), float(fit.converged)
+def drawn(batch: Strings, of: Mask, count: int, rng: np.random.Generator) -> Rows:
+    """Some of these rows, or all if `count` is 0, ordered by batch with batches in random order."""
+    rows = rng.permutation(np.flatnonzero(of))[: count or None]
+    order = rng.permutation(np.unique(batch))
+    return rows[np.argsort((batch[rows][:, None] == order).argmax(axis=1), kind="stable")]
 
 
-def _concentration(
-    each: Input, task: Task, a: Mask, controls: Mask, batch: Strings
+def _one(
+    each: Input, classes: list[Rows], b: Rows, y: Mask, penalties: list[float]
 ) -> dict[str, Any]:
-    """Hoyer's sparsity over axes of the signals of label and of batch, on training rows only."""
-    signal, _ = explained(each.rows[a], task.y[a].astype(str), batch[a])
-    found = {"signal_sparsity": hoyer(np.sqrt(signal)), "batch_sparsity": None}
-    if controls.any():
-        shares, _ = explained(each.rows[controls], batch[controls])
-        found["batch_sparsity"] = hoyer(np.sqrt(shares))
-    return found | {"chance_sparsity": hoyer_chance(each.rows.shape[1])}
+    """Choose a penalty inside the training wells, fit with it, and score the rows b."""
+    a = np.concatenate(classes)
+    c = penalty(each.rows, classes, y, penalties)
+    fit = parts.learn(each.rows[a], y[a], "L1", c)
+    area = parts.auroc(each.rows[b] @ fit.weights + fit.shift, y[b])
+    used = float(np.count_nonzero(fit.weights))
+    return {"auroc": area, "penalty": c, "weights": used, "converged": fit.converged}
+
+
+def penalty(rows: Array, classes: list[Rows], y: Mask, penalties: list[float]) -> float:
+    """The C with the best mean AUROC on parts of the training wells, left out one at a time.
+
+    Wells of one batch are in one part as far as possible. Of equally good values of C, the one with
+    the smallest loss is chosen.
+    """
+    folds = list(zip(*(np.array_split(own, INNER) for own in classes)))
+    areas, losses = np.zeros((2, len(folds), len(penalties)))
+    for place, fold in enumerate(folds):
+        out = np.concatenate(fold)
+        kept = np.setdiff1d(np.concatenate(classes), out)
+        for at, c in enumerate(penalties):
+            fit = parts.learn(rows[kept], y[kept], "L1", c)
+            found = rows[out] @ fit.weights + fit.shift
+            areas[place, at] = parts.auroc(found, y[out])
+            losses[place, at] = parts.separate_loss(found, y[out])
+    # Rounded, so that equal values stay equal in any order of summation.
+    area = areas.mean(axis=0).round(9)
+    return penalties[int(np.where(area == area.max(), losses.mean(axis=0), np.inf).argmin())]
+
+
+def _l2_change(found: list[Input], a: Rows, b: Rows, y: Mask) -> float:
+    """The largest change of a score by ICA's rotation, for a learner that prefers no axes."""
+    scores = [
+        each.rows[b] @ (fit := parts.learn(each.rows[a], y[a], "L2", 1.0)).weights + fit.shift
+        for each in found
+        if each.name in ("pca", "ica")
+    ]
+    return float(np.abs(scores[0] - scores[1]).max())
+
+
+def sparsity(rows: Array, treated: Mask, of: Mask, batch: Strings) -> float:
+    """Hoyer's sparsity of the correlations of axes with the treatment, within batches."""
+    signal, _ = explained(rows[of], treated[of].astype(str), batch[of])
+    return hoyer(np.sqrt(signal))
 
 
 def carried(name: str, data: Data, settings: Settings) -> Record:
@@ -132,7 +155,7 @@ def carried(name: str, data: Data, settings: Settings) -> Record:
     wells, every = read(name, data), {"permutations": settings.permutations}
     all_rows = np.ones(len(wells.x), dtype=bool)
     base = parts.standardised(wells.x, all_rows, wells.units)
-    white = parts.whitened(base, all_rows, settings.components[0])
+    white = parts.whitened(base, all_rows, settings.components)
     turned_by_ica, ica = parts.independent(white, all_rows, 0)
     some = wells.control if wells.control.any() else all_rows
     tables = []
@@ -152,75 +175,33 @@ def carried(name: str, data: Data, settings: Settings) -> Record:
     return Record(rows.where(rows.notna(), None).to_dict("records"))  # type: ignore[arg-type]
 
 
-def chosen(records: list[Record], penalties: list[float]) -> pd.DataFrame:
-    """The scores at a penalty that was chosen on other held-out parts and other labels.
+def by_treatment(scores: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Means by (measure, input), with one row per treatment: over draws and held-out parts.
 
-    It is the C with the best mean AUROC there; of equally good ones the smallest, and without
-    another part the middle one. The learners of the other parts were trained on wells of this part,
-    though not for the same task. This holds for all inputs alike.
+    Draws of one treatment share wells, so they are averaged before any interval is computed.
     """
-    table = pd.DataFrame(list(chain.from_iterable(record.rows for record in records)))
-    if table.empty:
-        return table
-    arrays = {key: np.concatenate([r.arrays[key] for r in records]) for key in records[0].arrays}
-    best = np.full(len(table), len(penalties) // 2)
-    for _, group in table.groupby(SAME):
-        places = group.index.to_numpy()
-        part, label = group["held_out"].to_numpy(), group["label"].to_numpy()
-        one_label = len(np.unique(label)) == 1
-        for place, here in enumerate(places):
-            other = (part != part[place]) & (one_label | (label != label[place]))
-            if other.any():
-                # Rounded, so that equal values stay equal in any order of summation.
-                best[here] = arrays["auroc"][places[other]].mean(axis=0).round(9).argmax()
-    every = np.arange(len(table))
-    table["penalty"] = np.asarray(penalties)[best]
-    for key, values in arrays.items():
-        table[key] = values[every, best]
-    table[MEASURES] = table[MEASURES].astype(float)
-    table["failed_fits"] = (arrays["converged"] == 0).sum(axis=1)  # whatever the penalty
-    return table.drop(columns="converged")
-
-
-def by_unit(
-    scores: pd.DataFrame, name: str, task: str, learner: str, components: int | None = None
-) -> pd.DataFrame:
-    """Means over seeds by (measure, input), one row per unit: a held-out part or a treatment.
-
-    Compounds of one treatment share a learner and so do not vary independently.
-    """
-    there = where(scores, set=name, task=task, learner=learner)
-    if there.empty:
-        return there
-    there = there[there["components"] == (components or there["components"].iloc[0])]
-    unit = "label" if task in (EACH, OTHERS) else "held_out"
-    mean = there.groupby([unit, "input"])[MEASURES].mean()
+    own = where(scores, set=name)
+    mean = own.groupby(["label", "input"])[MEASURES].mean()
     return pd.DataFrame(mean.unstack("input"))
 
 
 def means(scores: pd.DataFrame) -> pd.DataFrame:
-    """AUROC of every input and its paired difference from PCA's, with intervals over units."""
+    """AUROC of every input and its paired difference from PCA's, with intervals over treatments."""
     rows = []
-    keys = ["set", "task", "learner", "components"]
-    for case in scores[keys].drop_duplicates().itertuples(index=False) if len(scores) else ():
-        units = by_unit(scores, *case)
-        group = scores[(scores[keys] == list(case)).all(axis=1)]
-        for column in units["auroc"]:
-            of = group[group["input"] == column]
-            row = dict(zip(keys, case)) | {"input": column}
-            row |= {"units": len(units), "axes": int(of["axes"].median())}
+    for name, group in scores.groupby("set", sort=False):
+        units = by_treatment(scores, str(name))
+        for column in group["input"].unique():
+            of = where(group, input=column)
+            row: dict[str, Any] = {"set": name, "input": column, "treatments": len(units)}
             differences = units["auroc"][column] - units["auroc"]["pca"]
             for key, values in (("auroc", units["auroc"][column]), ("over_pca", differences)):
                 mean, interval = mean_interval(list(values))
                 low, high = interval or (None, None)
                 row |= {key: mean, f"{key}_low": low, f"{key}_high": high}
-            for key in MEASURES[1:]:
-                row[key] = units[key][column].mean()
-            row["chance_sparsity"] = of["chance_sparsity"].mean()
-            row["median_penalty"] = of["penalty"].median()
-            row["failed_fits"] = int(of["failed_fits"].sum())
-            row["failed_icas"] = int((~of["ica_converged"].astype(bool)).sum())
-            rows.append(row)
+            row |= {key: units[key][column].mean() for key in MEASURES[1:4]}
+            row |= {"median_penalty": of["penalty"].median()}
+            row |= {"failed_fits": int((~of["converged"].astype(bool)).sum())}
+            rows.append(row | {"failed_icas": int((~of["ica_converged"].astype(bool)).sum())})
     return pd.DataFrame(rows)
 
 

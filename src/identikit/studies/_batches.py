@@ -1,4 +1,4 @@
-"""The inputs of nelson-batches, the variance of axes that groups explain, and the two learners."""
+"""The inputs of nelson-batches, the variance of axes that groups explain, and the learners."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ ROUNDING = 1e-8
 
 
 class Input(NamedTuple):
-    """The input of a learner: coordinates of all rows, with a name and a seed."""
+    """The input of a learner: a name, coordinates of all rows, and whether ICA converged."""
 
     name: str
-    seed: int
     rows: Array
-    converged: bool
+    converged: bool = True
 
 
 def standardised(x: Array, of: Mask, units: bool) -> Array:
@@ -38,15 +37,6 @@ def standardised(x: Array, of: Mask, units: bool) -> Array:
     variance = x[of].var(axis=0)
     scaled: Array = centred * inverse_or_zero(np.sqrt(variance if units else variance.mean()))
     return scaled
-
-
-def by_batch(x: Array, batch: Strings) -> Array:
-    """x, centred and scaled within each batch over all its rows."""
-    result = np.empty_like(x)
-    for each in np.unique(batch):
-        there = batch == each
-        result[there] = standardised(x[there], np.ones(there.sum(), dtype=bool), units=True)
-    return result
 
 
 def whitened(x: Array, train: Mask, components: int) -> Array:
@@ -100,45 +90,21 @@ def at_random(white: Array, seed: int) -> Array:
     return turned
 
 
-def turned(white: Array, train: Mask, seeds: int, before: str = "") -> list[Input]:
-    """Whitened rows: unchanged, rotated at random, and rotated by ICA."""
-    found = [Input(f"{before}pca", 0, white, True)]
-    for seed in range(seeds):
-        if not before:
-            found.append(Input("random", seed, at_random(white, seed), True))
-        rows, ica = independent(white, train, seed)
-        found.append(Input(f"{before}ica", seed, rows, bool(ica.converged_)))
-    return found
+def inputs(wells: Wells, train: Mask, known: Mask, components: int, seed: int) -> Iterator[Input]:
+    """Every input, computed without treatments from the rows of the training batches.
 
-
-def inputs(
-    wells: Wells, train: Mask, known: Mask, components: int, seeds: int, drop: float
-) -> Iterator[Input]:
-    """Every input, computed without labels from the rows of the training batches.
-
-    Every batch, including a held-out one, is centred or normalised by its own rows: by all of them
-    without their labels ("centred"), or by its `known` controls, which are never scored ("tvn").
-    `drop` is the share of axes to leave out, those with the largest batch effect.
+    Only TVN uses rows of a held-out batch: its `known` controls, if any, which are never scored.
+    The seed is that of ICA and of the random rotation.
     """
     base = standardised(wells.x, train, wells.units)
-    centred = by_batch(wells.x, wells.batch)
     white = whitened(base, train, components)
-    plain = turned(white, train, seeds)
-    yield Input("raw", 0, base, True)
-    yield from plain
-    yield Input("centred", 0, centred, True)
-    yield from turned(whitened(centred, train, components), train, seeds, "centred+")
-    if known.any():
-        yield Input("tvn", 0, tvn(base, wells.batch, train, known), True)
-        typical = tvn(white, wells.batch, train, known)
-        yield Input("pca+tvn", 0, typical, True)
-        again = turned(whitened(typical, train, components), train, seeds, "pca+tvn+")
-        yield from again[1:]  # ICA alone: whitening is its first step
-        controls = known & train
-        for each in plain:
-            carried, _ = explained(each.rows[controls], wells.batch[controls])
-            kept = np.sort(np.argsort(carried)[: round((1 - drop) * len(carried))])
-            yield each._replace(name=f"{each.name} dropped", rows=each.rows[:, kept])
+    turned, ica = independent(white, train, seed)
+    yield Input("raw", base)
+    yield Input("pca", white)
+    yield Input("random", at_random(white, seed))
+    yield Input("ica", turned, bool(ica.converged_))
+    if (known & ~train).any():
+        yield Input("pca+tvn", tvn(white, wells.batch, train, known))
 
 
 def explained(
@@ -246,3 +212,9 @@ def auroc(scores: Array, y: Mask) -> float:
     positive, negative = int(y.sum()), int((~y).sum())
     above = rankdata(scores)[y].sum() - positive * (positive + 1) / 2
     return float(above / (positive * negative))
+
+
+def separate_loss(scores: Array, y: Mask) -> float:
+    """Mean logistic loss of positives plus that of negatives: both classes have equal weight."""
+    losses = np.logaddexp(0, np.where(y, -scores, scores))
+    return float(losses[y].mean() + losses[~y].mean())

@@ -1,4 +1,4 @@
-"""Units of nelson-mnist: the digits, autoencoders of one leak, and all pairs of their seeds."""
+"""Units of nelson-mnist: the digits, autoencoders of one kind, and all pairs of their seeds."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from identikit.axes import near_identifiability
+from identikit._linalg import Array, svd
 from identikit.errors import InputError
 from identikit.studies._data import Need, read_arrays
 from identikit.studies._study import Record, Settings, mean_interval, per_seed
-from identikit.studies._torch import learn, torch
+from identikit.studies._torch import learn, nn, torch
 
 CONTAINS = "x_train and x_test (n, 28, 28) uint8"
 MNIST = Need("mnist.npz", CONTAINS, optional=True)
 LAYERS = 3
-STAGES = ("untrained", "early", "trained")
+STAGES = ("untrained", "trained")
 BOUND, MEASURED = "law_bound", "law_measured"
 Images = NDArray[np.float32]
 
@@ -52,20 +52,33 @@ def law(L: Any) -> Any:
     return np.sqrt(2 * L + L**2)
 
 
-def teach(alpha: float, folder: str, path: Path | None, settings: Settings) -> Record:
-    """Train the autoencoders of one leak α: one row per seed and stage.
+def autoencoder(sizes: list[int], alpha: float, leaky: int) -> learn.SoftmaxNet:
+    """An orthogonal autoencoder; only the first `leaky` layers of its decoder have a LeakyReLU.
+
+    The singular values of the decoder lie between α to the power of `leaky` and 1.
+    """
+    from identikit.studies._pairs import orthogonal_autoencoder
+
+    net = orthogonal_autoencoder(sizes, alpha)
+    layers = list(net.g.children())
+    kept = [part for place, part in enumerate(layers) if place % 2 == 0 or place < 2 * leaky]
+    return learn.SoftmaxNet(net.f, nn.Sequential(*kept))
+
+
+def teach(alpha: float, leaky: int, folder: str, path: Path | None, settings: Settings) -> Record:
+    """Train the autoencoders of one leak α and so many leaky layers: a row per seed and stage.
 
     The arrays are the latents of the test images, (seeds, images, D), by stage.
     """
-    from identikit.studies._pairs import orthogonal_autoencoder, reconstruction, unexplained
+    from identikit.studies._pairs import reconstruction, unexplained
 
     s, (known, unseen) = settings, (torch.from_numpy(part) for part in images(path))
     unseen = unseen[: s.test]
-    steps = dict(zip(STAGES, (0, s.steps // 10, s.steps)))
+    steps = dict(zip(STAGES, (0, s.steps)))
     run = learn.train(
-        partial(orthogonal_autoencoder, [known.shape[1], *s.widths], alpha), reconstruction,
+        partial(autoencoder, [known.shape[1], *s.widths], alpha, leaky), reconstruction,
         learn.shuffled((known,), s.batch), s.steps, seeds=range(s.seeds), lr=s.lr,
-        snapshots=steps.values(), folder=folder,
+        schedule="cosine", snapshots=steps.values(), folder=folder,
     )  # fmt: skip
     rows, latents = [], {}
     for stage, step in steps.items():
@@ -73,50 +86,71 @@ def teach(alpha: float, folder: str, path: Path | None, settings: Settings) -> R
         for seed, own in zip(run.seeds, latents[stage]):
             net = run.net(seed, step)
             found = learn.bilipschitz(net.g, own)
-            row = {"alpha": alpha, "stage": stage, "seed": seed}
+            row = {"alpha": alpha, "leaky": leaky, "stage": stage, "seed": seed}
             row |= {"unexplained": unexplained(net, unseen)}
             row |= {"sigma_max": found.largest, "sigma_min": found.smallest}
-            row |= {"one_plus_L_bound": alpha**-LAYERS, "one_plus_L_measured": 1 + found.L}
-            row |= {BOUND: law(alpha**-LAYERS - 1), MEASURED: found.root_law}
+            row |= {"one_plus_L_bound": alpha**-leaky, "one_plus_L_measured": 1 + found.L}
+            row |= {BOUND: law(alpha**-leaky - 1), MEASURED: found.root_law}
             rows.append(row)
     return Record(rows, latents)
 
 
-def compare(alpha: float, learned: Record) -> Record:
-    """Compare all pairs of seeds of one leak α: one row per pair and stage.
+def diameter(y: Array) -> float:
+    """The 95 % quantile of the distances between rows, as in `near_identifiability`."""
+    from scipy.spatial.distance import pdist
 
-    Distances after the best map are divided by the diameter and averaged over both directions; the
-    laws are for the larger L.
+    return float(np.quantile(pdist(y), 0.95))
+
+
+def distances(x: Array, y: Array, every: int = 2) -> Array:
+    """‖y − h(x)‖ on the rows that h, the best rigid map, is not fitted on.
+
+    With `every` = 1 the map is fitted and scored on all rows.
     """
-    rows = []
+    fit, rest = (slice(0, None, every), slice(every - 1, None, every))
+    means = x[fit].mean(axis=0), y[fit].mean(axis=0)
+    left, _, right = svd((x[fit] - means[0]).T @ (y[fit] - means[1]))
+    moved = (x[rest] - means[0]) @ (left @ right) + means[1]
+    found: Array = np.linalg.norm(y[rest] - moved, axis=1)
+    return found
+
+
+def compare(alpha: float, leaky: int, learned: Record) -> Record:
+    """Compare all pairs of seeds of one kind of network: one row per pair and stage.
+
+    Errors are means over both directions; the laws are for the larger L.
+    """
+    rows, rng = [], np.random.default_rng(0)
     for stage, latents in learned.arrays.items():
-        models = {row["seed"]: row for row in learned.rows if row["stage"] == stage}
-        for a, b in combinations(models, 2):
-            near = near_identifiability(latents[a], latents[b], draws=1)
-            both = [way for way in near.directions if way.coordinates == "raw"]
-            rigid = [way.error("rigid") for way in both]
-            row: dict[str, Any] = {"alpha": alpha, "stage": stage, "a": a, "b": b}
-            for column in ("mean", "median", "q95", "largest"):
-                row[column] = np.mean([getattr(error, column) for error in rigid])
-            row["affine"] = np.mean([way.error("affine").mean for way in both])
-            row["shuffled"] = np.mean([error.chance for error in rigid])
-            for column in (BOUND, MEASURED):
-                row[column] = max(models[seed][column] for seed in (a, b))
-            row["unexplained"] = np.mean([models[seed]["unexplained"] for seed in (a, b)])
-            rows.append(row)
+        models = [row for row in learned.rows if row["stage"] == stage]
+        sides = [(own, x, diameter(x)) for own, x in zip(models, latents.astype(float))]
+        for (a, x, wide), (b, y, high) in combinations(sides, 2):
+            both = [distances(x, y) / high, distances(y, x) / wide]
+            row = {"alpha": alpha, "leaky": leaky, "stage": stage, "a": a["seed"], "b": b["seed"]}
+            row |= {"mean": np.mean(both), "median": np.mean([np.median(way) for way in both])}
+            row |= {"q95": np.mean([np.quantile(way, 0.95) for way in both])}
+            row |= {"largest": np.mean([way.max() for way in both])}
+            row |= {"shuffled": (distances(rng.permutation(x), y) / high).mean()}
+            row |= {column: max(a[column], b[column]) for column in (BOUND, MEASURED)}
+            rows.append(row | {"unexplained": (a["unexplained"] + b["unexplained"]) / 2})
     return Record(rows)
 
 
 def summary(pairs: pd.DataFrame) -> pd.DataFrame:
-    """By α: errors of trained pairs with their interval over seeds, baselines, and both laws."""
+    """By kind: errors of trained pairs with their interval over seeds, baselines, and both laws."""
     rows = []
-    for alpha, own in pairs.groupby("alpha"):
-        trained, early, before = (own[own["stage"] == stage] for stage in STAGES[::-1])
+    for (alpha, leaky), own in pairs.groupby(["alpha", "leaky"]):
+        trained, before = (own[own["stage"] == stage] for stage in STAGES[::-1])
         mean, interval = mean_interval(per_seed(trained, "mean"))
         low, high = interval or (None, None)
-        row: dict[str, Any] = {"alpha": alpha, "mean": mean, "low": low, "high": high}
-        columns = ["median", "q95", "largest", "affine", BOUND, MEASURED, "unexplained"]
+        row: dict[str, Any] = {
+            "alpha": alpha,
+            "leaky": leaky,
+            "mean": mean,
+            "low": low,
+            "high": high,
+        }
+        columns = ["median", "q95", "largest", BOUND, MEASURED, "unexplained", "shuffled"]
         row |= {column: trained[column].mean() for column in columns}
-        row |= {"early": early["mean"].mean(), "untrained": before["mean"].mean()}
-        rows.append(row | {"shuffled": trained["shuffled"].mean()})
+        rows.append(row | {"untrained": before["mean"].mean()})
     return pd.DataFrame(rows)

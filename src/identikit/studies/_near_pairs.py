@@ -16,7 +16,6 @@ from identikit.studies._study import Record, mean_interval, per_seed
 
 GPT2, CLASSIFIER, AUTOENCODER = "gpt2", "classifier", "autoencoder"
 MODELS = {GPT2: "The GPT-2", CLASSIFIER: "The classifier", AUTOENCODER: "The autoencoder"}
-STAGES = ("untrained", "trained")
 RAW, WHITENED = "raw", "whitened"
 GROUPS = ("permutation", "random rotation", "ica", "rigid", "similarity", "linear", "affine")
 #: What the efficiency is of in place of ICA, and in words.
@@ -25,6 +24,7 @@ GAINS = {
     "different_rows": "ICA, different rows",
 }  # fmt: skip
 EFFICIENCY, CONTROL = "efficiency_value", "efficiency_random_rotation"
+OWN_ROWS = "efficiency_different_rows"
 #: Whose means have an interval in the tables.
 WITH_INTERVAL = ("permutation", "ica", "rigid", "linear", EFFICIENCY)
 
@@ -48,19 +48,23 @@ TABLE_1 = (
     Published("ResNet-18, two seeds", CLASSIFIER, 0.382, 0.206, 0.175, 0.312, 0.40),
 )
 Groups = NDArray[Any] | None
+#: The most rows of two extracted folders.
+MOST_ROWS = 20_000
 
 
-def compare(model: str, stage: str, a: Any, b: Any, views: Sequence[Any], groups: Groups) -> Record:
+def compare(
+    model: str, a: Any, b: Any, views: Sequence[Any], groups: Groups, max_rows: int
+) -> Record:
     """Compare two runs a and b at one layer: one row for raw and one for whitened coordinates.
 
     `views` are arrays of rows or their paths, and `groups` are labels of dependent rows. Values are
-    means over both directions; intervals have the outer ends of both.
+    those of `identikit near`, means over both directions; intervals have the outer ends of both.
     """
-    near = near_identifiability(*views, names=["a", "b"], groups=groups)
+    near = near_identifiability(*views, names=["a", "b"], groups=groups, max_rows=max_rows)
     rows = []
     for coordinates in (RAW, WHITENED):
         ways = [way for way in near.directions if way.coordinates == coordinates]
-        row: dict[str, Any] = {"model": model, "stage": stage, "coordinates": coordinates}
+        row: dict[str, Any] = {"model": model, "coordinates": coordinates}
         row |= {"a": a, "b": b, "rows": near.used, "dims": min(side.dims for side in near.sides)}
         row |= {"components": near.sides[0].components}
         row |= {"identified": min(side.identified for side in near.sides)}
@@ -105,12 +109,12 @@ def extracts(folders: Sequence[Path]) -> tuple[list[Any], list[str], Groups]:
 
 
 def summary(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Means over pairs by model and stage, with intervals over seeds (of one pair, over rows)."""
+    """Means over pairs by model, with intervals over seeds (of one pair, over rows)."""
     columns = [*GROUPS, "shuffled", EFFICIENCY, *(f"efficiency_{gain}" for gain in GAINS)]
     rows = []
-    for (model, stage), own in pairs.groupby(["model", "stage"], sort=False):
+    for model, own in pairs.groupby("model", sort=False):
         own = own.astype(dict.fromkeys(columns, float))
-        row: dict[str, Any] = {"model": model, "stage": stage, "pairs": len(own)}
+        row: dict[str, Any] = {"model": model, "pairs": len(own)}
         row |= {name: own[name].mean() for name in ("dims", "components", "identified", *columns)}
         for name in WITH_INTERVAL:
             _, interval = mean_interval(per_seed(own, name))

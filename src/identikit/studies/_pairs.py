@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from identikit.learn import MLP, Lookup, ResNet, Run, SoftmaxNet, rows, shuffled, supervised, train
+from identikit.learn import MLP, Lookup, ResNet, SoftmaxNet, rows, shuffled, supervised, train
 from identikit.studies import _text_models
 from identikit.studies._data import Data, pixels
 from identikit.studies._study import Record, Settings
@@ -54,9 +54,8 @@ def orthogonal_autoencoder(sizes: Sequence[int], leak: float) -> SoftmaxNet:
 
 def autoencoder(sizes: Sequence[int]) -> SoftmaxNet:
     """Encoder f and decoder g of plain layers with LeakyReLU between."""
-    return SoftmaxNet(
-        MLP(sizes, "leaky_relu", init="he"), MLP(sizes[::-1], "leaky_relu", init="he")
-    )
+    f, g = (MLP(widths, "leaky_relu", init="he") for widths in (sizes, sizes[::-1]))
+    return SoftmaxNet(f, g)
 
 
 def reconstruction(net: SoftmaxNet, x: Tensor) -> Tensor:
@@ -81,30 +80,29 @@ def inside(net: SoftmaxNet, x: Tensor) -> NDArray[np.float32]:
 
 
 def learn_autoencoder(seed: int, folder: Path, data: Data, settings: Settings) -> Record:
-    """Train an autoencoder by reconstruction; arrays: its latents of test images, by stage."""
+    """Train an autoencoder by reconstruction; the array has its latents of test images."""
     s, images = settings, data.images()
     x, test = (pixels(part, s.side) for part in (images.x_train, images.x_test))
     run = train(
         partial(autoencoder, [x[0].numel(), *s.widths]), reconstruction, shuffled((x,), s.batch),
-        s.autoencoder_steps, seeds=[seed], lr=s.lr, snapshots=[0], folder=folder,
+        s.autoencoder_steps, seeds=[seed], lr=s.lr, schedule="cosine", folder=folder,
     )  # fmt: skip
-    views = {stage: run.embed(test, step)[f"seed {seed}"] for stage, step in _stages(run)}
     left = unexplained(run.net(seed), test)
-    return _record("autoencoder", seed, "variance unexplained", left, views)
+    view = run.embed(test)[f"seed {seed}"]
+    return _record("autoencoder", seed, "variance unexplained", left, view)
 
 
 def learn_classifier(seed: int, folder: Path, data: Data, settings: Settings) -> Record:
-    """Train a residual network with one vector per class; arrays: inputs of its last block."""
+    """Train a residual network with a vector per class; the array has inputs of its last block."""
     s, images = settings, data.images()
     x, test = (pixels(part, s.side) for part in (images.x_train, images.x_test))
     run = train(
         partial(classifier, s.channels, s.blocks, len(images.names)), supervised,
         shuffled((x, torch.from_numpy(images.y_train)), s.batch), s.classifier_steps, seeds=[seed],
-        lr=s.lr, snapshots=[0], folder=folder,
+        lr=s.lr, schedule="cosine", folder=folder,
     )  # fmt: skip
-    views = {stage: inside(run.net(seed, step), test) for stage, step in _stages(run)}
-    likeliest = run.model(seed, test).log_prob().argmax(axis=1)
-    return _record("classifier", seed, "accuracy", np.mean(likeliest == images.y_test), views)
+    wrong = np.mean(run.model(seed, test).log_prob().argmax(axis=1) != images.y_test)
+    return _record("classifier", seed, "share of errors", wrong, inside(run.net(seed), test))
 
 
 def classifier(channels: int, blocks: Sequence[int], classes: int) -> SoftmaxNet:
@@ -129,21 +127,13 @@ def learn_gpt2(seed: int, folder: Path, text: Record, settings: Settings) -> Rec
     record = _text_models.learn(s.width, seed, folder, text.arrays, vocabulary, s)
     run = _text_models.restored((s.width, seed, record), vocabulary, s)
     test = text.arrays["test"][:, :-1]
-    views = {stage: _text_models.states(run, step, s.back, test) for stage, step in _stages(run)}
-    return _record("gpt2", seed, "loss (nats)", record.rows[-1]["validation"], views)
+    view = _text_models.states(run, s.steps, s.back, test)
+    return _record("gpt2", seed, "loss (nats)", record.rows[-1]["validation"], view)
 
 
-def _stages(run: Run) -> Iterable[tuple[str, int]]:
-    """Names and steps of the first and the last snapshot."""
-    return zip(("untrained", "trained"), run.snapshots, strict=True)
-
-
-def _record(
-    model: str, seed: int, measure: str, fit: Any, views: dict[str, NDArray[np.float32]]
-) -> Record:
-    return Record(
-        [{"model": model, "seed": seed, "measure": measure, "fit": float(fit)}], {**views}
-    )
+def _record(model: str, seed: int, measure: str, loss: Any, view: NDArray[np.float32]) -> Record:
+    row = {"model": model, "seed": seed, "measure": measure, "loss": float(loss)}
+    return Record([row], {"view": view})
 
 
 LEARN: dict[str, Callable[..., Record]] = {
