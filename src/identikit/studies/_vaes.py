@@ -136,8 +136,8 @@ def inputs(settings: Settings, seed: int) -> tuple[Coordinates, Rows, Rows, Rows
 
 def build(width: int, latents: int, hidden: Sequence[int], variational: bool) -> learn.SoftmaxNet:
     """An encoder of fully connected layers, and a decoder with the same layers in reverse."""
-    encoder = learn.MLP([width, *hidden, latents * (2 if variational else 1)])
-    return learn.SoftmaxNet(encoder, learn.MLP([latents, *reversed(hidden), width]))
+    encoder = learn.MLP([width, *hidden, latents * (2 if variational else 1)], init="he")
+    return learn.SoftmaxNet(encoder, learn.MLP([latents, *reversed(hidden), width], init="he"))
 
 
 def reconstruction(net: learn.SoftmaxNet, z: Tensor, x: Tensor, weight: float) -> Tensor:
