@@ -971,7 +971,7 @@ def test_surprises_have_measured_numbers_and_the_verdict_they_speak_of(
         "Of a study that is not on the page: {elsewhere:any:reproduced}.",
     )
     monkeypatch.setattr(page, "SURPRISES", sentences)
-    monkeypatch.setattr(page, "find", lambda name: study)
+    monkeypatch.setattr(page, "find", {"toy": study, "elsewhere": study}.get)
     lines = page.surprises({"toy": page.section(result)}).splitlines()[2:]
     assert lines == [f"- It is {page.with_interval(claims[good])}."]
     told = capsys.readouterr().err

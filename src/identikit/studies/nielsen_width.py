@@ -218,7 +218,8 @@ CLAIMS = (
 # narrow networks pass the filter of accuracy.
 LAPTOP = {
     "train": 20_000, "test": 2000, "batch": 128, "accuracy": 0.9, "least": 5, "candidates": 200,
-    "seeds": 10, "classes": [4, 6, 10, 18], "widths": [16, 32, 64, 128], "lr": 1e-4, "steps": 15_000,
+    "seeds": 10, "classes": [4, 6, 10, 18], "widths": [16, 32, 64, 128], "lr": 1e-4,
+    "steps": 15_000,
 }  # fmt: skip
 # A learning rate at which a few steps are enough: it only shows that the study runs.
 SMOKE = LAPTOP | {
