@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from identikit.alignment._ladder import HeldOut, applicable, ladder, totals
 from identikit.alignment._map_fit import best_map
 from identikit.alignment._noise import Denoised
+from identikit.alignment._ridge import choose_strength, ridge
 from identikit.alignment._rungs import RUNGS, Rung, axis_free, counts_as, join
 from identikit.alignment._stats import PairStats, matching, pair_stats, whitened_stats
 
@@ -32,6 +33,7 @@ __all__ = [
     "applicable",
     "axis_free",
     "best_map",
+    "choose_strength",
     "counts_as",
     "join",
     "ladder",
@@ -39,6 +41,7 @@ __all__ = [
     "made_map",
     "matching",
     "pair_stats",
+    "ridge",
     "totals",
     "whitened_stats",
 ]
