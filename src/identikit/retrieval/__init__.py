@@ -1,6 +1,13 @@
 """An old and a new embedding model: what a change costs the search."""
 
+from identikit.retrieval._bound import RotationBound, rotation_bound
 from identikit.retrieval._maps import fit_space_map
 from identikit.retrieval._space_map import SpaceMap, load_space_map
 
-__all__ = ["SpaceMap", "fit_space_map", "load_space_map"]
+__all__ = [
+    "RotationBound",
+    "SpaceMap",
+    "fit_space_map",
+    "load_space_map",
+    "rotation_bound",
+]
