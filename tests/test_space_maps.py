@@ -65,6 +65,28 @@ def test_a_rigid_map_is_procrustes_about_the_means_with_the_targets_spread(p, q)
     close(values, np.full(min(p, q), values[0]), 1e-9)
 
 
+def test_queries_by_cosine_are_stretched_as_far_as_the_models_disagree():
+    x, y = (unit(rows) for rows in models(noise=0.8))
+    plain = fit_space_map(x, y, kinds=["rigid"], metric="l2").weights
+    a, b = x - x.mean(axis=0), y - y.mean(axis=0)
+    agreement = np.vdot(a @ plain, b) / (np.linalg.norm(a @ plain) * np.linalg.norm(b))
+    assert 0.5 < agreement < 0.95
+    close(fit_space_map(x, y, kinds=["rigid"]).weights, plain / agreement**2, 1e-9)
+    close(fit_space_map(x, y, kinds=["rigid"], side="documents").weights, plain, 1e-9)
+    exact = fit_space_map(x, x @ rotation(12, np.random.default_rng(1)))
+    assert exact.overlap["rigid"] == 1
+
+
+def test_columns_without_variance_harm_no_map():
+    x, y = models(n=300, p=6, q=6)
+    x[:, 2], y[:, 4] = 1.0, 0.0
+    x[:, 3] = x[:, 1]
+    for kind in ("rigid", "affine"):
+        t = fit_space_map(x, y, kinds=[kind], metric="l2", side="documents")
+        assert np.isfinite(t.weights).all()
+        assert t.held_out[kind] < 1
+
+
 @TENS
 def test_an_affine_map_is_ridge_regression_and_queries_keep_the_spread(side):
     x, y = models(n=40, p=12, q=5)
