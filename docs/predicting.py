@@ -230,10 +230,10 @@ def flattery(rows: list[Row], side: str, title: str) -> str:
     better = sum(row[side]["documents"] > row[side]["overlap"] for row in rows)
     share = float(np.mean([row[side]["share"] for row in rows]))
     return (
-        f"**{title[0].upper()}{title[1:]}** (maps of the kind {KINDS[side]}). They keep {share:.2f} "
-        f"of the recall on average. Through the map, real queries find {means[1]:.2f} of what "
-        f"re-embedding finds; documents in their place find {means[0]:.2f}, more than the queries "
-        f"for {better} of {len(rows)} pairs.\n"
+        f"**{title[0].upper()}{title[1:]}** (maps of the kind {KINDS[side]}). They keep "
+        f"{share:.2f} of the recall on average. Through the map, real queries find {means[1]:.2f} "
+        f"of what re-embedding finds; documents in their place find {means[0]:.2f}, more than the "
+        f"queries for {better} of {len(rows)} pairs.\n"
     )
 
 
