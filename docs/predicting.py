@@ -205,11 +205,9 @@ def tables(name: str, data: Collection, rows: list[Row]) -> list[str]:
     size = f"{len(data.fit[data.names[0]])} documents to fit on and as many to search"
     lines.append(f"{len(rows)} ordered pairs of {len(data.names)} models; {size}; ")
     lines.append(f"{len(data.relevant)} queries with a relevant document among these")
-    lines.append(
-        f"; {data.left_out} documents left out as rows of zeros.\n" if data.left_out else ".\n"
-    )
+    lines.append(f"; left out as rows of zeros: {data.left_out}.\n" if data.left_out else ".\n")
     lines.append("\n| rank correlation with the share of recall@10 kept |")
-    lines.append(" | ".join(f" {title}" for title in SIDES.values()) + " |\n|---|---|---|\n")
+    lines.append(" " + " | ".join(SIDES.values()) + " |\n|---|---|---|\n")
     for key, (title, _) in PREDICTIONS.items():
         cells = " | ".join(spearman(rows, key, side) for side in SIDES)
         lines.append(f"| {title} | {cells} |\n")
