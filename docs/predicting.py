@@ -44,7 +44,7 @@ PREDICTIONS = {
     "documents": ("documents as queries", 1),
 }
 SIDES = {"queries": "new queries mapped", "documents": "old index mapped"}
-#: The kind of map that `fit_space_map` takes for nearly all of these pairs.
+#: One kind of map for each side, the same for all pairs; `fit_space_map` would choose for each.
 KINDS = {"queries": "rigid", "documents": "affine"}
 
 

@@ -186,7 +186,7 @@ def test_the_simplest_kind_that_none_beats_beyond_the_interval():
 @pytest.mark.slow
 @TENS
 def test_overlap_chooses_at_least_as_well_as_the_error_on_real_queries(data_dir, side):
-    """The rule of choice, on pairs that it was not made on (CACM)."""
+    """The rule of choice on CACM; it was made on Cranfield."""
     with np.load(data_dir / "retrieval" / "cacm.npz") as held:
         names = ("wordllama_256", "para_l3", "gte_small")
         documents = {name: held[f"doc_{name}"].astype(float) for name in names}
