@@ -1,5 +1,7 @@
 """An old and a new embedding model: what a change costs the search."""
 
 from identikit.retrieval._maps import SpaceMap, fit_space_map, load_space_map
+from identikit.retrieval._migrate import migrate
+from identikit.retrieval.result import Migration
 
-__all__ = ["SpaceMap", "fit_space_map", "load_space_map"]
+__all__ = ["Migration", "SpaceMap", "fit_space_map", "load_space_map", "migrate"]

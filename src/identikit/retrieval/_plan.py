@@ -1,0 +1,122 @@
+"""Which documents are fitted on, and with which map each of them is searched; blocks of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+from identikit._progress import Progress
+from identikit.retrieval._inputs import Inputs, checked
+from identikit.retrieval._maps import SpaceMap, fit_space_map, normal
+from identikit.retrieval._search import Rows, block_rows
+
+#: Folds of documents; two if half of the documents are as many as a map is fitted on.
+FOLDS = 5
+#: Documents that a map is fitted on: so many, or this many a column if that is more.
+FIT_ROWS, ROWS_A_COLUMN = 10_000, 20
+#: The shares of the index that are new, on the way from none to all.
+SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+#: Documents whose scores calibrate thresholds.
+SAMPLE_DOCUMENTS = 2000
+
+
+@dataclass(eq=False)
+class Plan:
+    """Which documents are in which fold and band, and which are fitted on or sampled."""
+
+    folds: int
+    fold: NDArray[np.uint8]
+    query_fold: NDArray[np.uint8]
+    band: NDArray[np.uint8]
+    pool: Rows
+    sample: Rows
+    fitted_on: int
+
+
+def drawn_plan(inputs: Inputs, fit_rows: int | None, fit_on_queries: bool, seed: int) -> Plan:
+    """Draw folds, bands and samples; each has its own stream of random numbers."""
+    n, count = inputs.old.rows, len(inputs.old_queries)
+    draw = [np.random.default_rng([seed, 2, part]) for part in range(5)]
+    most = max(FIT_ROWS, ROWS_A_COLUMN * max(inputs.old.width, inputs.new.width))
+    most = most if fit_rows is None else fit_rows
+    candidates = np.setdiff1d(np.arange(n), [] if inputs.own is None else inputs.own)
+    folds = 2 if len(candidates) // 2 >= most else FOLDS
+    pooled = min(len(candidates), -(-most * folds // (folds - 1)))
+    pool = np.sort(draw[0].choice(candidates, pooled, replace=False)).astype(np.int64)
+    fold = np.empty(n, dtype=np.uint8)
+    fold[draw[1].permutation(n)] = np.arange(n) % folds
+    # Those fitted on are split evenly too, so that every map has as many.
+    fold[pool[draw[1].permutation(pooled)]] = np.arange(pooled) % folds
+    query_fold = np.zeros(count, dtype=np.uint8)
+    if fit_on_queries:
+        query_fold[draw[2].permutation(count)] = np.arange(count) % folds
+    rank = np.empty(n)
+    rank[draw[3].permutation(n)] = (np.arange(n) + 0.5) / n
+    band = (np.searchsorted(SHARES, rank) - 1).astype(np.uint8)
+    sample = np.sort(draw[4].choice(n, min(n, SAMPLE_DOCUMENTS), replace=False)).astype(np.int64)
+    return Plan(folds, fold, query_fold, band, pool, sample, pooled - -(-pooled // folds))
+
+
+def blocks(inputs: Inputs, metric: str) -> Iterator[tuple[Rows, Array, Array]]:
+    """Blocks of documents: their rows, and both models' vectors, of length one for cosine."""
+    size = min(block_rows(inputs.old.width), block_rows(inputs.new.width))
+    for start in range(0, inputs.old.rows, size):
+        stop = min(start + size, inputs.old.rows)
+        pair = [
+            normal(checked(source.read(start, stop), source.name, metric, start), metric)
+            for source in (inputs.old, inputs.new)
+        ]
+        yield np.arange(start, stop), pair[0], pair[1]
+
+
+def survey(
+    inputs: Inputs, metric: str, plan: Plan, progress: Progress
+) -> tuple[list[Array], list[Array], list[Array]]:
+    """The mean documents, those to fit on and those of the sample, of both models."""
+    widths = inputs.old.width, inputs.new.width
+    centres = [np.zeros(width) for width in widths]
+    pools = [np.empty((len(plan.pool), width)) for width in widths]
+    samples = [np.empty((len(plan.sample), width)) for width in widths]
+    for numbers, *pair in blocks(inputs, metric):
+        for side, rows in enumerate(pair):
+            centres[side] += rows.sum(axis=0)
+            for wanted, kept in ((plan.pool, pools[side]), (plan.sample, samples[side])):
+                first, last = np.searchsorted(wanted, [numbers[0], numbers[-1] + 1])
+                kept[first:last] = rows[wanted[first:last] - numbers[0]]
+        progress("reading", int(numbers[-1]) + 1, inputs.old.rows)
+    return [centre / inputs.old.rows for centre in centres], pools, samples
+
+
+@dataclass(eq=False)
+class Maps:
+    """The maps of each fold of documents (and of queries, if these are fitted on), by direction."""
+
+    to_old: dict[tuple[int, int], SpaceMap]
+    to_new: dict[tuple[int, int], SpaceMap]
+
+
+def fitted(
+    inputs: Inputs, metric: str, plan: Plan, pools: list[Array], progress: Progress, seed: int
+) -> Maps:
+    """For each fold of documents (and of queries) maps that have seen none of either."""
+    maps = Maps({}, {})
+    queries = [normal(rows, metric) for rows in (inputs.old_queries, inputs.new_queries)]
+    apart = np.unique(plan.query_fold).tolist()
+    fold = plan.fold[plan.pool]
+    for done, f in enumerate(range(plan.folds)):
+        for g in apart:
+            old, new = (pool[fold != f] for pool in pools)
+            if len(apart) > 1:
+                others = plan.query_fold != g
+                old, new = (
+                    np.concatenate([rows, more[others]])
+                    for rows, more in zip((old, new), queries)
+                )
+            maps.to_old[f, g] = fit_space_map(new, old, metric=metric, seed=seed)
+            maps.to_new[f, g] = fit_space_map(old, new, metric=metric, seed=seed)
+        progress("fitting maps", done + 1, plan.folds)
+    return maps
