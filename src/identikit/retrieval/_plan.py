@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,8 @@ from identikit.retrieval._inputs import Inputs, checked
 from identikit.retrieval._maps import SpaceMap, fit_space_map, normal
 from identikit.retrieval._search import Rows, block_rows
 
+#: The kinds of maps to choose from.
+KINDS = ("rigid", "affine")
 #: Folds of documents; two if half of the documents are as many as a map is fitted on.
 FOLDS = 5
 #: Documents that a map is fitted on: so many, or this many a column if that is more.
@@ -107,7 +109,9 @@ def fitted(
     queries = [normal(rows, metric) for rows in (inputs.old_queries, inputs.new_queries)]
     apart = np.unique(plan.query_fold).tolist()
     fold = plan.fold[plan.pool]
-    for done, f in enumerate(range(plan.folds)):
+    # The kind is chosen once, so that no ranking mixes maps of different kinds.
+    kinds: list[Sequence[str]] = [KINDS, KINDS]
+    for f in range(plan.folds):
         for g in apart:
             old, new = (pool[fold != f] for pool in pools)
             if len(apart) > 1:
@@ -116,7 +120,9 @@ def fitted(
                     np.concatenate([rows, more[others]])
                     for rows, more in zip((old, new), queries)
                 )
-            maps.to_old[f, g] = fit_space_map(new, old, metric=metric, seed=seed)
-            maps.to_new[f, g] = fit_space_map(old, new, metric=metric, seed=seed)
-        progress("fitting maps", done + 1, plan.folds)
+            to_old = fit_space_map(new, old, kinds=kinds[0], metric=metric, seed=seed)
+            to_new = fit_space_map(old, new, kinds=kinds[1], metric=metric, seed=seed)
+            maps.to_old[f, g], maps.to_new[f, g] = to_old, to_new
+            kinds = [(to_old.kind,), (to_new.kind,)]
+        progress("fitting maps", f + 1, plan.folds)
     return maps
