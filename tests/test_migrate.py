@@ -35,7 +35,9 @@ def world(seed: int = 0, documents: int = 120, queries: int = 14, widths=(9, 9))
             out.append(rows @ turn + shift + 0.3 * rng.normal(size=(len(rows), width)))
     old, old_queries, new, new_queries = out
     near = np.argsort(((asked[:, None] - topics) ** 2).sum(axis=2), axis=1)[:, :6]
-    qrels = [(q, int(d), 1 + place % 3) for q, row in enumerate(near) for place, d in enumerate(row)]
+    qrels = [
+        (q, int(d), 1 + place % 3) for q, row in enumerate(near) for place, d in enumerate(row)
+    ]
     qrels = [each for each in qrels if each[0] != 3]
     return old, new, old_queries, new_queries, qrels
 
@@ -139,9 +141,7 @@ def mean_of(rankings, references, qrels, k):
             relevant[query][document] = grade
     each = [measures(*three, k) for three in zip(rankings, references, relevant)]
     names = ("ndcg", "mrr", "recall", "overlap") if qrels else ("overlap",)
-    return {
-        name: np.mean([found[name] for found in each if name in found]) for name in names
-    }
+    return {name: np.mean([found[name] for found in each if name in found]) for name in names}
 
 
 @pytest.mark.parametrize("metric", ["cosine", "dot", "l2"])
@@ -173,7 +173,6 @@ def test_every_figure_is_what_plain_loops_give(metric, widths):
         ]
         for name, value in mean_of(rankings, best, qrels, K).items():
             assert point.values[name].mean == pytest.approx(value, abs=1e-9), point
-
 
 
 def test_documents_that_stand_in_are_held_out_and_do_not_find_themselves():
@@ -242,9 +241,7 @@ def test_maps_fitted_on_queries_have_not_seen_the_query():
     plan = plan_of(old, new, old_queries, fit_on_queries=True)
     assert sorted(np.bincount(plan.query_fold).tolist()) == [12] * 5
     plain = ik.migrate(old, new, queries=(old_queries, new_queries), k=K, n=N)
-    asked = ik.migrate(
-        old, new, queries=(old_queries, new_queries), k=K, n=N, fit_on_queries=True
-    )
+    asked = ik.migrate(old, new, queries=(old_queries, new_queries), k=K, n=N, fit_on_queries=True)
     assert asked.fitted_on_queries
     assert asked.option("stay") == plain.option("stay")
     assert asked.option("re-embed") == plain.option("re-embed")

@@ -1,4 +1,4 @@
-"""What a threshold on scores of the old model becomes: scores of the same pairs, matched by rank."""
+"""What a threshold on old scores becomes: scores of the same pairs, matched by rank."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.retrieval._judgments import read_judgments
 from identikit.retrieval._maps import METRICS
-from identikit.retrieval._scores import CUT, Judgments
+from identikit.retrieval._scores import Judgments
 from identikit.retrieval._search import Rows, block_rows
 from identikit.sources import (
     BY_POSITION,
@@ -120,7 +120,9 @@ def opened(
                 "documents stand in for queries",
             )
             return
-        asked = stack.enter_context(paired(list(queries), query_ids, ["old queries", "new queries"]))
+        asked = stack.enter_context(
+            paired(list(queries), query_ids, ["old queries", "new queries"])
+        )
         views = open_sources(asked.views, asked.names)
         for view in views:
             stack.enter_context(closing(view))
@@ -137,6 +139,11 @@ def opened(
                 _names(query_ids, queries[0], asked.matched),
                 _names(ids, old, rows.matched),
             )
+            if len(np.unique(judgments.queries)) < 2:
+                raise InputError(
+                    "only one query has a relevant document among the judgments; at least two are "
+                    "needed to compare anything"
+                )
         yield Inputs(
             *sources,
             *(checked(read_whole(view), view.name, metric) for view in views),

@@ -35,11 +35,11 @@ def drawn_counts(queries: int, resamples: int, seed: Sequence[int]) -> Array:
 
 
 def means(columns: Array, counts: Array) -> Means:
-    """Means over queries, with their studentised bootstrap intervals.
+    """Means over queries, with their symmetric studentised bootstrap intervals.
 
-    With t* = (m* − m)/s* of the resamples, the interval is m − s·q(t*) at both ends: skewness and
-    few queries are both allowed for, which quantiles of m* alone are not (Efron and Tibshirani
-    1993, chapter 12).
+    The interval is m ± q·s, where s is the standard error of the mean m, and q the 95 % quantile of
+    |t*| with t* = (m* − m)/s* of the resamples (Hall 1992, section 3.6): it allows for few queries,
+    which quantiles of m* do not.
 
     Parameters
     ----------
@@ -49,9 +49,7 @@ def means(columns: Array, counts: Array) -> Means:
     value, error = _mean_and_error(columns)
     if len(columns) < LEAST_QUERIES:
         return Means(value, np.full(len(value), np.nan), np.full(len(value), np.nan))
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(studentised(columns, counts), [tail, 1 - tail], axis=0)
-    return Means(value, value - high * error, value - low * error)
+    return simultaneous([columns], [counts])[0]
 
 
 def simultaneous(parts: Sequence[Array], counts: Sequence[Array]) -> list[Means]:

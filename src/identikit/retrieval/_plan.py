@@ -117,8 +117,7 @@ def fitted(
             if len(apart) > 1:
                 others = plan.query_fold != g
                 old, new = (
-                    np.concatenate([rows, more[others]])
-                    for rows, more in zip((old, new), queries)
+                    np.concatenate([rows, more[others]]) for rows, more in zip((old, new), queries)
                 )
             to_old = fit_space_map(new, old, kinds=kinds[0], metric=metric, seed=seed)
             to_new = fit_space_map(old, new, kinds=kinds[1], metric=metric, seed=seed)

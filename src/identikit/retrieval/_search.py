@@ -80,7 +80,11 @@ class Side:
 
     def __getitem__(self, part: Any) -> Side:
         some = Side.__new__(Side)
-        some.rows, some.lengths, some.single = self.rows[part], self.lengths[part], self.single[part]
+        some.rows, some.lengths, some.single = (
+            self.rows[part],
+            self.lengths[part],
+            self.single[part],
+        )
         return some
 
 
@@ -134,9 +138,7 @@ class Best:
             whole = len(part) == len(queries)
             self._offer(queries if whole else queries[part], documents, numbers, band, part)
 
-    def _offer(
-        self, queries: Side, documents: Side, numbers: Rows, band: int, asked: Rows
-    ) -> None:
+    def _offer(self, queries: Side, documents: Side, numbers: Rows, band: int, asked: Rows) -> None:
         near = queries.single @ documents.single.T
         width = documents.rows.shape[1]
         slack = np.float32((width + 8) * _ROUNDING)

@@ -28,7 +28,12 @@ CALLED = {
 
 
 def judged_verdict(columns: Mapping[str, Array], resamples: int, seed: int) -> Verdict:
-    """The cheapest option that is neither clearly worse than the best nor worse than staying.
+    """The cheapest option within one standard error of the best, if it is not below staying.
+
+    The standard error is that of the paired difference to the best option over queries. This is the
+    one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3): of options that the
+    queries hardly tell apart it takes the cheapest, and it never passes over one that is clearly
+    better, since that is ahead by two.
 
     Parameters
     ----------
@@ -38,13 +43,15 @@ def judged_verdict(columns: Mapping[str, Array], resamples: int, seed: int) -> V
     names = list(columns)
     values = np.column_stack(list(columns.values()))
     best = names[int(np.argmax(values.mean(axis=0)))]
+    gaps = columns[best][:, None] - values
+    within = gaps.mean(axis=0) <= gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
     counts = drawn_counts(len(values), resamples, [seed, 3])
-    behind = means(columns[best][:, None] - values, counts)
+    behind = means(gaps, counts)
     ahead = means(values - columns["stay"][:, None], counts)
     choice = next(
         name
         for place, name in enumerate(names)
-        if name == best or (behind.low[place] <= 0 and ahead.value[place] >= 0)
+        if name == best or (within[place] and ahead.value[place] >= 0)
     )
     reason = _judged_reason(names, choice, best, ahead, behind, len(values))
     return Verdict(choice, "ndcg", best, reason)
@@ -59,16 +66,19 @@ def _judged_reason(
         return f"No option has a larger nDCG@{CUT} than staying. {rests}"
     if choice == "stay":
         return (
-            f"The best of the others, {CALLED[best]}, is not clearly better than staying: "
-            f"{_signed(ahead, top)}. {rests}"
+            f"The best of the others, {CALLED[best]}, differs from staying by "
+            f"{_signed(ahead, top)}, which is within one standard error. {rests}"
         )
-    gain = f"{_capital(CALLED[choice])} gains {_signed(ahead, place)} on staying"
-    if choice == best:
-        return f"{gain}, the most of all options; all cheaper ones are clearly worse. {rests}"
-    return (
-        f"{gain}. It is the cheapest option that is not clearly worse than the best, "
-        f"{CALLED[best]}, which is ahead by {_signed(behind, place)}. {rests}"
+    says = f"{_capital(CALLED[choice])} gains {_signed(ahead, place)} on staying"
+    if not ahead.low[place] > 0:
+        says += ", which more queries may take back: the interval holds 0"
+    says += ". " + (
+        "No option has more, and all cheaper ones are more than one standard error behind."
+        if choice == best
+        else f"It is the cheapest option within one standard error of the best, {CALLED[best]}, "
+        f"which is ahead by {_signed(behind, place)}."
     )
+    return f"{says} {rests}"
 
 
 def agreement_verdict(columns: Mapping[str, Array], resamples: int, seed: int) -> Verdict:
@@ -86,9 +96,7 @@ def agreement_verdict(columns: Mapping[str, Array], resamples: int, seed: int) -
         drawn_counts(len(columns["stay"]), resamples, [seed, 3]),
     )
     choice = next(
-        name
-        for place, name in enumerate(names)
-        if name == "re-embed" or found.low[place] >= AGREES
+        name for place, name in enumerate(names) if name == "re-embed" or found.low[place] >= AGREES
     )
     others = [name for name in names if name != "re-embed"]
     near = max(others, key=lambda name: found.value[names.index(name)])
