@@ -56,7 +56,9 @@ class Ranker:
         for f in range(plan.folds):
             inside = [d for d in plan.pool.tolist() if plan.fold[d] != f]
             back = fit_space_map(new[inside], old[inside], kinds=kinds[0], metric=metric)
-            forth = fit_space_map(old[inside], new[inside], kinds=kinds[1], metric=metric)
+            forth = fit_space_map(
+                old[inside], new[inside], kinds=kinds[1], metric=metric, side="documents"
+            )
             self.to_old[f], self.to_new[f], kinds = back, forth, [(back.kind,), (forth.kind,)]
 
     def score(self, q, x):

@@ -12,14 +12,17 @@ from identikit.alignment._stats import PairStats, matching, pair_stats, whitened
 
 if TYPE_CHECKING:
     from identikit.alignment._map import AlignmentMap, align, made_map
-    from identikit.alignment._map_file import load_map
+    from identikit.alignment._map_file import damaged, load_map, read_map, write_map
 
 # scikit-learn's base classes are slow to import, and an audit does not need them.
 _LATER = {
     "AlignmentMap": "_map",
     "align": "_map",
+    "damaged": "_map_file",
     "load_map": "_map_file",
     "made_map": "_map",
+    "read_map": "_map_file",
+    "write_map": "_map_file",
 }
 
 __all__ = [
@@ -35,15 +38,18 @@ __all__ = [
     "best_map",
     "choose_strength",
     "counts_as",
+    "damaged",
     "join",
     "ladder",
     "load_map",
     "made_map",
     "matching",
     "pair_stats",
+    "read_map",
     "ridge",
     "totals",
     "whitened_stats",
+    "write_map",
 ]
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit.retrieval._inputs import Inputs
-from identikit.retrieval._maps import normal
 from identikit.retrieval._plan import Maps, Plan
+from identikit.retrieval._space_map import normal
 
 #: Queries whose scores of the sampled documents are used.
 SAMPLE_QUERIES = 1000

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit.errors import InputError
 from identikit.retrieval._judgments import read_judgments
-from identikit.retrieval._maps import METRICS
 from identikit.retrieval._scores import Judgments
 from identikit.retrieval._search import Rows, block_rows
+from identikit.retrieval._space_map import METRICS
 from identikit.sources import (
     BY_POSITION,
     Source,

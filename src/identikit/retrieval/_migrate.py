@@ -83,8 +83,8 @@ def migrate(
         A label of each query (or document, if there are no queries): labels, a file of them, or the
         name of a column of the old queries' table.
     metric : str
-        cosine, dot or l2: what the index orders documents by. With cosine it does not matter whether
-        the vectors are of length one.
+        cosine, dot or l2: what the index orders documents by. With cosine, vectors may have any
+        length.
     k : int
         How many documents a search returns.
     n : int

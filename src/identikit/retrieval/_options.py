@@ -1,18 +1,19 @@
 """What can be done when the model changes, searched on one index: six options, six rankings.
 
-Documents that a map was fitted on would flatter it: with as many columns as documents, a fitted map
-finds exactly the documents that it was fitted on. So the documents are split into folds at random, the
-map of a fold is fitted on documents of the others, and each document meets only the map of its own
-fold. Where an old document is mapped into the new space, that is all. Where a query is mapped into the
+Documents that a map was fitted on would flatter it: with as many columns as documents, a map finds
+exactly the documents that it was fitted on. So documents are split into folds at random, the map of
+a fold is fitted on documents of the others, and each document meets only the map of its own fold.
+Where an old document is mapped into the new space, that is all. Where a query is mapped into the
 old space, each fold has its own image of the query, m_f(q), and keys m_f(q)·x of different folds are
-compared. The images differ by the noise of the fits, which moves all documents of a fold together by
-(m_f(q) − m(q))·x̄, where x̄ is the mean document. Of one map, m(q)·x̄ is the same for all documents and
-decides nothing, so keys are m_f(q)·(x − x̄): the order within a fold stays, and the shift is gone.
+compared. The images differ by the noise of the fits, which moves all documents of a fold together,
+by (m_f(q) − m(q))·c with c the mean document. Of one map, m(q)·c is the same for all documents and
+decides nothing. So keys are m_f(q)·(x − c): the order within a fold stays, and the shift is gone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from identikit._linalg import Array
 from identikit._progress import Progress
 from identikit.retrieval._calibration import sample_scores
 from identikit.retrieval._inputs import Inputs
-from identikit.retrieval._maps import normal
 from identikit.retrieval._plan import SHARES, Maps, Plan, blocks, fitted, survey
 from identikit.retrieval._search import (
     Best,
@@ -33,6 +33,7 @@ from identikit.retrieval._search import (
     pair_keys,
     query_side,
 )
+from identikit.retrieval._space_map import normal
 
 #: The options, in the order of what they cost.
 OPTIONS = ("stay", "swap", "map-queries", "map-index", "map-rescore", "re-embed")
@@ -154,7 +155,7 @@ class _Search:
         order = np.argsort(self.plan.band[numbers], kind="stable")
         numbers, old_rows, new_rows = numbers[order], old_rows[order], new_rows[order]
         ends = np.searchsorted(self.plan.band[numbers], np.arange(len(SHARES)))
-        bands = [slice(first, last) for first, last in zip(ends, ends[1:])]
+        bands = [slice(first, last) for first, last in pairwise(ends)]
         fold = self.plan.fold[numbers]
         old = Side(document_side(old_rows, self.metric, self.old_centre), together=True)
         self.best["stay"].offer(stay, old, numbers)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from identikit._linalg import Array
 from identikit._progress import Progress
 from identikit.retrieval._inputs import Inputs, checked
-from identikit.retrieval._maps import SpaceMap, fit_space_map, normal
+from identikit.retrieval._maps import fit_space_map
 from identikit.retrieval._search import Rows, block_rows
+from identikit.retrieval._space_map import SpaceMap, normal
 
 #: The kinds of maps to choose from.
 KINDS = ("rigid", "affine")
@@ -120,7 +121,9 @@ def fitted(
                     np.concatenate([rows, more[others]]) for rows, more in zip((old, new), queries)
                 )
             to_old = fit_space_map(new, old, kinds=kinds[0], metric=metric, seed=seed)
-            to_new = fit_space_map(old, new, kinds=kinds[1], metric=metric, seed=seed)
+            to_new = fit_space_map(
+                old, new, kinds=kinds[1], metric=metric, side="documents", seed=seed
+            )
             maps.to_old[f, g], maps.to_new[f, g] = to_old, to_new
             kinds = [(to_old.kind,), (to_new.kind,)]
         progress("fitting maps", f + 1, plan.folds)

@@ -7,9 +7,9 @@ Every metric is an inner product of a query's side and a document's side. With a
 
 order documents as the metric does: q·x and q̃·x̃ differ by q·c, and −‖q − x‖²/2 and q̃·x̃ by
 ‖q − c‖²/2, which are the same for all documents. The mean of the documents as c leaves only what
-differs between them, so that products in single precision lose little. A product in single precision
-then says which documents may be among the best, and only these are scored in double precision: the
-result is that of a search in double precision. Equal keys are in the order of the documents' rows.
+differs between them, so that products in single precision lose little. Such a product says which
+documents may be among the best, and only these are scored in double precision: the result is that
+of a search in double precision. Equal keys are in the order of the documents' rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
-from identikit.retrieval._maps import normal
+from identikit.retrieval._space_map import normal
 
 Rows = NDArray[np.int64]
 

@@ -31,9 +31,9 @@ def judged_verdict(columns: Mapping[str, Array], resamples: int, seed: int) -> V
     """The cheapest option within one standard error of the best, if it is not below staying.
 
     The standard error is that of the paired difference to the best option over queries. This is the
-    one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3): of options that the
-    queries hardly tell apart it takes the cheapest, and it never passes over one that is clearly
-    better, since that is ahead by two.
+    one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3): of options
+    that the queries hardly tell apart it takes the cheapest, and it never passes over one that is
+    clearly better, since that is ahead by two.
 
     Parameters
     ----------

@@ -36,8 +36,8 @@ OVERLAP = (
     "re-embedding is the reference, so it has 1, whether or not it is better than staying"
 )
 FLATTERS = (
-    "documents stood in for queries, which flatters maps: a map is fitted on documents, and queries "
-    "are shorter and differ from them; give real queries of both models before you decide"
+    "documents stood in for queries, which flatters maps: a map is fitted on documents, and "
+    "queries are shorter and differ from them; give real queries of both models before you decide"
 )
 
 
