@@ -13,9 +13,9 @@ from identikit._linalg import Array
 #: Axes of a cloud whose variances are kept one by one; the others share their mean.
 AXES = 32
 
-#: Rows look like the target's if the two log-likelihoods differ by more than this per column, and
-#: by more than so many standard errors. A copy in int8 differs from its model by .002 per column;
-#: two models of the collections in `docs/predicting.md` differ by .7 and more.
+#: Rows look like the target's if they are not far from it, and if the two log-likelihoods differ by
+#: more than this per column and than so many standard errors. A copy in int8 differs from its model
+#: by .002 per column; two models of the collections in `docs/predicting.md` differ by .7 and more.
 MARGIN, ERRORS = 0.05, 3.0
 
 #: Rows are far if their distance is so many times that of rows left out of the cloud's fit, and
@@ -147,7 +147,8 @@ def look(
     if len(source.mean) == len(target.mean):
         gap = source.surprise(rows) - target.surprise(rows)
         noise = float(gap.std(ddof=1)) / len(gap) ** 0.5 if len(gap) > 1 else 0.0
-        if gap.mean() > MARGIN + ERRORS * noise:
+        near = float(target.distances(rows).mean()) <= FAR_QUERIES * target.typical
+        if near and gap.mean() > MARGIN + ERRORS * noise:
             return Look(
                 error=f"{name} looks like rows of {target.name}, which this map leads to, and not "
                 f"like rows of {source.name}, which it starts from; it was fitted in the other "

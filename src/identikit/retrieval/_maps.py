@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +16,8 @@ from identikit.retrieval._space_map import METRICS, SIDES, SpaceMap, load_space_
 
 __all__ = ["FOLDS", "NEAREST", "SpaceMap", "fit_space_map", "load_space_map"]
 
-#: A fifth of the rows is left out at a time, until so many rows have been left out in all.
+#: A fifth of the rows is left out at a time, until so many rows have been left out in all; once,
+#: if there is one kind and nothing to choose.
 FOLDS, JUDGED = 5, 1000
 
 #: The nearest rows that two searches are compared by, among at most so many rows.
@@ -173,7 +175,8 @@ def _judged(rows: Rows, kinds: Sequence[str]) -> tuple[dict[str, Array], dict[st
     overlaps: dict[str, list[Array]] = {kind: [] for kind in kinds}
     errors = dict.fromkeys(kinds, 0.0)
     spread = 0.0
-    for inside, outside in _splits(rows):
+    splits = islice(_splits(rows), 1 if len(kinds) == 1 else FOLDS)
+    for inside, outside in splits:
         stats = inside.stats()
         spread += float(np.square(outside.y - stats.y_mean).sum())
         right = _searched(inside, outside, None)

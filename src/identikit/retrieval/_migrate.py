@@ -162,6 +162,7 @@ def migrate(
             half=_half(inputs, found, measured, k, resamples, seed),
             maps=_maps(inputs, found),
             calibration=calibrated(found.scores, metric, inputs.old.rows),
+            per_query=measured,
             warnings=tuple(_warnings(inputs, verdict)),
         )
 

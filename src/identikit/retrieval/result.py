@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from identikit._linalg import Array
 from identikit._result import Result
 from identikit.errors import InputError
 from identikit.retrieval._calibration import Calibration
@@ -178,6 +179,9 @@ class Migration(Result):
         Whether documents stood in for queries.
     names, widths : tuple
         Of the old and the new model.
+    per_query : dict
+        For each option and measure its value for every query, in the order of the queries; NaN for
+        a query without a relevant document. It is not part of the JSON document.
     warnings : tuple of str
     """
 
@@ -202,6 +206,7 @@ class Migration(Result):
     half: tuple[Half, ...]
     maps: tuple[MapUsed, ...]
     calibration: Calibration
+    per_query: dict[str, dict[str, Array]]
     warnings: tuple[str, ...]
 
     def __repr__(self) -> str:
@@ -285,7 +290,8 @@ class Migration(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document."""
-        document = {key: value for key, value in vars(self).items() if key != "calibration"}
+        left_out = ("calibration", "per_query")
+        document = {key: value for key, value in vars(self).items() if key not in left_out}
         for key in ("options", "slices", "half", "maps"):
             document[key] = [asdict(each) for each in document[key]]
         document["verdict"] = asdict(self.verdict)
