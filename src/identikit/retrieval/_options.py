@@ -6,8 +6,9 @@ a fold is fitted on documents of the others, and each document meets only the ma
 Where an old document is mapped into the new space, that is all. Where a query is mapped into the
 old space, each fold has its own image of the query, m_f(q), and keys m_f(q)·x of different folds
 are compared. The images differ by the noise of the fits, which moves all documents of a fold
-together, by (m_f(q) − m(q))·c with c the mean document. Of one map, m(q)·c is the same for all documents and
-decides nothing. So keys are m_f(q)·(x − c): the order within a fold stays, and the shift is gone.
+together, by (m_f(q) − m(q))·c with c the mean document. Of one map, m(q)·c is the same for all
+documents and decides nothing. So keys are m_f(q)·(x − c): the order within a fold stays, and the
+shift is gone.
 """
 
 from __future__ import annotations
