@@ -69,7 +69,7 @@ def _options(found: Migration) -> Table:
     lead = found.verdict.measure if found.verdict.measure in measures else measures[0]
     titles = [
         *(MEASURES[name] for name in measures),
-        f"{MEASURES[lead]} minus\nstaying (95 %)",
+        f"{MEASURES[lead]}\ngain (95 %)",
         "documents\nto embed",
         "vectors\na query",
     ]
@@ -123,7 +123,7 @@ def _slices(found: Migration) -> list[Table]:
         for part in found.slices
     ]
     measure = MEASURES[found.slices[0].measure]
-    titles = ("queries", measure, "minus staying (95 %)", "")
+    titles = ("queries", measure, "gain (95 %)", "")
     return [Table(("option", "slice"), names, titles, rows, above="Slices of the queries")]
 
 
@@ -154,7 +154,7 @@ def _calibration(found: Migration) -> list[Table]:
             ],
             above=f"What a threshold on the {_score(found.metric)} becomes, if as many pairs of a "
             "query and a document shall pass it",
-        )  # fmt: skip
+        )
     ]
 
 
