@@ -26,7 +26,7 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing identikit and what its tests need into $(VENV) ..."
-	$(INSTALL) -e '.[dev,hf,dask,io,gpu,ica,causal,rl]'
+	$(INSTALL) -e '.[dev,hf,dask,io,gpu,ica,causal,rl,stores]'
 	@touch $@
 
 $(VENV)-core/.tests: pyproject.toml constraints.txt

@@ -219,18 +219,16 @@ def test_a_map_that_has_seen_the_documents_would_flatter_and_is_not_used(monkeyp
     new, new_queries = rng.normal(size=(150, 40)), rng.normal(size=(30, 40))
     old, old_queries = rng.normal(size=(150, 400)), rng.normal(size=(30, 400))
 
-    def least_squares(source, target, **_):
-        weights = np.linalg.lstsq(source, target, rcond=None)[0]
-        return SimpleNamespace(
-            kind="affine", held_out={"affine": 1.0}, transform=lambda rows: rows @ weights
-        )
+    def least_squares(_, stats):
+        weights = np.linalg.lstsq(stats.sxx, stats.sxy, rcond=None)[0]
+        return plans.Fit(weights, stats.y_mean - stats.x_mean @ weights)
 
-    image = least_squares(new, old).transform(new_queries)
+    image = new_queries @ np.linalg.lstsq(new, old, rcond=None)[0]
     in_sample = np.argsort(-image @ old.T, axis=1)[:, :10]
     right = np.argsort(-new_queries @ new.T, axis=1)[:, :10]
     flattered = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(in_sample, right)])
     assert flattered > 0.4
-    monkeypatch.setattr(plans, "fit_space_map", least_squares)
+    monkeypatch.setattr(plans, "FITS", dict.fromkeys(plans.KINDS, least_squares))
     found = ik.migrate(old, new, queries=(old_queries, new_queries), metric="dot")
     assert found.option("map-queries").values["overlap"].mean < 0.15
     assert found.option("map-index").values["overlap"].mean < 0.15

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from conftest import close
 from identikit.alignment import load_map
 from identikit.cli import app
 from identikit.errors import InputError
-from identikit.retrieval import SpaceMap, fit_space_map, load_space_map, rotation_bound
+from identikit.retrieval import Look, SpaceMap, fit_space_map, load_space_map, rotation_bound
 
 Array = np.ndarray
 TENS = pytest.mark.parametrize("side", ["queries", "documents"])
@@ -476,20 +477,15 @@ def test_apply_warns_of_a_missing_prefix(folder):
 
 
 def test_rows_of_real_models_are_known_and_told_apart(cranfield):
-    """Every ordered pair of six models of one width: no false alarm, and no direction missed."""
+    """Every pair of five models of one width: no false alarm, and no direction missed."""
     names = ["para_l3", "minilm_l6", "minilm_l6_sre", "gte_small", "granite_30m"]
-    for a in names:
-        for b in names:
-            if a == b:
-                continue
-            x, y = (cranfield[f"doc_{name}"][:600] for name in (a, b))
-            t = fit_space_map(x, y, kinds=["rigid"])
-            for rows in (cranfield[f"doc_{a}"][600:], cranfield[f"query_{a}"]):
-                found = t.look(rows)
-                assert not found.error, (a, b)
-                assert not found.warning, (a, b)
-            for rows in (cranfield[f"doc_{b}"][600:], cranfield[f"query_{b}"]):
-                assert t.look(rows).error, (a, b)
+    for a, b in combinations(names, 2):
+        x, y = (cranfield[f"doc_{name}"][:600] for name in (a, b))
+        t = fit_space_map(x, y, kinds=["rigid"])
+        for rows in (cranfield[f"doc_{a}"][600:], cranfield[f"query_{a}"]):
+            assert t.look(rows) == Look(), (a, b)
+        for rows in (cranfield[f"doc_{b}"][600:], cranfield[f"query_{b}"]):
+            assert t.look(rows).error, (a, b)
 
 
 def test_a_copy_in_int8_is_not_taken_for_the_wrong_direction(cranfield):

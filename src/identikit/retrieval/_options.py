@@ -81,7 +81,7 @@ def search_all(
     found = Found(plan)
     for name, by_fold in (("queries", maps.to_old), ("index", maps.to_new)):
         each = list(by_fold.values())
-        found.errors[name] = float(np.mean([one.held_out[one.kind] for one in each]))
+        found.errors[name] = float(np.mean([one.error for one in each]))
         kinds = [one.kind for one in each]
         found.kinds[name] = max(set(kinds), key=kinds.count)
     _Search(inputs, metric, k, n, plan, centres, maps).run(found, progress)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit._progress import Progress
+from identikit.alignment import PairStats
 from identikit.retrieval._inputs import Inputs, checked
+from identikit.retrieval._kinds import FITS, Fit
+from identikit.retrieval._kinds import Rows as Paired
 from identikit.retrieval._maps import fit_space_map
 from identikit.retrieval._search import Rows, block_rows
-from identikit.retrieval._space_map import SpaceMap, normal
+from identikit.retrieval._space_map import normal
 
-#: The kinds of maps to choose from.
-KINDS = ("rigid", "affine")
+#: The kinds of maps to choose from, and the documents that they are compared on.
+KINDS, CHOICE_ROWS = ("rigid", "affine"), 5000
 #: Folds of documents; two if half of the documents are as many as a map is fitted on.
 FOLDS = 5
 #: Documents that a map is fitted on: so many, or this many a column if that is more.
@@ -94,37 +98,87 @@ def survey(
     return [centre / inputs.old.rows for centre in centres], pools, samples
 
 
+class HeldOut(NamedTuple):
+    """A map that was fitted without some of the rows; `error` is what its kind leaves held out."""
+
+    kind: str
+    fit: Fit
+    metric: str
+    error: float
+
+    def transform(self, rows: Array) -> Array:
+        """The image of rows, which are of length one if the metric is cosine."""
+        return self.fit(normal(rows, self.metric), self.metric)
+
+
 @dataclass(eq=False)
 class Maps:
     """The maps of each fold of documents (and of queries, if these are fitted on), by direction."""
 
-    to_old: dict[tuple[int, int], SpaceMap]
-    to_new: dict[tuple[int, int], SpaceMap]
+    to_old: dict[tuple[int, int], HeldOut]
+    to_new: dict[tuple[int, int], HeldOut]
 
 
 def fitted(
     inputs: Inputs, metric: str, plan: Plan, pools: list[Array], progress: Progress, seed: int
 ) -> Maps:
-    """For each fold of documents (and of queries) maps that have seen none of either."""
-    maps = Maps({}, {})
-    queries = [normal(rows, metric) for rows in (inputs.old_queries, inputs.new_queries)]
-    apart = np.unique(plan.query_fold).tolist()
+    """For each fold of documents (and of queries) maps that have seen none of either.
+
+    The kind is chosen once, so that no ranking mixes maps of different kinds.
+    """
+    old, new = pools
     fold = plan.fold[plan.pool]
-    # The kind is chosen once, so that no ranking mixes maps of different kinds.
-    kinds: list[Sequence[str]] = [KINDS, KINDS]
+    first = np.flatnonzero(fold != 0)[:CHOICE_ROWS]
+    chosen = {}
+    for done, (side, (source, target)) in enumerate(
+        {"queries": (new, old), "documents": (old, new)}.items()
+    ):
+        chosen[side] = fit_space_map(
+            source[first], target[first], kinds=KINDS, metric=metric, side=side, seed=seed
+        )
+        progress("choosing maps", done + 1, 2)
+    # About one point for all folds, so that their scatters can be added.
+    centre = old.mean(axis=0), new.mean(axis=0)
+    parts = [_sums(old[fold == f], new[fold == f], centre) for f in range(plan.folds)]
+    asked = [normal(rows, metric) for rows in (inputs.old_queries, inputs.new_queries)]
+    apart = np.unique(plan.query_fold).tolist()
+    more = [
+        _sums(*(rows[plan.query_fold == g] for rows in asked), centre)
+        for g in (apart if len(apart) > 1 else [])
+    ]
+    maps = Maps({}, {})
     for f in range(plan.folds):
         for g in apart:
-            old, new = (pool[fold != f] for pool in pools)
-            if len(apart) > 1:
-                others = plan.query_fold != g
-                old, new = (
-                    np.concatenate([rows, more[others]]) for rows, more in zip((old, new), queries)
-                )
-            to_old = fit_space_map(new, old, kinds=kinds[0], metric=metric, seed=seed)
-            to_new = fit_space_map(
-                old, new, kinds=kinds[1], metric=metric, side="documents", seed=seed
-            )
-            maps.to_old[f, g], maps.to_new[f, g] = to_old, to_new
-            kinds = [(to_old.kind,), (to_new.kind,)]
+            kept = [part for other, part in enumerate(parts) if other != f]
+            kept += [part for other, part in enumerate(more) if other != g]
+            stats = _stats(kept, centre)
+            for side, of, into in (
+                ("queries", stats.reversed(), maps.to_old),
+                ("documents", stats, maps.to_new),
+            ):
+                kind = chosen[side].kind
+                rows = Paired(old, new, metric, side, seed)
+                error = chosen[side].held_out[kind]
+                into[f, g] = HeldOut(kind, FITS[kind](rows, of), metric, error)
         progress("fitting maps", f + 1, plan.folds)
     return maps
+
+
+def _sums(old: Array, new: Array, centre: tuple[Array, Array]) -> tuple[Any, ...]:
+    """Count, sums and scatters of some rows about a point."""
+    x, y = old - centre[0], new - centre[1]
+    return len(x), x.sum(axis=0), y.sum(axis=0), x.T @ x, x.T @ y, y.T @ y
+
+
+def _stats(parts: Sequence[tuple[Any, ...]], centre: tuple[Array, Array]) -> PairStats:
+    """Statistics of all these rows about their own means."""
+    n, x, y, xx, xy, yy = (sum(each) for each in zip(*parts))
+    x, y = x / n, y / n
+    return PairStats(
+        n,
+        centre[0] + x,
+        centre[1] + y,
+        xx - n * np.outer(x, x),
+        xy - n * np.outer(x, y),
+        yy - n * np.outer(y, y),
+    )
