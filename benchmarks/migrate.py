@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from identikit.retrieval import migrate
-from table import arguments, finish, record, timed
+from table import arguments, cpu, finish, record
 
 WIDTH, TOPICS, PRODUCTS, BLOCK = 384, 64, 5, 8192
 
@@ -76,18 +76,20 @@ def main() -> None:
     documents, queries = (10_000, 100) if options.quick else (100_000, 1000)
     rows, questions, qrels = collection(documents, queries)
     what = f"{documents:,} × {WIDTH}, {queries:,} queries"
-    floor = timed(lambda: products(rows, questions), 2)
+    # Processor time: threads count, and a busy machine does not.
+    floor = cpu(lambda: products(rows, questions), 2)
     found = []
-    took = timed(
+    took = cpu(
         lambda: found.append(migrate(*rows, queries=questions, qrels=qrels)), 1, warm_up=False
     )
     print(f"  products {floor:.2f} s, migrate {took:.2f} s: {found[-1].verdict.choice}")
     # With few queries, fitting the maps takes the most time.
     record(what, "six options over the products", took / floor, "≤", 60.0 if options.quick else 4.0)
-    with tempfile.TemporaryDirectory() as folder:
-        few = grown(Path(folder), [each[: documents // 4] for each in rows], questions)
-        many = grown(Path(folder), rows, questions)
-    record(what, "memory, over that of a quarter", many / few, "≤", 1.5)
+    if not options.quick:  # so few documents are all fitted on
+        with tempfile.TemporaryDirectory() as folder:
+            few = grown(Path(folder), [each[: documents // 4] for each in rows], questions)
+            many = grown(Path(folder), rows, questions)
+        record(what, "memory, over that of a quarter", many / few, "≤", 1.2)
     finish(options.check)
 
 

@@ -7,6 +7,7 @@ All resamples of all columns are two matrix products: with N the counts of queri
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -30,8 +31,15 @@ class Means(NamedTuple):
 
 def drawn_counts(queries: int, resamples: int, seed: Sequence[int]) -> Array:
     """How often each query is in each resample, (resamples, queries)."""
+    return _counts(queries, resamples, tuple(seed))
+
+
+@lru_cache(maxsize=2)  # all measures and the verdict need the same
+def _counts(queries: int, resamples: int, seed: tuple[int, ...]) -> Array:
     draw = np.random.default_rng(list(seed))
-    return draw.multinomial(queries, np.full(queries, 1 / queries), size=resamples).astype(float)
+    counts = draw.multinomial(queries, np.full(queries, 1 / queries), size=resamples).astype(float)
+    counts.flags.writeable = False
+    return counts
 
 
 def means(columns: Array, counts: Array) -> Means:

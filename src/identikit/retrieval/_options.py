@@ -20,6 +20,7 @@ import numpy as np
 
 from identikit._linalg import Array
 from identikit._progress import Progress
+from identikit._threads import in_threads
 from identikit.retrieval._calibration import sample_scores
 from identikit.retrieval._inputs import Inputs
 from identikit.retrieval._plan import SHARES, Maps, Plan, blocks, fitted, survey
@@ -127,7 +128,9 @@ class _Search:
         new = self._side(queries, self.new_centre)
         swap = self._side(queries, self.old_centre) if self.equal else None
         images = {
-            (f, g): self._side(self.maps.to_old[f, g].transform(queries), self.old_centre)
+            (f, g): self._side(
+                self.maps.to_old[f, g].transform(normal(queries, self.metric)), self.old_centre
+            )
             for f, g in self.maps.to_old
         }
         for numbers, old_rows, new_rows in blocks(self.inputs, self.metric):
@@ -159,25 +162,42 @@ class _Search:
         bands = [slice(first, last) for first, last in pairwise(ends)]
         fold = self.plan.fold[numbers]
         old = Side(document_side(old_rows, self.metric, self.old_centre), together=True)
-        self.best["stay"].offer(stay, old, numbers)
-        for f in range(self.plan.folds):
-            mine = np.flatnonzero(fold == f)
-            for g, part in enumerate(self.parts):
-                self.best["map-queries"].offer(images[f, g], old[mine], numbers[mine], some=part)
-        fresh = Side(document_side(new_rows, self.metric, self.new_centre), together=True)
-        sides = [("re-embed", new, fresh, None)]
-        if swap is not None:
-            sides.append(("swap", swap, old, None))
-        for g, part in enumerate(self.parts):
-            mapped = np.empty_like(new_rows)
-            for f in range(self.plan.folds):
-                mine = fold == f
-                mapped[mine] = self.maps.to_new[f, g].transform(old_rows[mine])
-            moved = Side(document_side(mapped, self.metric, self.new_centre), together=True)
-            sides.append(("map-index", new, moved, part if len(self.parts) > 1 else None))
-        for name, asked, documents, part in sides:
+
+        def in_bands(name: str, asked: Side, documents: Side, part: Rows | None = None) -> None:
             for band, rows in enumerate(bands):
                 self.best[name].offer(asked, documents[rows], numbers[rows], band, some=part)
+
+        def mapped_queries() -> None:
+            for f in range(self.plan.folds):
+                mine = np.flatnonzero(fold == f)
+                for g, part in enumerate(self.parts):
+                    side = images[f, g]
+                    self.best["map-queries"].offer(side, old[mine], numbers[mine], some=part)
+
+        def mapped_index() -> None:
+            for g, part in enumerate(self.parts):
+                mapped = np.empty_like(new_rows)
+                for f in range(self.plan.folds):
+                    mine = fold == f
+                    mapped[mine] = self.maps.to_new[f, g].transform(old_rows[mine])
+                moved = document_side(mapped, self.metric, self.new_centre)
+                in_bands("map-index", new, Side(moved, together=True), part)
+
+        def embedded_again() -> None:
+            fresh = document_side(new_rows, self.metric, self.new_centre)
+            in_bands("re-embed", new, Side(fresh, together=True))
+
+        jobs = [
+            mapped_queries,
+            mapped_index,
+            embedded_again,
+            lambda: self.best["stay"].offer(stay, old, numbers),
+        ]
+        if swap is not None:
+            jobs.append(lambda: in_bands("swap", swap, old))
+        # Each option has its own lists, so that several can be searched at a time.
+        for _ in in_threads(lambda job: job(), jobs):
+            pass
 
     def _rescored(self, new: Side) -> Rows:
         """The n best of the first stage in the order of the new model's own keys."""

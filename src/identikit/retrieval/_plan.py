@@ -107,8 +107,8 @@ class HeldOut(NamedTuple):
     error: float
 
     def transform(self, rows: Array) -> Array:
-        """The image of rows, which are of length one if the metric is cosine."""
-        return self.fit(normal(rows, self.metric), self.metric)
+        """The image of rows, which have to be of length one if the metric is cosine."""
+        return self.fit(rows, self.metric)
 
 
 @dataclass(eq=False)

@@ -152,9 +152,10 @@ class Best:
             place = near.shape[1] - needed
             seeds = np.partition(near, place, axis=1)[:, place] - slack
             floor = np.maximum(floor, seeds)
-        found, columns = np.nonzero(near >= (floor - slack)[:, None])
-        if not len(found):
+        places = np.flatnonzero(near >= (floor - slack)[:, None])
+        if not len(places):
             return
+        found, columns = np.divmod(places, near.shape[1])
         keys = np.empty(len(found))
         for first in range(0, len(found), PAIRS):
             some = slice(first, first + PAIRS)
