@@ -13,6 +13,8 @@ from identikit.retrieval.result import CHECK_PAIRING, NO_QUERIES, Verdict
 
 #: The overlap with re-embedding from which an option stands in for it, if nothing is judged.
 AGREES = 0.9
+#: A difference of nDCG that is not worth a vector.
+NEGLIGIBLE = 0.005
 #: From this held-out error on, a map says nothing about the rows that it maps.
 NOTHING = 0.95
 
@@ -32,8 +34,9 @@ def judged_verdict(columns: Mapping[str, Array], resamples: int, seed: int) -> V
 
     The standard error is that of the paired difference to the best option over queries. This is the
     one-standard-error rule (Breiman, Friedman, Olshen and Stone 1984, section 3.4.3): of options
-    that the queries hardly tell apart it takes the cheapest, and it never passes over one that is
-    clearly better, since that is ahead by two.
+    that the queries hardly tell apart it takes the cheapest, and it does not pass over one that is
+    clearly better, since that is ahead by two. Options that rank nearly alike have tiny standard
+    errors, so a difference below `NEGLIGIBLE` counts as none.
 
     Parameters
     ----------
@@ -44,7 +47,8 @@ def judged_verdict(columns: Mapping[str, Array], resamples: int, seed: int) -> V
     values = np.column_stack(list(columns.values()))
     best = names[int(np.argmax(values.mean(axis=0)))]
     gaps = columns[best][:, None] - values
-    within = gaps.mean(axis=0) <= gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
+    error = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
+    within = gaps.mean(axis=0) <= np.maximum(error, NEGLIGIBLE)
     counts = drawn_counts(len(values), resamples, [seed, 3])
     behind = means(gaps, counts)
     ahead = means(values - columns["stay"][:, None], counts)
@@ -67,16 +71,16 @@ def _judged_reason(
     if choice == "stay":
         return (
             f"The best of the others, {CALLED[best]}, differs from staying by "
-            f"{_signed(ahead, top)}, which is within one standard error. {rests}"
+            f"{_signed(ahead, top)}: less than {_limit()}. {rests}"
         )
     says = f"{_capital(CALLED[choice])} gains {_signed(ahead, place)} on staying"
     if not ahead.low[place] > 0:
         says += ", which more queries may take back: the interval holds 0"
     says += ". " + (
-        "No option has more, and all cheaper ones are more than one standard error behind."
+        f"No option has more, and all cheaper ones are behind by more than {_limit()}."
         if choice == best
-        else f"It is the cheapest option within one standard error of the best, {CALLED[best]}, "
-        f"which is ahead by {_signed(behind, place)}."
+        else f"The best option, {CALLED[best]}, is ahead of it by {_signed(behind, place)}: less "
+        f"than {_limit()}."
     )
     return f"{says} {rests}"
 
@@ -166,6 +170,10 @@ def pairing_in_doubt(
             "the same queries: check their order, or pair them by id."
         )
     return Verdict(CHECK_PAIRING, "overlap", "re-embed", says)
+
+
+def _limit() -> str:
+    return f"one standard error, or than {NEGLIGIBLE}"
 
 
 def _signed(found: Means, place: int) -> str:
