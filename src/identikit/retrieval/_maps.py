@@ -18,10 +18,10 @@ __all__ = ["FOLDS", "NEAREST", "SpaceMap", "fit_space_map", "load_space_map"]
 
 #: A fifth of the rows is left out at a time, until so many rows have been left out in all; once,
 #: if there is one kind and nothing to choose.
-FOLDS, JUDGED = 5, 1000
+FOLDS, JUDGED = 5, 600
 
 #: The nearest rows that two searches are compared by, among at most so many rows.
-NEAREST, INDEX = 10, 4000
+NEAREST, INDEX = 10, 2000
 
 #: The fewest rows that a map is fitted on.
 FEWEST = 20

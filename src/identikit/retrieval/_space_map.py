@@ -144,15 +144,18 @@ def load_space_map(path: str | os.PathLike[str]) -> SpaceMap:
             if name in header
         }
         layers = tuple(arrays[name] for name in _LAYERS if name in arrays)
-        plain = {name: header[name] for name in ("kind", "metric", "side")}
-        scores = {name: dict(header[name]) for name in ("held_out", "overlap")}
         made = SpaceMap(
-            weights=arrays["weights"],
-            shift=arrays["shift"],
-            layers=layers,
-            **clouds,
-            **plain,
-            **scores,
+            header["kind"],
+            arrays["weights"],
+            arrays["shift"],
+            clouds["source"],
+            clouds["target"],
+            layers,
+            header["metric"],
+            header["side"],
+            clouds.get("queries"),
+            dict(header["held_out"]),
+            dict(header["overlap"]),
         )
         whole = _whole(made)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
