@@ -36,7 +36,7 @@ def gains(ax: Axes, found: Migration, measure: str) -> None:
         colour = PALETTE["second" if chosen else "accent"]
         if value.difference_interval is not None:
             ax.hlines(height, *value.difference_interval, color=colour, lw=1.8)
-        ax.plot(value.difference, height, "o", ms=4.5, color=colour)
+        ax.plot(value.difference or 0.0, height, "o", ms=4.5, color=colour)
     ax.set_yticks(range(len(options)), [OPTIONS[option.name] for option in options])
     ax.set_ylim(-0.6, len(options) - 0.4)
     ax.set_xlabel(f"{TITLES[measure]}, more than staying")

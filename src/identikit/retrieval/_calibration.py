@@ -136,4 +136,4 @@ def _natural(queries: Array, documents: Array, metric: str) -> Array:
     if metric != "l2":
         return products
     first, second = (np.square(side).sum(axis=1) for side in (queries, documents))
-    return np.sqrt(np.maximum(first[:, None] + second - 2 * products, 0.0))
+    return np.asarray(np.sqrt(np.maximum(first[:, None] + second - 2 * products, 0.0)))

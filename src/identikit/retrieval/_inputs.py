@@ -90,11 +90,12 @@ def opened(
             "queries are two views of the same queries, one of each model; give (old, new)"
         )
     labels = None
-    if slices is not None and queries is None:
-        old, labels = _labels(slices, old)
-    elif slices is not None:
-        first, labels = _labels(slices, queries[0])
-        queries = (first, queries[1])
+    if slices is not None:
+        if queries is None:
+            old, labels = _labels(slices, old)
+        else:
+            first, labels = _labels(slices, queries[0])
+            queries = (first, queries[1])
     with ExitStack() as stack:
         rows = stack.enter_context(paired([old, new], ids, names))
         sources = open_sources(rows.views, rows.names)
@@ -108,11 +109,12 @@ def opened(
         pairing = BY_POSITION if rows.matched is None else str(rows.matched)
         if queries is None:
             own = stand_ins(sources[0].rows, seed)
-            sides = [gathered(source, own) for source in sources]
             tags = _picked(labels, rows.matched, sources[0].rows)
             yield Inputs(
-                *sources,
-                *sides,
+                sources[0],
+                sources[1],
+                gathered(sources[0], own),
+                gathered(sources[1], own),
                 own,
                 None,
                 None if tags is None else tags[own],
@@ -145,8 +147,10 @@ def opened(
                     "needed to compare anything"
                 )
         yield Inputs(
-            *sources,
-            *(checked(read_whole(view), view.name, metric) for view in views),
+            sources[0],
+            sources[1],
+            checked(read_whole(views[0]), views[0].name, metric),
+            checked(read_whole(views[1]), views[1].name, metric),
             None,
             judgments,
             _picked(labels, asked.matched, views[0].rows),

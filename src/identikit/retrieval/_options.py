@@ -13,6 +13,8 @@ shift is gone.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -88,6 +90,10 @@ def search_all(
     _Search(inputs, metric, k, n, plan, centres, maps).run(found, progress)
     found.scores = sample_scores(inputs, metric, plan, maps, samples)
     return found
+
+
+def _done(job: Callable[[], None]) -> None:
+    job()
 
 
 class _Search:
@@ -187,7 +193,7 @@ class _Search:
             fresh = document_side(new_rows, self.metric, self.new_centre)
             in_bands("re-embed", new, Side(fresh, together=True))
 
-        jobs = [
+        jobs: list[Callable[[], None]] = [
             mapped_queries,
             mapped_index,
             embedded_again,
@@ -196,8 +202,7 @@ class _Search:
         if swap is not None:
             jobs.append(lambda: in_bands("swap", swap, old))
         # Each option has its own lists, so that several can be searched at a time.
-        for _ in in_threads(lambda job: job(), jobs):
-            pass
+        deque(in_threads(_done, jobs), maxlen=0)
 
     def _rescored(self, new: Side) -> Rows:
         """The n best of the first stage in the order of the new model's own keys."""

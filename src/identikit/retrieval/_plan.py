@@ -140,10 +140,11 @@ def fitted(
     # About one point for all folds, so that their scatters can be added.
     centre = old.mean(axis=0), new.mean(axis=0)
     parts = [_sums(old[fold == f], new[fold == f], centre) for f in range(plan.folds)]
-    asked = [normal(rows, metric) for rows in (inputs.old_queries, inputs.new_queries)]
+    old_asked = normal(inputs.old_queries, metric)
+    new_asked = normal(inputs.new_queries, metric)
     apart = np.unique(plan.query_fold).tolist()
     more = [
-        _sums(*(rows[plan.query_fold == g] for rows in asked), centre)
+        _sums(old_asked[plan.query_fold == g], new_asked[plan.query_fold == g], centre)
         for g in (apart if len(apart) > 1 else [])
     ]
     maps = Maps({}, {})

@@ -104,6 +104,5 @@ def _best_dcg(judgments: Judgments, count: int, discount: Array) -> Array:
     first = np.searchsorted(queries, np.arange(count))
     place = np.arange(len(queries)) - first[queries]
     within = place < len(discount)
-    return np.bincount(
-        queries[within], weights=grades[within] * discount[place[within]], minlength=count
-    )
+    worth = grades[within] * discount[place[within]]
+    return np.asarray(np.bincount(queries[within], weights=worth, minlength=count), dtype=float)

@@ -56,8 +56,8 @@ def beyond_centre(queries: Array, metric: str, centre: Array) -> Array:
     """What to add to a key so that it is the metric's own: q·x, or −‖q − x‖²/2."""
     queries = normal(queries, metric)
     if metric != "l2":
-        return queries @ centre
-    return -0.5 * np.square(queries - centre).sum(axis=1)
+        return np.asarray(queries @ centre)
+    return np.asarray(-0.5 * np.square(queries - centre).sum(axis=1))
 
 
 class Side:

@@ -301,7 +301,8 @@ class Migration(Result):
             "pairs": self.calibration.pairs,
             "thresholds": self.calibration.rows,
         }
-        return _plain(document | {"methods": self.methods})
+        plain: dict[str, Any] = _plain(document | {"methods": self.methods})
+        return plain
 
 
 def flat(name: str, value: Value | None) -> dict[str, Any]:
