@@ -63,23 +63,19 @@ def right(columns: dict[str, np.ndarray], choice: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cranfield", "cacm"])
-def test_verdicts_hold_on_queries_held_back(data_dir, name):
-    """The verdict from one half of the queries, judged by the other half."""
+def test_verdicts_hold_on_queries_held_back(data_dir):
+    """The verdict from one half of the queries, judged by the other half: 19 of 20 are right."""
     rng = np.random.default_rng(0)
     pairs = [(old, new) for old in MODELS for new in MODELS if old != new]
     good = []
     for place in rng.permutation(len(pairs))[:24]:
-        found = migrated(data_dir, name, *pairs[place])
-        there = ~np.isnan(found.per_query["stay"]["ndcg"])
-        columns = {option: each["ndcg"][there] for option, each in found.per_query.items()}
-        order = rng.permutation(int(there.sum()))
-        half = len(order) // 2
-        for mine, others in ((order[:half], order[half:]), (order[half:], order[:half])):
-            verdict = verdicts.judged_verdict(
-                {option: values[mine] for option, values in columns.items()}, 1000, 0
-            )
-            held_back = {option: values[others] for option, values in columns.items()}
-            good.append(right(held_back, verdict.choice))
-    print(name, np.mean(good), len(good))
+        for name in ("cranfield", "cacm"):
+            found = migrated(data_dir, name, *pairs[place])
+            there = ~np.isnan(found.per_query["stay"]["ndcg"])
+            columns = {option: each["ndcg"][there] for option, each in found.per_query.items()}
+            for _ in range(5):
+                mine, others = np.array_split(rng.permutation(int(there.sum())), 2)
+                here = {option: values[mine] for option, values in columns.items()}
+                held_back = {option: values[others] for option, values in columns.items()}
+                good.append(right(held_back, verdicts.judged_verdict(here, 1000, 0).choice))
     assert np.mean(good) >= 0.95
