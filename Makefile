@@ -63,6 +63,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/worlds.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/recover.py
+	$(BIN)/python benchmarks/migrate.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-core .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from identikit.recover import ima_contrast
     from identikit.report import plots as plots
     from identikit.report.plots import stability_figure
+    from identikit.retrieval import Migration, migrate
     from identikit.similarity import (
         cca,
         cka,
@@ -84,6 +85,7 @@ _HOME = {
     "recover": ("ima_contrast",),
     "report": ("plots",),
     "report.plots": ("stability_figure",),
+    "retrieval": ("Migration", "migrate"),
     "similarity": (
         "cca",
         "cka",
@@ -110,6 +112,7 @@ __all__ = [
     "Disentanglement",
     "InputError",
     "Layers",
+    "Migration",
     "MissingExtraError",
     "Moments",
     "NearIdentifiability",
@@ -134,6 +137,7 @@ __all__ = [
     "load_map",
     "match_components",
     "mcc",
+    "migrate",
     "mutual_knn",
     "near_identifiability",
     "normal_form",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from identikit._linalg import Array
+from identikit._linalg import Array, inverse_or_zero
 from identikit.alignment._stats import PairStats
 
 #: With this many rows per column no ridge is used: it could remove at most a share of d/n of the
@@ -15,6 +15,9 @@ ROWS_A_COLUMN = 10
 
 #: Strengths that are tried, as shares of the source's mean eigenvalue.
 STRENGTHS = np.logspace(-4, 4, 65)
+
+#: Eigenvalues below this share of the largest one are rounding.
+SMALLEST = 1e-12
 
 #: The share by which a ridge must lower the predicted squared error; otherwise none is used.
 GAIN = 0.01
@@ -31,7 +34,10 @@ def ridge(stats: PairStats, strength: float, *, shift: bool) -> tuple[Array, Arr
     values, axes = about.spectrum
     with np.errstate(over="ignore"):  # an infinite ridge leaves the mean
         penalty = values + strength * values.mean()
-    weights: Array = (axes / penalty) @ (axes.T @ about.sxy)
+    # Without a ridge, a direction without variance gets no weight: its eigenvalue is rounding.
+    least = SMALLEST * values[0] if strength == 0 else 0.0
+    inverse = inverse_or_zero(np.where(penalty > least, penalty, 0.0))
+    weights: Array = (axes * inverse) @ (axes.T @ about.sxy)
     return weights, stats.y_mean - stats.x_mean @ weights if shift else np.zeros(len(stats.y_mean))
 
 
@@ -46,7 +52,7 @@ def choose_strength(stats: PairStats, *, shift: bool) -> float:
         return 0.0
     about = stats if shift else _about_zero(stats)
     values, axes = about.spectrum
-    kept = values > 1e-12 * values[0]
+    kept = values > SMALLEST * values[0]
     along = np.square(axes.T @ about.sxy).sum(axis=1)[kept]
     values, free = values[kept], stats.n - (1 if shift else 0)
     added = np.append(STRENGTHS, 0.0)[:, None] * (values.sum() / len(stats.x_mean))

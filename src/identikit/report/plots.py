@@ -20,6 +20,7 @@ from identikit.factors import METRICS
 from identikit.report._axes_panels import distances, stability
 from identikit.report._clusters_panels import errors, plane, tree
 from identikit.report._heat import heat
+from identikit.report._migrate_panels import gains, half_migrated
 from identikit.report._models_panels import (
     ON_PAGE,
     bounds,
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
     from identikit.auditing import Audit, Layers, ModelPair, Pair
     from identikit.axes import Components, NearIdentifiability
     from identikit.factors import Disentanglement
+    from identikit.retrieval import Migration
 
 __all__ = [
     "plot_clusters",
     "plot_factors",
     "plot_ladder",
     "plot_layers",
+    "plot_migration",
     "plot_models",
     "plot_near",
     "plot_pair",
@@ -208,6 +211,23 @@ def plot_near(found: NearIdentifiability) -> Figure:
     """
     kinds = dict.fromkeys(way.coordinates for way in found.directions)
     return sheet([partial(distances, found=found, coordinates=kind) for kind in kinds])
+
+
+def plot_migration(found: Migration) -> Figure:
+    """Paired differences of all options to staying, and indexes of which a share is new.
+
+    Parameters
+    ----------
+    found : Migration
+        What `identikit.migrate` returns.
+    """
+    measure = "ndcg" if "ndcg" in found.options[0].values else "overlap"
+    return sheet(
+        [
+            partial(gains, found=found, measure=measure),
+            partial(half_migrated, found=found, measure=measure),
+        ]
+    )
 
 
 def plot_stability(found: Components) -> Figure:

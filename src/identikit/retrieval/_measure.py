@@ -1,0 +1,95 @@
+"""Measures of rankings over queries: means, paired differences to staying, slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+from identikit.retrieval._intervals import (
+    LEAST_QUERIES,
+    drawn_counts,
+    means,
+    simultaneous,
+)
+from identikit.retrieval._scores import Judgments, judged_measures, overlap
+from identikit.retrieval._search import Rows
+from identikit.retrieval.result import Interval, Slice, Value
+
+#: For each option, what each measure is for each query.
+PerQuery = dict[str, dict[str, Array]]
+
+
+def per_query(
+    rankings: Mapping[str, Rows], reference: Rows, judgments: Judgments | None, k: int
+) -> PerQuery:
+    """Every measure of every query; NaN where a query has no relevant document."""
+    found: PerQuery = {}
+    for name, ranking in rankings.items():
+        judged = {} if judgments is None else judged_measures(ranking, judgments, k)
+        found[name] = judged | {"overlap": overlap(ranking, reference, k)}
+    return found
+
+
+def values(measured: PerQuery, resamples: int, seed: int) -> dict[str, dict[str, Value]]:
+    """Means over queries and paired differences to "stay", with intervals."""
+    names = list(measured)
+    found: dict[str, dict[str, Value]] = {name: {} for name in names}
+    stay = measured["stay"]
+    for measure in stay:
+        columns = np.column_stack([measured[name][measure] for name in names])
+        there = ~np.isnan(columns[:, 0])
+        columns, base = columns[there], stay[measure][there]
+        counts = drawn_counts(len(base), resamples, [seed, 3])
+        of, than = means(columns, counts), means(columns - base[:, None], counts)
+        for place, name in enumerate(names):
+            found[name][measure] = Value(
+                float(of.value[place]),
+                interval(of.low[place], of.high[place]),
+                None if name == "stay" else float(than.value[place]),
+                None if name == "stay" else interval(than.low[place], than.high[place]),
+            )
+    return found
+
+
+def in_slices(
+    measured: PerQuery, labels: NDArray[np.str_], measure: str, resamples: int, seed: int
+) -> tuple[Slice, ...]:
+    """The measure on the queries of each slice, and each option's worst slice."""
+    names = list(measured)
+    columns = np.column_stack([measured[name][measure] for name in names])
+    there = ~np.isnan(columns[:, 0])
+    columns, labels = columns[there], labels[there]
+    base = columns[:, [names.index("stay")]]
+    parts = [labels == label for label in np.unique(labels)]
+    counts = [
+        drawn_counts(int(part.sum()), resamples, [seed, 4, number])
+        for number, part in enumerate(parts)
+    ]
+    of = [means(columns[part], count) for part, count in zip(parts, counts)]
+    gaps = [columns[part] - base[part] for part in parts]
+    than = [means(gap, count) for gap, count in zip(gaps, counts)]
+    large = [place for place, part in enumerate(parts) if part.sum() >= LEAST_QUERIES]
+    joint = simultaneous([gaps[place] for place in large], [counts[place] for place in large])
+    found = []
+    for column, name in enumerate(names):
+        worst = min(large, key=lambda place: than[place].value[column], default=None)
+        for place, part in enumerate(parts):
+            chosen = name != "stay" and place == worst and len(large) > 1
+            wide = joint[large.index(place)] if chosen else than[place]
+            value = Value(
+                float(of[place].value[column]),
+                interval(of[place].low[column], of[place].high[column]),
+                None if name == "stay" else float(than[place].value[column]),
+                None if name == "stay" else interval(wide.low[column], wide.high[column]),
+            )
+            label = str(np.unique(labels)[place])
+            found.append(Slice(name, label, int(part.sum()), measure, value, chosen))
+    return tuple(found)
+
+
+def interval(low: float, high: float) -> Interval | None:
+    """The ends as numbers; None if there are none."""
+    return None if np.isnan(low) else (float(low), float(high))
