@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from identikit.recover import ima_contrast
     from identikit.report import plots as plots
     from identikit.report.plots import stability_figure
+    from identikit.retrieval import CheckResult, Pin, check, load_pin, pin
     from identikit.similarity import (
         cca,
         cka,
@@ -84,6 +85,7 @@ _HOME = {
     "recover": ("ima_contrast",),
     "report": ("plots",),
     "report.plots": ("stability_figure",),
+    "retrieval": ("CheckResult", "Pin", "check", "load_pin", "pin"),
     "similarity": (
         "cca",
         "cka",
@@ -106,6 +108,7 @@ __all__ = [
     "AlignmentMap",
     "Audit",
     "BatchAudit",
+    "CheckResult",
     "Components",
     "Disentanglement",
     "InputError",
@@ -113,6 +116,7 @@ __all__ = [
     "MissingExtraError",
     "Moments",
     "NearIdentifiability",
+    "Pin",
     "SoftmaxModel",
     "__version__",
     "accumulate",
@@ -123,6 +127,7 @@ __all__ = [
     "cca",
     "cca_chance",
     "cca_chance_square",
+    "check",
     "cka",
     "disentangle",
     "distances",
@@ -132,11 +137,13 @@ __all__ = [
     "ima_contrast",
     "layers",
     "load_map",
+    "load_pin",
     "match_components",
     "mcc",
     "mutual_knn",
     "near_identifiability",
     "normal_form",
+    "pin",
     "plots",
     "pls_svd",
     "procrustes",

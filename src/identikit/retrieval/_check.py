@@ -1,0 +1,371 @@
+"""Check new vectors against a pin: has anything changed, up to what, and why?"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from identikit._linalg import Array
+from identikit._progress import Progress
+from identikit._version import __version__
+from identikit.alignment import RUNGS
+from identikit.errors import InputError
+from identikit.moments import Moments, accumulate
+from identikit.retrieval._causes import changed_rows, diagnose
+from identikit.retrieval._evidence import FOUND, Evidence, look_elsewhere
+from identikit.retrieval._pin import LEAST, Pin, PinnedView, load_pin
+from identikit.retrieval._pinned_views import (
+    Ids,
+    Numbers,
+    check_ids,
+    finite,
+    layers_of,
+    opened_view,
+    rows_at,
+    with_ids,
+)
+from identikit.retrieval._quick_ladder import chosen, quick_ladder, required
+from identikit.retrieval._rows import foreign_rows
+from identikit.retrieval.check_result import CheckResult, ForeignRows, LayerCheck, MomentsChange
+from identikit.sources import Source, read_labels, view_and_tags
+
+#: The share of the pinned rows that must be found again by id.
+SHARE = 0.5
+
+
+def check(
+    view: object,
+    reference: object,
+    *,
+    ids: object = None,
+    require: str = "identity",
+    fail_above: float = 0.1,
+    strict: bool = False,
+    rows: bool = False,
+    false_alarms: float = 0.01,
+    slices: object = None,
+    progress: Progress | None = None,
+) -> CheckResult:
+    """Compare new vectors with pinned ones: have they changed, up to what, and why?
+
+    The pinned rows are found again in the new view, by id or by their number, and compared one by
+    one. It passes if the error of the required rung of the ladder,
+    √(E‖y − h(x)‖² / E‖y − E y‖²), is at most `fail_above`, and if not just some of the rows have
+    changed. What cannot be compared raises an error: a check never passes silently.
+
+    Parameters
+    ----------
+    view : array, path or mapping
+        The new vectors, as `pin` takes them.
+    reference : Pin or path
+        What to compare them with.
+    ids : str, path object or sequence, optional
+        As for `pin`.
+    require : str
+        The rung up to which they must be the same: "identity" by default, coordinate by
+        coordinate; "rigid" lets a rotation pass.
+    fail_above : float
+        The largest error that passes.
+    strict : bool
+        Judge the upper end of the interval instead of the error.
+    rows : bool
+        Also look for rows that come from another model, among all rows. It then fails if there are
+        more of them than false alarms explain.
+    false_alarms : float
+        The share of the pinned model's own rows that may be taken for foreign.
+    slices : str, path object or sequence, optional
+        With `rows`: a column of the view, a file, or one label per row. The share of foreign rows
+        is then also given for each slice.
+    progress : callable, optional
+        Called with (the name of the step, steps done, steps in all).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from identikit import check, pin
+    >>> X = np.random.default_rng(0).normal(size=(500, 8))
+    >>> reference = pin(X)
+    >>> check(X.astype(np.float16), reference).cause.name
+    'rounding'
+    >>> bool(check(X[:, ::-1], reference))
+    False
+    """
+    if require not in RUNGS:
+        raise InputError(f"require is {require!r}; expected one of {', '.join(RUNGS)}")
+    if not fail_above >= 0:
+        raise InputError(f"fail_above is {fail_above}; expected an error, 0 or larger")
+    if slices is not None and not rows:
+        raise InputError("slices are for the rows of another model; ask for these too (--rows)")
+    pinned = reference if isinstance(reference, Pin) else _loaded(reference)
+    views = _matched(layers_of(view), pinned)
+    if rows and len(views) > 1:
+        raise InputError("foreign rows are looked for in one view, and these are several layers")
+    gate = _Gate(require, fail_above, strict)
+    layers, failures, foreign = [], list[str](), None
+    for (name, each), layer in zip(views, pinned.layers, strict=True):
+        each, tags = _sliced(each, slices)
+        each, texts = with_ids(each, ids, f"layer {name!r}" if name else "the view")
+        with opened_view(each, name) as source:
+            check_ids(texts, source)
+            _check_width(source, layer)
+            moments = accumulate([each], names=[source.name], folds=1, sample=0, progress=progress)
+            found = _compare(source, texts, layer, moments, gate, may_fail=not rows)
+            if rows:
+                _check_slices(tags, source)
+                foreign = foreign_rows(
+                    layer,
+                    source,
+                    false_alarms=false_alarms,
+                    ids=texts,
+                    slices=tags,
+                    progress=progress,
+                )
+        layers.append(found)
+        failures += gate.failures(found, several=len(views) > 1)
+    failures += _foreign(foreign)
+    return CheckResult(
+        __version__,
+        layers[0].name if len(layers) == 1 else _label(view, "the new layers"),
+        _label(reference, "the pin"),
+        require,
+        fail_above,
+        strict,
+        tuple(layers),
+        tuple(failures),
+        pinned.fingerprints,
+        foreign,
+    )
+
+
+def _loaded(reference: object) -> Pin:
+    if not isinstance(reference, str | os.PathLike):
+        raise InputError(
+            f"the reference is a {type(reference).__name__}; expected a pin, or the path of one"
+        )
+    return load_pin(reference)
+
+
+def _label(given: object, otherwise: str) -> str:
+    return Path(given).name if isinstance(given, str | os.PathLike) else otherwise
+
+
+def _matched(views: dict[str, object], pinned: Pin) -> list[tuple[str, object]]:
+    """The new view of every pinned layer; a single view has any name."""
+    if len(views) == len(pinned.layers) == 1:
+        return list(views.items())
+    if len(pinned.layers) == 1 or list(views) == [""]:
+        raise InputError(
+            f"the pin has {len(pinned.layers)} layer(s) and the new side {len(views)}; give the "
+            "same kind of view that was pinned, a file or a folder of layers"
+        )
+    lacking = [layer.name for layer in pinned.layers if layer.name not in views]
+    if lacking:
+        raise InputError(
+            f"{len(lacking)} of the pinned layers are not there, {lacking[0]!r} among them; there "
+            f"are {', '.join(list(views)[:20])}"
+        )
+    return [(layer.name, views[layer.name]) for layer in pinned.layers]
+
+
+def _sliced(view: object, slices: object) -> tuple[object, NDArray[np.object_] | None]:
+    if slices is None:
+        return view, None
+    if isinstance(slices, os.PathLike) or (isinstance(slices, str) and "::" in slices):
+        slices = read_labels(slices, "slices")
+    rest, found = view_and_tags(view, {"slice": slices})
+    return rest, found["slice"]
+
+
+def _check_slices(tags: NDArray[np.object_] | None, source: Source) -> None:
+    if tags is not None and len(tags) != source.rows:
+        raise InputError(
+            f"there are {len(tags)} slice labels for {source.rows} rows; expected one per row"
+        )
+
+
+def _check_width(source: Source, layer: PinnedView) -> None:
+    if source.width != layer.width:
+        raise InputError(
+            f"{source.name!r} has {source.width} columns, and {layer.width} were pinned: another "
+            "model, or vectors that were cut; a pin can be compared only with the same width"
+        )
+
+
+@dataclass(frozen=True)
+class _Paired:
+    """Which pinned rows were found (`there`), where in the new view, and how that was done."""
+
+    there: NDArray[np.bool_]
+    places: Numbers
+    how: str
+
+
+def _paired(source: Source, texts: Ids | None, layer: PinnedView) -> _Paired:
+    assert layer.numbers is not None
+    if texts is None:
+        if source.rows < layer.rows:
+            raise InputError(
+                f"{source.name!r} has {source.rows} rows, and {layer.rows} were pinned; without "
+                "ids row t must be row t, so give all rows, or ids for both (--id or --ids)"
+            )
+        how = "paired by row number, assuming that rows are in the pinned order"
+        if layer.ids is not None:
+            how += "; the pin has ids, by which --id or --ids would pair them"
+        return _Paired(np.ones(len(layer.numbers), dtype=bool), layer.numbers, how)
+    if layer.ids is None:
+        raise InputError("the pin has no ids, so rows cannot be paired by id; pin again with ids")
+    place_of = {text: place for place, text in enumerate(texts.tolist())}
+    places = np.array([place_of.get(text, -1) for text in layer.ids.tolist()], dtype=np.int64)
+    there = places >= 0
+    count = int(there.sum())
+    if count < max(LEAST, SHARE * len(places)):
+        lost = layer.ids[~there][0]
+        raise InputError(
+            f"only {count} of the {len(places)} pinned ids are among those of {source.name!r}; at "
+            f"least {max(LEAST, int(np.ceil(SHARE * len(places))))} are needed. {lost!r} was "
+            f"pinned, {texts[0]!r} is there: check that ids are written in the same way"
+        )
+    how = f"paired by id: {count:,} of {len(places):,} pinned rows are there"
+    return _Paired(there, places[there], how)
+
+
+def _compare(
+    source: Source,
+    texts: Ids | None,
+    layer: PinnedView,
+    moments: Moments,
+    gate: _Gate,
+    *,
+    may_fail: bool,
+) -> LayerCheck:
+    """Compare one layer; without rows in the pin, by the moments of all rows alone."""
+    change = _moments_change(layer.moments, moments)
+    base = (source.name, source.rows, layer.rows)
+    if layer.sample is None:
+        if gate.require != "identity" or gate.strict:
+            raise InputError(
+                "the pin was made without rows, and moments alone tell neither rungs nor "
+                "intervals; leave out --require and --strict, or pin with rows"
+            )
+        notes = ("no rows were pinned: only mean and covariance of all rows are compared",)
+        how = "no rows were compared"
+        return LayerCheck(*base, 0, how, None, change.error, None, (), (), (), change, notes)
+    try:
+        pairs = _paired(source, texts, layer)
+    except InputError as error:
+        # Foreign rows are found without pairs, in an index of other things than were pinned.
+        if may_fail:
+            raise
+        return LayerCheck(*base, 0, str(error), None, 0.0, None, (), (), (), change)
+    a = layer.values()[pairs.there]
+    b = finite(rows_at(source, pairs.places), f"{source.name!r}")
+    _check_varies(a, "the pinned rows")
+    _check_varies(b, f"the rows of {source.name!r}")
+    ladder = quick_ladder(a, b, gate.require)
+    judged = required(ladder, gate.require)
+    first = Evidence(a, b)
+    moved = None
+    if first.error > 3 * FOUND:
+        moved = look_elsewhere(source, a, pairs.places, first.distances, first.spreads[0])
+    errors = {rung.group: rung.error for rung in ladder}
+    evidence = Evidence(a, b, errors, moved, texts is not None)
+    changed = changed_rows(evidence)
+    names: tuple[str, ...] = ()
+    if changed is not None:
+        known = pairs.places[changed] if texts is None else texts[pairs.places[changed]]
+        names = tuple(map(str, known))
+    return LayerCheck(
+        *base,
+        len(a),
+        pairs.how,
+        chosen(ladder),
+        judged.error,
+        judged.interval,
+        ladder,
+        diagnose(evidence),
+        names,
+        change,
+        tuple(_notes(source, layer, change, first.error)),
+    )
+
+
+def _check_varies(rows: Array, what: str) -> None:
+    if not np.ptp(rows, axis=0).any():
+        raise InputError(f"{what} are all the same, so there is nothing to compare")
+
+
+def _moments_change(before: Moments, now: Moments) -> MomentsChange:
+    if any(before.units) or any(now.units):
+        raise InputError("these numbers are too large or too small to be compared; rescale them")
+    covariances = [each.block(0, 0) / each.rows for each in (before, now)]
+    sizes = [max(float(np.sqrt(np.trace(each))), 1e-150) for each in covariances]
+    gap = float(np.linalg.norm(now.centre(0) - before.centre(0)))
+    apart = np.linalg.norm(covariances[1] - covariances[0])
+    return MomentsChange(
+        gap / sizes[0],
+        sizes[1] / sizes[0],
+        float(apart / max(float(np.linalg.norm(covariances[0])), 1e-300)),
+        float(np.sqrt(1 / before.rows + 1 / now.rows)),
+    )
+
+
+def _notes(source: Source, layer: PinnedView, change: MomentsChange, error: float) -> list[str]:
+    if source.rows == layer.rows or change.mean <= 3 * change.chance + error:
+        return []
+    return [
+        f"there are {source.rows:,} rows and {layer.rows:,} were pinned, and their mean differs by "
+        f"{change.mean:.2g} of the spread, more than chance gives ({change.chance:.2g}): other "
+        "contents, or another model for some of the rows (--rows looks for these)"
+    ]
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """What a layer must meet."""
+
+    require: str
+    fail_above: float
+    strict: bool
+
+    def failures(self, layer: LayerCheck, *, several: bool) -> list[str]:
+        """Why a layer does not pass; empty if it does."""
+        where = f"layer {layer.name!r}: " if several else ""
+        if layer.interval is None:
+            if layer.error <= self.fail_above:
+                return []
+            what = "mean or covariance of all rows changed by"
+            return [f"{where}{what} {layer.error:.3g}, and {self.fail_above:g} is the limit"]
+        cause = layer.causes[0]
+        why = f"the likeliest cause is {cause.name!r} ({cause.says}). Look at {cause.look}"
+        value = layer.interval[1] if self.strict else layer.error
+        if not value <= self.fail_above:
+            what = "upper end of the error's interval" if self.strict else "error"
+            up_to = "" if self.require == "identity" else f" up to {self.require} maps"
+            return [f"{where}the {what}{up_to}, {value:.3g}, is above {self.fail_above:g}; {why}"]
+        if cause.name == "some rows":
+            return [f"{where}some rows have changed: {cause.says}. Look at {cause.look}"]
+        change, same_rows = layer.moments, layer.rows == layer.pinned_rows
+        # The same rows have the same moments, up to what their own changes can do.
+        beyond = change.mean > layer.error + 0.02 or change.covariance > 3 * layer.error + 0.05
+        if self.require == "identity" and same_rows and beyond:
+            return [
+                f"{where}the compared rows are the same, but mean or covariance of all rows "
+                f"changed by {change.error:.3g}: rows that are not in the sample have changed "
+                "(--rows looks for them)"
+            ]
+        return []
+
+
+def _foreign(found: ForeignRows | None) -> list[str]:
+    if found is None or found.interval[0] <= 0:
+        return []
+    low, high = found.interval
+    return [
+        f"about {found.share:.1%} of the rows ({low:.1%} to {high:.1%}) do not come from the pinned "
+        f"model: {len(found.flagged):,} of {found.rows:,} are flagged, at a false-alarm rate of "
+        f"{found.false_alarms:.1%}"
+    ]
