@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +16,11 @@ from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
 from identikit.retrieval._causes import changed_rows, diagnose
 from identikit.retrieval._evidence import FOUND, Evidence, look_elsewhere
-from identikit.retrieval._pin import LEAST, Pin, PinnedView, load_pin
+from identikit.retrieval._pairing import pair_rows
+from identikit.retrieval._pass import Gate, foreign_failures
+from identikit.retrieval._pin import Pin, PinnedView, load_pin
 from identikit.retrieval._pinned_views import (
     Ids,
-    Numbers,
     check_ids,
     finite,
     layers_of,
@@ -30,11 +30,8 @@ from identikit.retrieval._pinned_views import (
 )
 from identikit.retrieval._quick_ladder import chosen, quick_ladder, required
 from identikit.retrieval._rows import foreign_rows
-from identikit.retrieval.check_result import CheckResult, ForeignRows, LayerCheck, MomentsChange
+from identikit.retrieval.check_result import CheckResult, LayerCheck, MomentsChange
 from identikit.sources import Source, read_labels, view_and_tags
-
-#: The share of the pinned rows that must be found again by id.
-SHARE = 0.5
 
 
 def check(
@@ -104,7 +101,7 @@ def check(
     views = _matched(layers_of(view), pinned)
     if rows and len(views) > 1:
         raise InputError("foreign rows are looked for in one view, and these are several layers")
-    gate = _Gate(require, fail_above, strict)
+    gate = Gate(require, fail_above, strict)
     layers, failures, foreign = [], list[str](), None
     for (name, each), layer in zip(views, pinned.layers, strict=True):
         each, tags = _sliced(each, slices)
@@ -126,7 +123,7 @@ def check(
                 )
         layers.append(found)
         failures += gate.failures(found, several=len(views) > 1)
-    failures += _foreign(foreign)
+    failures += foreign_failures(foreign)
     return CheckResult(
         __version__,
         layers[0].name if len(layers) == 1 else _label(view, "the new layers"),
@@ -195,50 +192,12 @@ def _check_width(source: Source, layer: PinnedView) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Paired:
-    """Which pinned rows were found (`there`), where in the new view, and how that was done."""
-
-    there: NDArray[np.bool_]
-    places: Numbers
-    how: str
-
-
-def _paired(source: Source, texts: Ids | None, layer: PinnedView) -> _Paired:
-    assert layer.numbers is not None
-    if texts is None:
-        if source.rows < layer.rows:
-            raise InputError(
-                f"{source.name!r} has {source.rows} rows, and {layer.rows} were pinned; without "
-                "ids row t must be row t, so give all rows, or ids for both (--id or --ids)"
-            )
-        how = "paired by row number, assuming that rows are in the pinned order"
-        if layer.ids is not None:
-            how += "; the pin has ids, by which --id or --ids would pair them"
-        return _Paired(np.ones(len(layer.numbers), dtype=bool), layer.numbers, how)
-    if layer.ids is None:
-        raise InputError("the pin has no ids, so rows cannot be paired by id; pin again with ids")
-    place_of = {text: place for place, text in enumerate(texts.tolist())}
-    places = np.array([place_of.get(text, -1) for text in layer.ids.tolist()], dtype=np.int64)
-    there = places >= 0
-    count = int(there.sum())
-    if count < max(LEAST, SHARE * len(places)):
-        lost = layer.ids[~there][0]
-        raise InputError(
-            f"only {count} of the {len(places)} pinned ids are among those of {source.name!r}; at "
-            f"least {max(LEAST, int(np.ceil(SHARE * len(places))))} are needed. {lost!r} was "
-            f"pinned, {texts[0]!r} is there: check that ids are written in the same way"
-        )
-    how = f"paired by id: {count:,} of {len(places):,} pinned rows are there"
-    return _Paired(there, places[there], how)
-
-
 def _compare(
     source: Source,
     texts: Ids | None,
     layer: PinnedView,
     moments: Moments,
-    gate: _Gate,
+    gate: Gate,
     *,
     may_fail: bool,
 ) -> LayerCheck:
@@ -255,7 +214,7 @@ def _compare(
         how = "no rows were compared"
         return LayerCheck(*base, 0, how, None, change.error, None, (), (), (), change, notes)
     try:
-        pairs = _paired(source, texts, layer)
+        pairs = pair_rows(source, texts, layer)
     except InputError as error:
         # Foreign rows are found without pairs, in an index of other things than were pinned.
         if may_fail:
@@ -320,52 +279,4 @@ def _notes(source: Source, layer: PinnedView, change: MomentsChange, error: floa
         f"there are {source.rows:,} rows and {layer.rows:,} were pinned, and their mean differs by "
         f"{change.mean:.2g} of the spread, more than chance gives ({change.chance:.2g}): other "
         "contents, or another model for some of the rows (--rows looks for these)"
-    ]
-
-
-@dataclass(frozen=True)
-class _Gate:
-    """What a layer must meet."""
-
-    require: str
-    fail_above: float
-    strict: bool
-
-    def failures(self, layer: LayerCheck, *, several: bool) -> list[str]:
-        """Why a layer does not pass; empty if it does."""
-        where = f"layer {layer.name!r}: " if several else ""
-        if layer.interval is None:
-            if layer.error <= self.fail_above:
-                return []
-            what = "mean or covariance of all rows changed by"
-            return [f"{where}{what} {layer.error:.3g}, and {self.fail_above:g} is the limit"]
-        cause = layer.causes[0]
-        why = f"the likeliest cause is {cause.name!r} ({cause.says}). Look at {cause.look}"
-        value = layer.interval[1] if self.strict else layer.error
-        if not value <= self.fail_above:
-            what = "upper end of the error's interval" if self.strict else "error"
-            up_to = "" if self.require == "identity" else f" up to {self.require} maps"
-            return [f"{where}the {what}{up_to}, {value:.3g}, is above {self.fail_above:g}; {why}"]
-        if cause.name == "some rows":
-            return [f"{where}some rows have changed: {cause.says}. Look at {cause.look}"]
-        change, same_rows = layer.moments, layer.rows == layer.pinned_rows
-        # The same rows have the same moments, up to what their own changes can do.
-        beyond = change.mean > layer.error + 0.02 or change.covariance > 3 * layer.error + 0.05
-        if self.require == "identity" and same_rows and beyond:
-            return [
-                f"{where}the compared rows are the same, but mean or covariance of all rows "
-                f"changed by {change.error:.3g}: rows that are not in the sample have changed "
-                "(--rows looks for them)"
-            ]
-        return []
-
-
-def _foreign(found: ForeignRows | None) -> list[str]:
-    if found is None or found.interval[0] <= 0:
-        return []
-    low, high = found.interval
-    return [
-        f"about {found.share:.1%} of the rows ({low:.1%} to {high:.1%}) do not come from the pinned "
-        f"model: {len(found.flagged):,} of {found.rows:,} are flagged, at a false-alarm rate of "
-        f"{found.false_alarms:.1%}"
     ]

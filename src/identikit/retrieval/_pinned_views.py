@@ -1,4 +1,4 @@
-"""What a pin and a check read: a view or the layers of a folder, their ids, and some of the rows."""
+"""What a pin and a check read: a view or the layers of a folder, their ids, some of the rows."""
 
 from __future__ import annotations
 

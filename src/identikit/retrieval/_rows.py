@@ -94,9 +94,10 @@ def foreign_rows(
     # The smallest rank whose order statistic keeps the rate (conformal; Vovk et al. 2005).
     rank = int(np.ceil((known + 1) * (1 - false_alarms)))
     if rank > known:
+        needed = int(np.ceil(1 / false_alarms))
         raise InputError(
-            f"a false-alarm rate of {false_alarms:g} needs at least {int(np.ceil(1 / false_alarms))}"
-            f" pinned rows, and there are {known}; give a larger rate or pin more rows"
+            f"a false-alarm rate of {false_alarms:g} needs at least {needed} pinned rows, and "
+            f"there are {known}; give a larger rate or pin more rows"
         )
     space = Space.of(pinned.moments)
     threshold = float(np.sort(space.without_itself(pinned.values()))[rank - 1])
@@ -144,7 +145,8 @@ def foreign_share(flagged: int, rows: int, rate: float, known: int) -> tuple[flo
 
     If all foreign rows are flagged, the flagged share is f = π + (1 − π) α. The interval combines
     that of f (Clopper and Pearson 1934) with that of the actual rate α given `known` calibration
-    rows (a beta distribution), by the method of Zou and Donner (2008).
+    rows (a beta distribution), by the method of Zou and Donner (2008). Its upper end also allows
+    for no false alarms at all, since rows that the pin was made of are flagged less often.
     """
     from scipy.special import betaincinv
 
@@ -152,10 +154,10 @@ def foreign_share(flagged: int, rows: int, rate: float, known: int) -> tuple[flo
     low = float(betaincinv(flagged, rows - flagged + 1, 0.025)) if flagged else 0.0
     high = float(betaincinv(flagged + 1, rows - flagged, 0.975)) if flagged < rows else 1.0
     rank = int(np.ceil((known + 1) * (1 - rate)))
-    ends = [float(betaincinv(known + 1 - rank, rank, level)) for level in (0.025, 0.975)]
+    most = float(betaincinv(known + 1 - rank, rank, 0.975))
     mean = (known + 1 - rank) / (known + 1)
-    below = np.hypot(seen - low, ends[1] - mean)
-    above = np.hypot(high - seen, mean - ends[0])
+    below = np.hypot(seen - low, most - mean)
+    above = np.hypot(high - seen, mean)
     values = [(seen - mean + each) / (1 - mean) for each in (0.0, -below, above)]
     share, first, last = (float(np.clip(value, 0.0, 1.0)) for value in values)
     return share, (first, last)

@@ -1,4 +1,4 @@
-"""The result of `check`: what has changed in each layer, the likeliest cause, and whether it passes."""
+"""The result of `check`: what has changed, the likeliest cause, and whether it passes."""
 
 from __future__ import annotations
 
