@@ -14,7 +14,9 @@ from identikit._version import __version__
 from identikit.alignment import RUNGS
 from identikit.errors import InputError
 from identikit.moments import Moments, accumulate
-from identikit.retrieval._causes import changed_rows, diagnose
+from identikit.retrieval import _causes_maps  # noqa: F401 - it adds its causes to the list
+from identikit.retrieval._causes import diagnose
+from identikit.retrieval._causes_plain import changed_rows
 from identikit.retrieval._evidence import FOUND, Evidence, look_elsewhere
 from identikit.retrieval._pairing import pair_rows
 from identikit.retrieval._pass import Gate, foreign_failures
