@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import close
 from hypothesis import given
 from hypothesis import strategies as st
-from planted_changes import embeddings
 from safetensors.numpy import load_file, save_file
 
 import identikit as ik
+from conftest import close
 from identikit import _store
+from planted_changes import embeddings
 
 SOME = {"model": "m", "revision": "r1", "tokenizer": "t", "pooling": "mean", "prefix": "query: "}
 
@@ -72,14 +72,19 @@ def test_without_rows_only_moments_are_kept(rng, tmp_path):
     x = rng.normal(size=(500, 6))
     ik.pin(x, rows=0).save(tmp_path / "ref.pin")
     layer = ik.load_pin(tmp_path / "ref.pin").layers[0]
-    assert layer.sample is None and layer.numbers is None and layer.ids is None
+    assert layer.sample is None
+    assert layer.numbers is None
+    assert layer.ids is None
     same = ik.check(x, tmp_path / "ref.pin")
-    assert same and same.cause is None and same.layers[0].group is None
+    assert same
+    assert same.cause is None
+    assert same.layers[0].group is None
     assert "no rows were pinned" in same.layers[0].notes[0]
     changed = ik.check(x @ np.linalg.qr(rng.normal(size=(6, 6)))[0] * 2, tmp_path / "ref.pin")
-    assert not changed and "covariance" in changed.failures[0]
+    assert not changed
+    assert "covariance" in changed.failures[0]
     for options in ({"require": "rigid"}, {"strict": True}, {"rows": True}):
-        with pytest.raises(ik.InputError, match="without rows|--no-rows"):
+        with pytest.raises(ik.InputError, match=r"without rows|--no-rows"):
             ik.check(x, tmp_path / "ref.pin", **options)
 
 
@@ -98,12 +103,16 @@ def test_layers_of_a_folder_or_a_mapping(rng, tmp_path):
     np.save(folder / "tokens.npy", np.arange(60))
     (folder / "manifest.json").write_text("{}")
     made = ik.pin(folder)
-    assert [(layer.name, layer.width) for layer in made.layers] == [("layer_00", 5), ("layer_01", 3)]
+    assert [(layer.name, layer.width) for layer in made.layers] == [
+        ("layer_00", 5),
+        ("layer_01", 3),
+    ]
     made.save(tmp_path / "ref.pin")
     found = ik.check({"layer_01": y[:, :3], "layer_00": x[:, ::-1]}, tmp_path / "ref.pin")
     assert [layer.name for layer in found.layers] == ["layer_00", "layer_01"]
     assert not found
-    assert found.worst.name == "layer_00" and found.cause.name == "column permutation"
+    assert found.worst.name == "layer_00"
+    assert found.cause.name == "column permutation"
     assert found.failures[0].startswith("layer 'layer_00': ")
     assert found.layers[1].cause.name == "same"
     assert ik.check(folder, tmp_path / "ref.pin")
@@ -171,18 +180,18 @@ def rewrite(path: Path, change) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d, a: d.update(number=2), "format 2 of pins"),
-        (lambda d, a: d.update(layers=[]), "no layers"),
-        (lambda d, a: d.update(layers=3), "damaged"),
-        (lambda d, a: d.pop("fingerprints"), "fingerprints"),
-        (lambda d, a: d["fingerprints"].update(model=3), "fingerprints that are no texts"),
-        (lambda d, a: d["layers"][0]["ids"].pop(), "ids do not match"),
-        (lambda d, a: a.pop("0/numbers"), "arrays do not match"),
-        (lambda d, a: a.pop("0/means"), "arrays do not match"),
-        (lambda d, a: a.update({"0/rows": a["0/rows"][:, :2]}), "rows do not match"),
-        (lambda d, a: a.update({"0/rows": np.inf * a["0/rows"]}), "NaN or infinity"),
-        (lambda d, a: a.update({"0/numbers": a["0/numbers"][::-1].copy()}), "numbers of its rows"),
-        (lambda d, a: a.update({"0/numbers": a["0/numbers"] + 40}), "numbers of its rows"),
+        (lambda d, _: d.update(number=2), "format 2 of pins"),
+        (lambda d, _: d.update(layers=[]), "no layers"),
+        (lambda d, _: d.update(layers=3), "damaged"),
+        (lambda d, _: d.pop("fingerprints"), "fingerprints"),
+        (lambda d, _: d["fingerprints"].update(model=3), "fingerprints that are no texts"),
+        (lambda d, _: d["layers"][0]["ids"].pop(), "ids do not match"),
+        (lambda _, a: a.pop("0/numbers"), "arrays do not match"),
+        (lambda _, a: a.pop("0/means"), "arrays do not match"),
+        (lambda _, a: a.update({"0/rows": a["0/rows"][:, :2]}), "rows do not match"),
+        (lambda _, a: a.update({"0/rows": np.inf * a["0/rows"]}), "NaN or infinity"),
+        (lambda _, a: a.update({"0/numbers": a["0/numbers"][::-1].copy()}), "numbers of its rows"),
+        (lambda _, a: a.update({"0/numbers": a["0/numbers"] + 40}), "numbers of its rows"),
     ],
 )
 def test_a_forged_pin_is_refused(tmp_path, change, words):
@@ -222,5 +231,6 @@ def test_ids_come_from_columns_files_and_sequences(rng, tmp_path):
         (x[::-1], frame["doc"].tolist()[::-1]),
     ):
         found = ik.check(view, tmp_path / "ref.pin", ids=ids)
-        assert found and found.layers[0].error < 1e-9
+        assert found
+        assert found.layers[0].error < 1e-9
         assert found.layers[0].pairing == "paired by id: 80 of 80 pinned rows are there"

@@ -170,13 +170,13 @@ def normalisation(e: Evidence) -> Cause | None:
 
 
 def _lengths(before: Array, now: Array, ratios: Array) -> str:
+    if float(np.std(ratios)) < 0.01 * float(np.mean(ratios)):
+        return f"all rows were multiplied by {float(np.mean(ratios)):.4g}"
     units = [bool(np.abs(norms - 1).max() < 0.01) for norms in (before, now)]
     if units == [False, True]:
         return "directions agree, and all new rows have length 1, which the pinned ones have not"
     if units == [True, False]:
         return "directions agree, and the new rows no longer have length 1, as the pinned ones do"
-    if float(np.std(ratios)) < 0.01 * float(np.mean(ratios)):
-        return f"all rows were multiplied by {float(np.mean(ratios)):.4g}"
     return "directions agree, and lengths do not"
 
 
