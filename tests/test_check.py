@@ -82,8 +82,7 @@ def test_intervals_cover_the_error_of_the_population():
     """The error of noise of 30 % of the spread on fresh rows, over 200 pins of 200 rows."""
     rng = np.random.default_rng(0)
     basis = rotation(rng, 6) * np.arange(1, 7)
-    truth = 0.3 / np.sqrt(1)
-    inside = 0
+    truth, inside = 0.3, 0
     for _ in range(200):
         x = rng.normal(size=(200, 6)) @ basis
         size = 0.3 * np.sqrt(np.square(np.arange(1, 7)).sum() / 6)

@@ -73,7 +73,8 @@ def check(
         Judge the upper end of the interval instead of the error.
     rows : bool
         Also look for rows that come from another model, among all rows. It then fails if there are
-        more of them than false alarms explain.
+        more of them than false alarms explain. This needs no pairs: rows are compared one by one
+        only if ids, or as many rows as were pinned, tell which is which.
     false_alarms : float
         The share of the pinned model's own rows that may be taken for foreign.
     slices : str, path object or sequence, optional
@@ -216,6 +217,11 @@ def _compare(
         how = "no rows were compared"
         return LayerCheck(*base, 0, how, None, change.error, None, (), (), (), change, notes)
     try:
+        if not may_fail and texts is None and source.rows != layer.rows:
+            raise InputError(
+                f"rows were not compared one by one, as there are no ids and {source.rows} rows, "
+                f"not the {layer.rows} that were pinned"
+            )
         pairs = pair_rows(source, texts, layer)
     except InputError as error:
         # Foreign rows are found without pairs, in an index of other things than were pinned.

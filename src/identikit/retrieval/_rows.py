@@ -48,7 +48,7 @@ class Space:
 
     def distances(self, rows: Array) -> Array:
         """Of rows that are not among the pinned ones."""
-        return np.square((rows - self.mean) @ self.turn).sum(axis=1)
+        return np.asarray(np.square((rows - self.mean) @ self.turn).sum(axis=1))
 
     def without_itself(self, rows: Array) -> Array:
         """Of pinned rows, each with mean and covariance of all other rows.

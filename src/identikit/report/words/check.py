@@ -102,8 +102,8 @@ def markdown(found: CheckResult) -> str:
         lines.append(f"| all | {foreign.rows:,} | {len(foreign.flagged):,} | {share} |")
         for each in foreign.slices:
             share = "{:.1%} ({:.1%} to {:.1%})".format(each.share, *each.interval)
-            cells = (each.name, f"{each.rows:,}", f"{each.flagged:,}", share)
-            lines.append(f"| {' | '.join(map(_cell, cells))} |")
+            counts = f"{each.rows:,} | {each.flagged:,}"
+            lines.append(f"| {_cell(each.name)} | {counts} | {share} |")
     if said := fingerprints(found):
         lines += ["", _cell(said)]
     return "\n".join(lines) + "\n"
