@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -59,11 +60,11 @@ def with_ids(view: object, ids: object, name: str) -> tuple[object, Ids | None]:
         raise InputError(
             f"ids of {name}: row {empty[0]} (counting from 0) has none; give every row an id"
         )
-    unique, counts = np.unique(texts.astype(str), return_counts=True)
-    if len(unique) < len(texts):
+    if len(set(texts)) < len(texts):
+        twice = [text for text, count in Counter(texts).items() if count > 1]
         raise InputError(
-            f"ids of {name}: {np.count_nonzero(counts > 1)} ids occur more than once, such as "
-            f"{unique[counts > 1][0]!r}; give every row an id of its own"
+            f"ids of {name}: {len(twice)} ids occur more than once, such as {twice[0]!r}; give "
+            "every row an id of its own"
         )
     return rest, texts
 
