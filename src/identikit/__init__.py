@@ -44,7 +44,15 @@ if TYPE_CHECKING:
     from identikit.recover import ima_contrast
     from identikit.report import plots as plots
     from identikit.report.plots import stability_figure
-    from identikit.retrieval import Migration, migrate
+    from identikit.retrieval import (
+        CheckResult,
+        Migration,
+        Pin,
+        check,
+        load_pin,
+        migrate,
+        pin,
+    )
     from identikit.similarity import (
         cca,
         cka,
@@ -85,7 +93,7 @@ _HOME = {
     "recover": ("ima_contrast",),
     "report": ("plots",),
     "report.plots": ("stability_figure",),
-    "retrieval": ("Migration", "migrate"),
+    "retrieval": ("CheckResult", "Migration", "Pin", "check", "load_pin", "migrate", "pin"),
     "similarity": (
         "cca",
         "cka",
@@ -108,6 +116,7 @@ __all__ = [
     "AlignmentMap",
     "Audit",
     "BatchAudit",
+    "CheckResult",
     "Components",
     "Disentanglement",
     "InputError",
@@ -116,6 +125,7 @@ __all__ = [
     "MissingExtraError",
     "Moments",
     "NearIdentifiability",
+    "Pin",
     "SoftmaxModel",
     "__version__",
     "accumulate",
@@ -126,6 +136,7 @@ __all__ = [
     "cca",
     "cca_chance",
     "cca_chance_square",
+    "check",
     "cka",
     "disentangle",
     "distances",
@@ -135,12 +146,14 @@ __all__ = [
     "ima_contrast",
     "layers",
     "load_map",
+    "load_pin",
     "match_components",
     "mcc",
     "migrate",
     "mutual_knn",
     "near_identifiability",
     "normal_form",
+    "pin",
     "plots",
     "pls_svd",
     "procrustes",

@@ -28,7 +28,15 @@ from identikit.moments._sound import impossible, unsound
 from identikit.moments.memory import check_memory, default_memory
 from identikit.moments.sample import RowSample
 
-__all__ = ["SUFFIX", "check_suffix", "load_moments", "merge_moments", "save_moments"]
+__all__ = [
+    "SUFFIX",
+    "check_suffix",
+    "load_moments",
+    "merge_moments",
+    "moments_from",
+    "moments_to",
+    "save_moments",
+]
 
 SUFFIX = ".moments"
 
@@ -164,11 +172,25 @@ def write(
     overwrite: bool = True,
 ) -> None:
     """`save_moments` to a file of any name, also for an unfinished reading (`partial`)."""
+    document, arrays = moments_to(moments, partial)
+    _store.write(path, document, arrays, overwrite=overwrite)
+
+
+def moments_to(
+    moments: Moments, partial: Partial | None = None
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """What a file holds of moments: a document and arrays, also for files that hold more."""
     reason = unsound(moments)
     if reason:
         raise InputError(f"these moments cannot be saved: {reason}")
-    document = Header.of(moments, partial).to_dict()
-    _store.write(path, document, _arrays(moments), overwrite=overwrite)
+    return Header.of(moments, partial).to_dict(), _arrays(moments)
+
+
+def moments_from(
+    document: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str | os.PathLike[str]
+) -> Moments:
+    """The moments that `moments_to` gave, all of which is checked; `path` is for errors."""
+    return _read_moments(document, arrays, path)[1]
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
@@ -187,8 +209,14 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, Moments]:
         document, arrays = _store.read(path)
     except FileNotFoundError as error:
         raise InputError(f"{path} disappeared while it was read") from error
+    return _read_moments(document, arrays, path)  # checks again: it may have been replaced
+
+
+def _read_moments(
+    document: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str | os.PathLike[str]
+) -> tuple[Header, Moments]:
     found = {name: (array.dtype.name, array.shape) for name, array in arrays.items()}
-    header = _checked(document, found, path)  # again, as the file may have been replaced
+    header = _checked(document, found, path)
     moments = _moments(header, arrays)
     reason = unsound(moments) or impossible(moments)
     if reason:

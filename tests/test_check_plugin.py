@@ -1,0 +1,136 @@
+"""The pytest plugin and the GitHub Action, as far as that goes without a network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import identikit as ik
+
+pytest_plugins = "pytester"
+
+ROOT = Path(__file__).parents[1]
+PLUGIN = "identikit.integrations.pytest_plugin"
+
+TESTS = """
+import numpy as np
+
+X = np.random.default_rng(0).normal(size=(200, 6))
+
+def test_same(identikit_check):
+    assert identikit_check(X, "ref.pin").cause.name == "same"
+
+def test_rounded(identikit_check):
+    identikit_check(X.astype(np.float16), "ref.pin", fail_above=0.01)
+
+def test_changed(identikit_check):
+    identikit_check(X[:, ::-1], "ref.pin")
+
+def test_missing(identikit_check):
+    identikit_check(X, "none.pin")
+
+def test_fewer(identikit_check):
+    identikit_check(X[:100], "ref.pin")
+"""
+
+
+@pytest.fixture
+def plugin() -> list[str]:
+    """What makes pytest load the plugin, which it does by itself if this version is installed."""
+    known = {each.value for each in entry_points(group="pytest11")}
+    return [] if PLUGIN in known else ["-p", PLUGIN]
+
+
+def test_the_fixture_passes_fails_and_says_why(pytester, plugin):
+    ik.pin(np.random.default_rng(0).normal(size=(200, 6))).save(pytester.path / "ref.pin")
+    pytester.makepyfile(TESTS)
+    found = pytester.runpytest_subprocess(*plugin)
+    found.assert_outcomes(passed=2, failed=3)
+    found.stdout.fnmatch_lines(
+        ["*Failed, 'view0' against 'ref.pin': the error*column permutation*"]
+    )
+    found.stdout.fnmatch_lines(["*could not run: there is no pin none.pin*"])
+    found.stdout.fnmatch_lines(["*could not run*100 rows, and 200 were pinned*"])
+
+
+def test_the_plugin_imports_nothing_heavy():
+    code = (
+        f"import sys, {PLUGIN}; print('numpy' in sys.modules, 'identikit.retrieval' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_plugin_is_an_entry_point():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["entry-points"]["pytest11"] == {"identikit": PLUGIN}
+
+
+@pytest.fixture
+def action() -> dict:
+    yaml = pytest.importorskip("yaml")
+    return yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+
+
+def run_step(action: dict, folder: Path, view: str, arguments: str = "") -> tuple[int, str]:
+    """Run the shell of the step that checks, as the runner does, and read the job's summary."""
+    step = action["runs"]["steps"][-1]
+    given = {"view": view, "reference": "ref.pin", "arguments": arguments}
+    filled = {
+        name: given[value.removeprefix("${{ inputs.").removesuffix(" }}")]
+        for name, value in step["env"].items()
+    }
+    programs = folder / "bin"
+    programs.mkdir(exist_ok=True)
+    script = programs / "identikit"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m identikit "$@"\n')
+    script.chmod(0o755)
+    summary = folder / "summary.md"
+    summary.unlink(missing_ok=True)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]],
+        cwd=folder,
+        env=os.environ | filled | {"PATH": path, "GITHUB_STEP_SUMMARY": str(summary)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, summary.read_text(encoding="utf-8")
+
+
+def test_the_action_is_composite_and_takes_no_input_into_its_script(action):
+    assert action["runs"]["using"] == "composite"
+    assert set(action["inputs"]) == {"view", "reference", "arguments", "version"}
+    for step in action["runs"]["steps"]:
+        assert "${{" not in step["run"]
+        assert step["shell"] == "bash"
+
+
+def test_the_action_runs_fails_and_writes_a_summary(action, tmp_path):
+    x = np.random.default_rng(0).normal(size=(200, 6))
+    for name, rows in {"same $(touch hacked)": x, "turned": x[:, ::-1], "short": x[:50]}.items():
+        np.save(tmp_path / f"{name}.npy", rows)
+    ik.pin(x).save(tmp_path / "ref.pin")
+    code, text = run_step(action, tmp_path, "same $(touch hacked).npy")
+    assert code == 0
+    assert text.startswith("### identikit check: Passed")
+    assert not (tmp_path / "hacked").exists()
+    code, text = run_step(action, tmp_path, "turned.npy")
+    assert code == 1
+    assert "the columns are in another order" in text
+    code, text = run_step(action, tmp_path, "turned.npy", "--require permutation -q")
+    assert code == 0
+    assert "Passed" in text
+    code, text = run_step(action, tmp_path, "short.npy")
+    assert code == 2
+    assert "could not run" in text
+    assert "50 rows" in text
