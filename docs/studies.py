@@ -68,10 +68,9 @@ SURPRISES = (
     "In the classifiers of the teacher's labels, the plain input is already a linear map of the "
     "learned features (mean CCA {roeder-classification:input:reproduced}), so that this experiment "
     "is a weak test of the theorem.",
-    "Where networks start decides whether wider ones are more alike. From He's weights with zero "
-    "biases the distances by width could not be told from flat; from PyTorch's, as the authors "
-    "had it, log₂ of d_LLV changes by {nielsen-width:llv-4:reproduced} with each doubling of the "
-    "width (K = 4), and that of d_fg by {nielsen-width:fg-4:reproduced}.",
+    "Wider networks are much more alike if they start from PyTorch's weights, as the authors' do: "
+    "log₂ of d_LLV changes by {nielsen-width:llv-4:reproduced} with each doubling of the width "
+    "(K = 4), and that of d_fg by {nielsen-width:fg-4:reproduced}.",
     "The published bound 2Mε on d_fg is far from tight (the largest ratio is "
     "{nielsen-width:bound:reproduced}); 2ε², which follows from the same proof, is much closer "
     "({nielsen-width:sharper:reproduced}).",
