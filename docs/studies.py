@@ -66,10 +66,11 @@ SURPRISES = (
     "In the classifiers of the teacher's labels, the plain input is already a linear map of the "
     "learned features (mean CCA {roeder-classification:input:reproduced}), so that this experiment "
     "is a weak test of the theorem.",
-    "Where networks start decides whether wider ones are more alike. From He's weights with zero "
-    "biases the distances by width could not be told from flat; from PyTorch's, as the authors "
-    "had it, log₂ of d_LLV changes by {nielsen-width:llv-4:reproduced} with each doubling of the "
-    "width (K = 4), and that of d_fg by {nielsen-width:fg-4:reproduced}.",
+    "How networks start may matter as much as their width. An earlier run from He's weights with "
+    "zero biases, with eight seeds and the slope of the plain mean, left open whether wider ones "
+    "are more alike; from PyTorch's weights, which the authors had, log₂ of d_LLV changes by "
+    "{nielsen-width:llv-4:reproduced} with each doubling of the width (K = 4), and that of d_fg by "
+    "{nielsen-width:fg-4:reproduced}.",
     "The published bound 2Mε on d_fg is far from tight (the largest ratio is "
     "{nielsen-width:bound:reproduced}); 2ε², which follows from the same proof, is much closer "
     "({nielsen-width:sharper:reproduced}).",
