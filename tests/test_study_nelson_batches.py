@@ -26,7 +26,6 @@ from identikit.studies import (
 )
 from identikit.studies import nelson_batches as study
 from identikit.studies._batch_units import by_treatment, cosine, means, profile
-from identikit.studies._batches import learn
 from study_units import stopped_and_resumed
 from wells import planted_wells
 
@@ -87,7 +86,7 @@ def test_a_penalty_is_chosen_inside_the_training_wells(rng: np.random.Generator)
         for fold in range(3):
             out = np.concatenate([np.array_split(of, 3)[fold] for of in classes])
             kept = np.setdiff1d(np.concatenate(classes), out)
-            fit = learn(x[kept], y[kept], "L1", c)
+            fit = _batch_units.parts.learn(x[kept], y[kept], "L1", c)
             own.append(roc_auc_score(y[out], x[out] @ fit.weights))
         areas.append(np.mean(own))
     chosen = _batch_units.penalty(x, classes, y, choices)
