@@ -7,7 +7,7 @@ import pytest
 
 import identikit as ik
 from conftest import close
-from identikit.retrieval._rows import RIDGE, Space, foreign_share
+from identikit.retrieval._foreign_rows import RIDGE, Space, foreign_share
 from planted_changes import embeddings, unit
 
 #: All models of the collections.

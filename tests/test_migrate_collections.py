@@ -35,7 +35,7 @@ def migrated(data_dir, name: str, old: str, new: str) -> ik.Migration:
 @pytest.mark.parametrize(("old", "new"), [("minilm_l6", "gte_small"), ("wordllama_256", "use_ml")])
 def test_known_figures(data_dir, old, new):
     found = migrated(data_dir, "cranfield", old, new)
-    assert found.documents, found.judged == (1398, 225)
+    assert (found.documents, found.judged) == (1398, 225)
     for option, model in (("stay", old), ("re-embed", new)):
         value = found.option(option).values["ndcg"]
         assert value.mean == pytest.approx(KNOWN[model], abs=5e-4)

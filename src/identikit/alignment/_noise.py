@@ -47,10 +47,11 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array, eigh, inverse_or_zero
 from identikit._threads import in_threads, one_thread
+from identikit.alignment._basis import Basis, InBasis
 from identikit.alignment._ladder import ROWS_FOR_LIMIT, HeldOut, in_the_limit
 from identikit.alignment._ridge import choose_strength, ridge
 from identikit.alignment._rungs import Rung
-from identikit.alignment._stats import Basis, InBasis, PairStats, pair_stats, whitened_stats
+from identikit.alignment._stats import PairStats, pair_stats, whitened_stats
 from identikit.moments import Moments
 
 #: The number of standard errors by which a mean may be off.

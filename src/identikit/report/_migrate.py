@@ -12,7 +12,7 @@ from identikit.report.words import migrate as words
 
 if TYPE_CHECKING:
     from identikit.retrieval import Migration
-    from identikit.retrieval.result import Option, Value
+    from identikit.retrieval.migration_result import Option, Value
 
 #: Titles of the measures, short.
 MEASURES = {"ndcg": "nDCG@10", "mrr": "MRR@10", "recall": "recall", "overlap": "overlap"}

@@ -9,7 +9,7 @@ from identikit.retrieval._migrate import migrate
 from identikit.retrieval._pin import Pin, PinnedView, load_pin, pin
 from identikit.retrieval._space_map import SpaceMap, load_space_map
 from identikit.retrieval.check_result import CheckResult, LayerCheck
-from identikit.retrieval.result import Migration
+from identikit.retrieval.migration_result import Migration
 
 __all__ = [
     "CAUSES",

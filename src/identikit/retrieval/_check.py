@@ -18,8 +18,9 @@ from identikit.retrieval import _causes_maps  # noqa: F401 - it adds its causes 
 from identikit.retrieval._causes import diagnose
 from identikit.retrieval._causes_plain import changed_rows
 from identikit.retrieval._evidence import FOUND, Evidence, look_elsewhere
-from identikit.retrieval._pairing import pair_rows
-from identikit.retrieval._pass import Gate, foreign_failures
+from identikit.retrieval._foreign_rows import foreign_rows
+from identikit.retrieval._gate import Gate, foreign_failures
+from identikit.retrieval._moved_rows import pair_rows
 from identikit.retrieval._pin import Pin, PinnedView, load_pin
 from identikit.retrieval._pinned_views import (
     Ids,
@@ -31,7 +32,6 @@ from identikit.retrieval._pinned_views import (
     with_ids,
 )
 from identikit.retrieval._quick_ladder import chosen, quick_ladder, required
-from identikit.retrieval._rows import foreign_rows
 from identikit.retrieval.check_result import CheckResult, LayerCheck, MomentsChange
 from identikit.sources import Source, read_labels, view_and_tags
 

@@ -16,7 +16,7 @@ from identikit.retrieval._intervals import (
 )
 from identikit.retrieval._scores import Judgments, judged_measures, overlap
 from identikit.retrieval._search import Rows
-from identikit.retrieval.result import Interval, Slice, Value
+from identikit.retrieval.migration_result import Interval, Slice, Value
 
 #: For each option, what each measure is for each query.
 PerQuery = dict[str, dict[str, Array]]

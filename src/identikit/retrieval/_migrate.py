@@ -22,7 +22,7 @@ from identikit.retrieval._verdict import (
     pairing_in_doubt,
     without_queries,
 )
-from identikit.retrieval.result import (
+from identikit.retrieval.migration_result import (
     CHECK_PAIRING,
     FLATTERS,
     Cost,

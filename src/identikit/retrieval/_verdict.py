@@ -9,7 +9,7 @@ import numpy as np
 from identikit._linalg import Array
 from identikit.retrieval._intervals import Means, drawn_counts, means
 from identikit.retrieval._scores import CUT
-from identikit.retrieval.result import CHECK_PAIRING, NO_QUERIES, Verdict
+from identikit.retrieval.migration_result import CHECK_PAIRING, NO_QUERIES, Verdict
 
 #: The overlap with re-embedding from which an option stands in for it, if nothing is judged.
 AGREES = 0.9

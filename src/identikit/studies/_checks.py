@@ -8,7 +8,6 @@ is not finite, it is inconclusive. `comment` always says what was measured, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from math import inf
 from typing import Any
@@ -181,12 +180,6 @@ def occurs(value: float, found: bool, enough: bool, comment: str) -> Finding:
     return Finding(
         value, None, INCONCLUSIVE if not enough else REPRODUCED if found else NOT, comment
     )
-
-
-def excused(found: Finding, by: Finding) -> Finding:
-    """A finding that is inconclusive, not a failure, if another one holds (a gap still falls)."""
-    failed = found.verdict == NOT and by.verdict == REPRODUCED
-    return replace(found, verdict=INCONCLUSIVE) if failed else found
 
 
 def by_interval(
