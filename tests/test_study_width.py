@@ -20,8 +20,8 @@ from study_units import stopped_and_resumed
 pytest.importorskip("torch")
 
 TINY = {
-    "classes": [4], "widths": [16, 24], "steps": 20, "train": 500, "test": 200, "candidates": 20,
-    "accuracy": 1.0,
+    "classes": [4], "narrowest": [16], "times": [1], "widths": [16, 24], "steps": 20,
+    "train": 500, "test": 200, "candidates": 20, "accuracy": 1.0,
 }  # fmt: skip
 
 
@@ -96,8 +96,11 @@ def test_slope_of_a_distance_that_halves(rng: np.random.Generator) -> None:
     noise -= noise.mean(axis=1, keepdims=True)
     values = {2**k: 2.0**-k * (1 + each) for k, each in zip(range(4, 8), noise)}
     (llv,) = (claim.check for claim in study.STUDY.claims if claim.key == "llv-4")
-    found = llv(tables_of(values))
-    close(found.value, -1, 1e-12)
+    tables = tables_of(values)
+    found, pairs = llv(tables), tables["pairs"]
+    # Every width has as many pairs, so that the line through means is that through all pairs.
+    close(found.value, np.polyfit(np.log2(pairs["width"]), np.log2(pairs["llv"]), 1)[0], 1e-9)
+    close(found.value, -1, 1e-4)
     low, high = found.interval
     assert -1.05 < low < -1 < high < -0.95
 
@@ -164,6 +167,14 @@ def test_settings_that_cannot_be(tmp_path: Path) -> None:
         run(study.STUDY, folder=tmp_path / "b", settings={"least": 2})
     with pytest.raises(InputError, match="classes has 3; embeddings in 2 dimensions need 4"):
         run(study.STUDY, folder=tmp_path / "c", settings={"classes": [6, 3]})
+    with pytest.raises(InputError, match=r"times is \[1, 1\]; give one smallest width"):
+        run(study.STUDY, folder=tmp_path / "d", settings={"classes": [6]})
+
+
+def test_more_labels_have_wider_networks_and_more_seeds() -> None:
+    settings = Settings(study.LAPTOP)
+    assert units.seeds_of(6, settings) == range(100, 110)
+    assert units.seeds_of(18, settings) == range(100, 120)
 
 
 @pytest.mark.slow

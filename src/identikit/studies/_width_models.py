@@ -38,21 +38,28 @@ def data(classes: int, rows: int, seed: int) -> tuple[NDArray[np.float32], NDArr
     return x, sectors(x, classes, np.pi)
 
 
+def seeds_of(classes: int, settings: Settings) -> range:
+    """The seeds of networks with this many labels: `times` as many as `seeds`."""
+    s = settings
+    times = s.times[s.classes.index(classes)]
+    return range(s.first_seed, s.first_seed + times * s.seeds)
+
+
 def teach(classes: int, width: int, folder: str, settings: Settings) -> Record:
     """Train the networks of one width; f (2, seeds, test, M) and g, before and after training."""
     known = [torch.from_numpy(part) for part in data(classes, settings.train, TRAIN)]
     s, batches = settings, learn.shuffled(known, settings.batch)
     run = learn.train(
-        partial(build, classes, width), learn.supervised, batches, s.steps, seeds=range(s.seeds),
-        data_seed=0, lr=s.lr, snapshots=(0,), folder=folder,
+        partial(build, classes, width), learn.supervised, batches, s.steps,
+        seeds=seeds_of(classes, s), data_seed=0, lr=s.lr, snapshots=(0,), folder=folder,
     )  # fmt: skip
     x, y = data(classes, settings.test, TEST)
     ends = (0, settings.steps)
     f = np.stack([list(run.embed(torch.from_numpy(x), step).values()) for step in ends])
     g = np.stack([list(run.unembed(None, step).values()) for step in ends])
     rows = []
-    for seed in run.seeds:
-        logs = SoftmaxModel(f[1, seed], g[1, seed]).log_prob()
+    for place, seed in enumerate(run.seeds):
+        logs = SoftmaxModel(f[1, place], g[1, place]).log_prob()
         accuracy = float(np.mean(logs.argmax(axis=1) == y))
         row = {"classes": classes, "width": width, "seed": seed, "accuracy": accuracy}
         row |= {"nll": -logs[np.arange(len(y)), y].mean(), "kept": accuracy > settings.accuracy}
@@ -66,18 +73,24 @@ def compare(classes: int, width: int, taught: Record, settings: Settings) -> Rec
     # The fixed sets of the re-run: the first M + 1 labels, and the first input of each.
     labels = list(range(M + 1))
     inputs = [int(np.flatnonzero(y == label)[0]) for label in labels]
-    kept = [row["seed"] for row in taught.rows if row["kept"]]
+    seeds = [row["seed"] for row in taught.rows]
+    kept = [place for place, row in enumerate(taught.rows) if row["kept"]]
     rows = []
-    for trained, seeds in ((False, range(settings.seeds)), (True, kept)):
+    for trained, places in ((False, range(settings.seeds)), (True, kept)):
         f, g = taught.arrays["f"][int(trained)], taught.arrays["g"][int(trained)]
-        for a, b in combinations(seeds, 2):
-            both = [SoftmaxModel(f[seed], g[seed], name=f"seed {seed}") for seed in (a, b)]
+        for a, b in combinations(places, 2):
+            both = [SoftmaxModel(f[i], g[i], name=f"seed {seeds[i]}") for i in (a, b)]
             apart = distances(*both, candidates=settings.candidates, M=M)
             fixed = distances(*both, labels=labels, inputs=inputs, M=M)
             assert isinstance(apart, Distances)
             assert isinstance(fixed, Distances)
             row: dict[str, Any] = {"classes": classes, "width": width, "trained": trained}
-            row |= {"a": a, "b": b, "llv": apart.llv, "representation": apart.representation}
+            row |= {
+                "a": seeds[a],
+                "b": seeds[b],
+                "llv": apart.llv,
+                "representation": apart.representation,
+            }
             row |= {"bound": apart.bound, "sharper_bound": apart.sharper_bound}
             row |= {"certificate": apart.certificate, "fixed": fixed.representation}
             row |= {"cca": cca(accumulate([f[a], f[b]])).mean, "kl": apart.kl}
