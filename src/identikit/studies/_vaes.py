@@ -151,18 +151,21 @@ def autoencoder(net: learn.SoftmaxNet, x: Tensor, weight: float) -> Tensor:
     return reconstruction(net, net.f(x), x, weight)
 
 
-def beta_vae(net: learn.SoftmaxNet, x: Tensor, weight: float, beta: float) -> Tensor:
+def beta_vae(net: learn.SoftmaxNet, x: Tensor, noise: Tensor, weight: float, beta: float) -> Tensor:
     """−log p(x|z) + β KL(q(z|x) ‖ N(0, I)), of Higgins et al. 2017."""
     mean, log_variance = learn.posterior(net, x)
     divergence = learn.gaussian_kl(mean, log_variance).mean()
-    loss: Tensor = reconstruction(net, sample(mean, log_variance), x, weight) + beta * divergence
+    z = sample(mean, log_variance, noise)
+    loss: Tensor = reconstruction(net, z, x, weight) + beta * divergence
     return loss
 
 
-def beta_tcvae(net: learn.SoftmaxNet, x: Tensor, weight: float, beta: float, rows: int) -> Tensor:
+def beta_tcvae(
+    net: learn.SoftmaxNet, x: Tensor, noise: Tensor, weight: float, beta: float, rows: int
+) -> Tensor:
     """−log p(x|z) + I(x; z) + β TC(z) + Σ_j KL(q(z_j) ‖ N(0, 1)), of Chen et al. 2018."""
     mean, log_variance = learn.posterior(net, x)
-    z = sample(mean, log_variance)
+    z = sample(mean, log_variance, noise)
     own = learn.log_normal(z, mean, log_variance).sum(1)
     prior = learn.log_normal(z, 0 * z, 0 * z).sum(1)
     joint, product = log_densities(z, mean, log_variance, rows)
@@ -170,8 +173,8 @@ def beta_tcvae(net: learn.SoftmaxNet, x: Tensor, weight: float, beta: float, row
     return reconstruction(net, z, x, weight) + penalty.mean()
 
 
-def sample(mean: Tensor, log_variance: Tensor) -> Tensor:
-    return mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
+def sample(mean: Tensor, log_variance: Tensor, noise: Tensor) -> Tensor:
+    return mean + (0.5 * log_variance).exp() * noise
 
 
 def log_densities(
@@ -194,31 +197,43 @@ def log_densities(
     return joint, product
 
 
-def teach(model: str, decay: float, seed: int, folder: str, settings: Settings) -> Record:
-    """Train a network: its error on validation images, and the latents of images.
+def teach(
+    model: str, decay: float, first: int, count: int, folder: str, settings: Settings
+) -> Record:
+    """Train networks of several seeds as one stack: errors on validation images, and latents.
 
+    The record has a row per seed, and the latents of training and test images, (seeds, n, d) each.
     `lost` is the share of the variance of pixels that is not reconstructed.
     """
-    coordinates, *arrays = inputs(settings, seed)
-    parts = [torch.from_numpy(array) for array in arrays]
+    s, seeds = settings, range(first, first + count)
+    coordinates, *arrays = inputs(s, first)
+    known, validation = (torch.from_numpy(array) for array in arrays[:2])
     weight, kept = NATS * coordinates.scale**2, coordinates.kept
     objectives: dict[str, Callable[..., Any]] = {
         AE: partial(autoencoder, weight=weight),
-        BETA: partial(beta_vae, weight=weight, beta=settings.beta),
-        TC: partial(beta_tcvae, weight=weight, beta=settings.beta_tc, rows=settings.train),
+        BETA: partial(beta_vae, weight=weight, beta=s.beta),
+        TC: partial(beta_tcvae, weight=weight, beta=s.beta_tc, rows=s.train),
     }
-    width, hidden = parts[0].shape[1], settings.hidden
+    batches = learn.shuffled(
+        (known,), s.batch, None if model == AE else learn.with_noise(s.latents)
+    )
     run = learn.train(
-        partial(build, width, settings.latents, hidden, model != AE), objectives[model],
-        learn.shuffled(parts[:1], settings.batch), settings.steps, seeds=[seed], lr=settings.lr,
-        weight_decay=decay, schedule="cosine", folder=folder,
+        partial(build, known.shape[1], s.latents, s.hidden, model != AE), objectives[model],
+        batches, s.steps, seeds=seeds, lr=s.lr, weight_decay=decay, schedule="cosine",
+        folder=folder, together=True if count > 1 else None,
     )  # fmt: skip
-    fit, known, test = (run.embed(part)[f"seed {seed}"][:, : settings.latents] for part in parts)
-    with torch.no_grad():
-        loss = float(reconstruction(run.net(seed), torch.from_numpy(known), parts[1], weight))
-    total = weight * float((parts[1] ** 2).sum(1).mean())
-    row = {"model": model, "decay": decay, "seed": seed, "reconstruction": loss}
-    return Record([row | {"lost": 1 - kept + kept * loss / total}], {"fit": fit, "test": test})
+    total = weight * float((validation**2).sum(1).mean())
+    rows, codes = [], []
+    for seed in seeds:
+        net = run.net(seed)
+        # Every seed has test images of its own.
+        test = torch.from_numpy(coordinates(draw(s, seed)[2]))
+        fit, held_back, own = (net.f(x)[:, : s.latents] for x in (known, validation, test))
+        loss = float(reconstruction(net, held_back, validation, weight))
+        row = {"model": model, "decay": decay, "seed": seed, "reconstruction": loss}
+        rows.append(row | {"lost": 1 - kept + kept * loss / total})
+        codes.append((fit.numpy(), own.numpy()))
+    return Record(rows, {name: np.stack(each) for name, each in zip(("fit", "test"), zip(*codes))})
 
 
 TURNED, ICA_, NOISE = "ae+rotation", "ae+ica", "noise"

@@ -74,19 +74,23 @@ def run(work: Work) -> Tables:
     """Train, choose the weight decay, and score every method and seed."""
     s = work.settings
     options: dict[str, Any] = {"processes": True, "checkpoints": True, "settings": s}
-    key, grid = "model={},decay={},seed={}", [(AE, decay, 0) for decay in s.decays]
-    first = work.each(key, teach, grid, **options)
-    decay = chosen_decay(first, s.slack)
-    more = [(AE, decay, seed) for seed in range(1, s.seeds)]
-    more += [(model, 0.0, seed) for model in (BETA, TC) for seed in range(s.seeds)]
-    models = first + work.each(key, teach, more, **options)
+    key, start, end = "model={},decay={},seeds={}+{}", s.first_seed, s.first_seed + s.seeds
+    grid = work.each(key, teach, [(AE, decay, start, 1) for decay in s.decays], **options)
+    decay = chosen_decay(grid, s.slack)
+    # Seeds in stacks, those that take longest first.
+    stacks = [
+        (model, decay if model == AE else 0.0, first, min(s.stack, end - first))
+        for model in (TC, BETA, AE)
+        for first in range(start + (model == AE), end, s.stack)
+    ]
+    models = grid + work.each(key, teach, stacks, **options)
     items: list[tuple[Any, ...]] = []
     for record in models:
-        row, latents = record.rows[0], (record.arrays["fit"], record.arrays["test"])
-        methods = [AE, TURNED, ICA_] if row["model"] == AE else [row["model"]]
-        if row["model"] != AE or row["decay"] == decay:
-            items += [(method, row["seed"], *latents) for method in methods]
-    for seed in range(s.seeds):
+        for row, fit, test in zip(record.rows, record.arrays["fit"], record.arrays["test"]):
+            methods = [AE, TURNED, ICA_] if row["model"] == AE else [row["model"]]
+            if row["model"] != AE or row["decay"] == decay:
+                items += [(method, row["seed"], fit, test) for method in methods]
+    for seed in range(start, end):
         fit, _, test = (part[:, : s.latents] for part in latent.inputs(s, seed)[1:])
         items += [(method, seed, fit, test) for method in (PIXELS, PIXELS_ICA, NOISE)]
     records = work.each("score,{0},seed={1}", latent.score, items, processes=True, settings=s)
@@ -227,8 +231,9 @@ CLAIMS = (
         "AE + ICA.", "no number given", IDENTITY, unchanged(GATED), "check"),
 )  # fmt: skip
 LAPTOP = {
-    "data": "shapes3d", "seeds": 10, "latents": 12, "coordinates": 192, "hidden": [256, 256],
-    "train": 30_000, "validation": 1000, "test": 3000, "batch": 64, "lr": 2e-3, "steps": 5000,
+    "data": "shapes3d", "seeds": 10, "first_seed": 100, "stack": 5, "latents": 12,
+    "coordinates": 192, "hidden": [256, 256], "train": 30_000, "validation": 1000, "test": 3000,
+    "batch": 64, "lr": 2e-3, "steps": 12_000,
     "decays": [0.01, 0.1, 1.0], "slack": 0.1, "beta": 16.0, "beta_tc": 20.0, "permutations": 5,
 }  # fmt: skip
 # It shows that the study runs, and no more.
@@ -260,9 +265,11 @@ STUDY = Study(
         "level gated. Intervals are over seeds: networks and test images differ, training images "
         "do not. Chosen after pilots with seed 1000: the distance of the camera; network, batch "
         "and learning rate, by reconstruction; and β, 16 for the β-VAE (not 4) and 20 for the "
-        "β-TCVAE (not 6), which gave them the higher gated InfoM. Earlier, on dSprites "
-        "(data=dsprites) with 2500 steps, an InfoM of 0.41 for AE + ICA and 0.40 for AE were both "
-        "below that of noise, 0.61."
+        "β-TCVAE (not 6), which gave them the higher gated InfoM. An earlier run of the seeds 0 to "
+        "9, with 5000 steps, left three claims open: its autoencoders lost twice as much of the "
+        "images, and InfoE of AE + ICA was 0.64. This one has other seeds and more steps. Earlier "
+        "still, on dSprites (data=dsprites) with 2500 steps, an InfoM of 0.41 for AE + ICA and "
+        "0.40 for AE were both below that of noise, 0.61."
     ),
     presets={"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER},
     run=run, claims=CLAIMS, figure=figure,
