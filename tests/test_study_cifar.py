@@ -95,7 +95,7 @@ def test_loss_and_accuracy_by_hand():
 
 
 def record(f: Any, g: Any, loss: float, rng: np.random.Generator) -> Record:
-    return Record([{"loss": loss}], {"f": f, "g": g, "untrained": rng.normal(size=f.shape)})
+    return Record([{"seed": 0, "loss": loss}], {"f": f, "g": g, "untrained": rng.normal(size=f.shape)})
 
 
 def test_a_gauge_leaves_nothing_between_two_networks(rng: np.random.Generator):
