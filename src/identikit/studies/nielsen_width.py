@@ -52,10 +52,11 @@ def run(work: Work) -> Tables:
             f"classes is {s.classes}, narrowest is {s.narrowest} and times is {s.times}; give one "
             "smallest width and one multiple of the seeds for each number of labels"
         )
+    # The widest and most numerous first, so that no core is idle at the end.
     cells = [
         (classes, width)
-        for classes, least in zip(s.classes, s.narrowest)
-        for width in s.widths
+        for width in sorted(s.widths, reverse=True)
+        for classes, least in sorted(zip(s.classes, s.narrowest), reverse=True)
         if width >= least
     ]
     key = "classes={},width={}"
