@@ -30,6 +30,7 @@ from conftest import HANGS, close
 from identikit.cli import app
 from identikit.errors import InputError, MissingExtraError
 from identikit.moments.engines import THREADS, cores
+from identikit.report import BAD, DOUBTFUL, GOOD
 from identikit.studies import (
     CIFAR10,
     CORPORA,
@@ -52,7 +53,7 @@ from identikit.studies import (
     print_study,
     run,
 )
-from identikit.studies._report import headline, holm
+from identikit.studies._report import headline, holm, tone
 from study_units import (
     check_toy,
     fails,
@@ -840,6 +841,20 @@ def claim_of(kind: str, verdict: str, p: float | None = None) -> dict[str, Any]:
 )
 def test_the_headline_counts_the_paper_s_claims_apart(claims: list[Any], says: str):
     assert headline({"claims": [claim_of(*claim) for claim in claims]}) == says
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ([("paper", REPRODUCED), ("control", NOT), ("check", REPRODUCED)], GOOD),
+        ([("paper", REPRODUCED), ("paper", INCONCLUSIVE), ("control", NOT)], DOUBTFUL),
+        ([("paper", INCONCLUSIVE), ("paper", NOT)], BAD),
+        ([("paper", REPRODUCED), ("check", NOT)], BAD),
+        ([("control", NOT)], BAD),
+    ],
+)
+def test_the_tone_of_a_page_is_that_of_the_paper_s_claims(claims: list[Any], expected: str):
+    assert tone([claim_of(*claim) for claim in claims]) == expected
 
 
 def test_holm_is_the_largest_of_the_stepwise_products(rng: np.random.Generator):

@@ -50,8 +50,6 @@ def shown(result: Result, figure: Figure | None = None) -> Shown:
     ]
     if len(grouped(document)) > 1:
         titles, rows = ["kind", *titles], [[c["kind"], *row] for c, row in zip(claims, rows)]
-    verdicts = {claim["verdict"] for claim in claims}
-    worst = next((each for each in REST if each in verdicts), REPRODUCED)
     return Shown(
         "study",
         document["title"],
@@ -59,7 +57,7 @@ def shown(result: Result, figure: Figure | None = None) -> Shown:
         [Table((), [()] * len(rows), titles, rows, words=len(titles))],
         result.figure,
         headline(document),
-        TONES[worst],
+        tone(claims),
         remark=document["paper"],
         template="study.html.j2",
         values=lambda: {
@@ -72,6 +70,16 @@ def shown(result: Result, figure: Figure | None = None) -> Shown:
         },
         version=result.version,
     )
+
+
+def tone(claims: Sequence[Row]) -> str:
+    """The tone of the worst verdict on the paper's claims and the checks.
+
+    Controls count only where there is nothing else: some of them are there to be refuted.
+    """
+    telling = [claim for claim in claims if claim["kind"] != "control"] or claims
+    verdicts = {claim["verdict"] for claim in telling}
+    return TONES[next((each for each in REST if each in verdicts), REPRODUCED)]
 
 
 def _row(claim: Row) -> dict[str, Any]:
