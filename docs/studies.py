@@ -135,8 +135,8 @@ def section(result: Result) -> str:
 
 
 def command(document: dict[str, Any]) -> str:
-    """The command line of a run, without the folder it happened to be written to."""
-    return str(document["command"]).rsplit(" -o ", 1)[0]
+    """The command line of a run, without the folders that it happened to read and write."""
+    return re.sub(r" (?:--data|-o) \S+", "", str(document["command"]))
 
 
 def sections(page: str) -> dict[str, str]:
