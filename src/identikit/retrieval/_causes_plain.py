@@ -90,12 +90,15 @@ def some_rows(e: Evidence) -> Cause | None:
     )
 
 
-def changed_rows(e: Evidence) -> NDArray[np.bool_] | None:
-    """Which rows have changed, if others clearly have not; None if there are not two kinds."""
+def changed_rows(e: Evidence, least: float = SMALL) -> NDArray[np.bool_] | None:
+    """Which rows have changed, if others clearly have not; None if there are not two kinds.
+
+    `least` is the smallest distance of a row that has changed.
+    """
     order = np.sort(np.maximum(e.distances, 1e-3))
     jumps = order[1:] / order[:-1]
     at = int(jumps.argmax())
-    if jumps[at] < JUMP or order[at + 1] < SMALL or at + 1 < max(1, UNCHANGED * e.rows):
+    if jumps[at] < JUMP or order[at + 1] < least or at + 1 < max(1, UNCHANGED * e.rows):
         return None
     found: NDArray[np.bool_] = e.distances > np.sqrt(order[at] * order[at + 1])
     return found
