@@ -13,7 +13,7 @@ from identikit._progress import Progress
 from identikit._version import __version__
 from identikit.alignment import RUNGS
 from identikit.errors import InputError
-from identikit.moments import Moments, accumulate
+from identikit.moments import Moments
 from identikit.retrieval import _causes_maps  # noqa: F401 - it adds its causes to the list
 from identikit.retrieval._causes import SMALL, diagnose
 from identikit.retrieval._causes_plain import changed_rows
@@ -27,6 +27,7 @@ from identikit.retrieval._pinned_views import (
     check_ids,
     finite,
     layers_of,
+    moments_of,
     opened_view,
     rows_at,
     with_ids,
@@ -115,7 +116,7 @@ def check(
         with opened_view(each, name) as source:
             check_ids(texts, source)
             _check_width(source, layer)
-            moments = accumulate([each], names=[source.name], folds=1, sample=0, progress=progress)
+            moments = moments_of(each, source.name, progress)
             found, unlike = _compare(source, texts, layer, moments, gate, may_fail=not rows)
             if rows:
                 _check_slices(tags, source)

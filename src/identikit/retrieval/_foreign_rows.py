@@ -23,7 +23,7 @@ from identikit._progress import Progress
 from identikit.errors import InputError
 from identikit.moments import Moments
 from identikit.moments.sample import row_keys
-from identikit.retrieval._pin import PinnedView
+from identikit.retrieval._pin import LEAST, PinnedView
 from identikit.retrieval._pinned_views import BLOCK, Ids
 from identikit.retrieval._second_population import FITTED, Population, second_population
 from identikit.retrieval.check_result import ForeignRows, Interval, RowPopulation, SliceShare
@@ -107,19 +107,7 @@ def foreign_rows(
         What is known of rows that were compared one by one; it is handed on.
     progress : callable, optional
     """
-    if pinned.sample is None:
-        raise InputError("--rows needs a pin with rows, and this one was made with --no-rows")
-    if not 0 < false_alarms < 1:
-        raise InputError(f"the false-alarm rate is {false_alarms}; expected a share such as 0.01")
-    known = len(pinned.sample)
-    # The smallest rank whose order statistic keeps the rate (conformal; Vovk et al. 2005).
-    rank = int(np.ceil((known + 1) * (1 - false_alarms)))
-    if rank > known:
-        needed = int(np.ceil(1 / false_alarms))
-        raise InputError(
-            f"a false-alarm rate of {false_alarms:g} needs at least {needed} pinned rows, and "
-            f"there are {known}; give a larger rate or pin more rows"
-        )
+    known, rank = _calibration(pinned, source, false_alarms)
     space, own = Space.of(pinned.moments), pinned.values()
     near = space.without_itself(own)
     half = row_keys(0, source.rows, 0) % 2 == 1
@@ -156,6 +144,29 @@ def foreign_rows(
         second,
         compared,
     )
+
+
+def _calibration(pinned: PinnedView, source: Source, false_alarms: float) -> tuple[int, int]:
+    """The number of pinned rows, and the rank among them that is the threshold; or an error."""
+    if pinned.sample is None:
+        raise InputError("--rows needs a pin with rows, and this one was made with --no-rows")
+    if not 0 < false_alarms < 1:
+        raise InputError(f"the false-alarm rate is {false_alarms}; expected a share such as 0.01")
+    if source.rows < LEAST:
+        raise InputError(
+            f"{source.name!r} has {source.rows} rows; foreign ones are looked for among at least "
+            f"{LEAST}"
+        )
+    known = len(pinned.sample)
+    # The smallest rank whose order statistic keeps the rate (conformal; Vovk et al. 2005).
+    rank = int(np.ceil((known + 1) * (1 - false_alarms)))
+    if rank > known:
+        needed = int(np.ceil(1 / false_alarms))
+        raise InputError(
+            f"a false-alarm rate of {false_alarms:g} needs at least {needed} pinned rows, and "
+            f"there are {known}; give a larger rate or pin more rows"
+        )
+    return known, rank
 
 
 def _standard(values: Array, usual: Array) -> Array:
