@@ -12,8 +12,15 @@ import pytest
 import identikit as ik
 from identikit.retrieval import CAUSES
 from planted_changes import (
-    embeddings, int8_columns, noise, planted, rotation, spread, tokens, unit,
-)  # fmt: skip
+    embeddings,
+    int8_columns,
+    noise,
+    planted,
+    rotation,
+    spread,
+    tokens,
+    unit,
+)
 
 ROOT = Path(__file__).parents[1]
 
