@@ -170,7 +170,7 @@ def _calibration(pinned: PinnedView, source: Source, false_alarms: float) -> tup
 
 
 def _standard(values: Array, usual: Array) -> Array:
-    return (values - usual.mean()) / max(float(usual.std()), 1e-300)
+    return np.asarray((values - usual.mean()) / max(float(usual.std()), 1e-300))
 
 
 def _looked_at(
