@@ -1,6 +1,6 @@
 """Write the tables of docs/check.md: which causes are named, what passes, which rows are foreign.
 
-    python docs/check.py [--data FOLDER] [--to PAGE]
+    python docs/check.py [--data FOLDER] [--to PAGE] [--only TABLE]
 
 Changes are those of tests/planted_changes.py, planted in vectors on which no limit was set. FOLDER
 is the one that IDENTIKIT_DATA names (by default ../shared/data beside the repository). Takes some
@@ -13,8 +13,9 @@ import argparse
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -80,6 +81,22 @@ def vectors(folder: Path, rng: np.random.Generator) -> Iterator[tuple[str, Array
     yield from spectra(rng)
 
 
+def unseen(folder: Path) -> Iterator[tuple[str, Array]]:
+    """Sets that were looked at only after the last change of a rule."""
+    with np.load(folder / "singlecell" / "pbmc_3500.npz") as data:
+        yield "principal components of blood cells", _widest(data)
+    with np.load(folder / "singlecell" / "cell_lines.npz") as data:
+        yield "principal components of cell lines", _widest(data)
+    with np.load(folder / "dsprites_vae_latents.npz") as data:
+        yield "latents of a VAE", _widest(data)
+
+
+def _widest(data: Mapping[str, NDArray[Any]]) -> Array:
+    """1,000 rows of the first of the widest arrays of a file."""
+    views = [data[name] for name in sorted(data) if data[name].ndim == 2]
+    return max(views, key=lambda rows: rows.shape[1]).astype(float)[:1000]
+
+
 def copies(x: Array, rng: np.random.Generator) -> dict[str, NDArray[np.generic]]:
     """The same vectors after what happens to copies."""
     turn, narrow = rotation(rng, x.shape[1]), x.astype(np.float32)
@@ -95,13 +112,13 @@ def copies(x: Array, rng: np.random.Generator) -> dict[str, NDArray[np.generic]]
     }
 
 
-def causes_and_copies(folder: Path) -> tuple[str, str]:
+def causes_and_copies(sets: Iterable[tuple[str, Array]]) -> tuple[str, str]:
     """Plant every change in every set: a table of causes, and one of harmless copies."""
     rng = np.random.default_rng(2026)
     named: dict[bool, dict[str, Counter[str]]] = {k: defaultdict(Counter) for k in (True, False)}
     passed: dict[str, list[bool]] = defaultdict(list)
     shapes: Counter[bool] = Counter()
-    for _, x in vectors(folder, rng):
+    for _, x in sets:
         reference, wide = ik.pin(x), len(x) <= x.shape[1]
         shapes[wide] += 1
         for (cause, _variant), y in planted(x, rng).items():
@@ -112,14 +129,13 @@ def causes_and_copies(folder: Path) -> tuple[str, str]:
             named[wide][true][found.name] += 1
         for name, y in copies(x, rng).items():
             passed[name].append(bool(ik.check(y, reference)))
-    lines = [
-        f"| planted | named right, {shapes[False]} sets with more rows than columns | otherwise "
-        f"named | named right, {shapes[True]} sets with fewer | otherwise named |",
-        "|---|---:|---|---:|---|",
-    ]
+    kinds = [wide for wide in (False, True) if shapes[wide]]
+    titles = {False: "more rows than columns", True: "fewer"}
+    heads = [f"{shapes[wide]} sets with {titles[wide]} | otherwise named" for wide in kinds]
+    lines = [f"| planted | {' | '.join(heads)} |", "|---|" + "---:|---|" * len(kinds)]
     for cause in named[False]:
         cells = [f"`{cause}`"]
-        for wide in (False, True):
+        for wide in kinds:
             count = named[wide][cause]
             others = [f"{name} {times}" for name, times in count.items() if name != cause]
             cells += [f"{count[cause]} of {count.total()}", ", ".join(others)]
@@ -210,11 +226,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=os.environ.get("IDENTIKIT_DATA"))
     parser.add_argument("--to", type=Path, default=PAGE)
+    parser.add_argument("--only", choices=("foreign rows", "causes", "unseen"))
     options = parser.parse_args()
     folder = Path(options.data or ROOT.parent / "shared" / "data")
     page = PAGE.read_text(encoding="utf-8")
-    tables = {"foreign rows": foreign(folder)}
-    tables |= dict(zip(("causes", "copies"), causes_and_copies(folder), strict=True))
+    tables = {}
+    if options.only in (None, "foreign rows"):
+        tables["foreign rows"] = foreign(folder)
+    if options.only in (None, "unseen"):
+        tables["unseen"] = causes_and_copies(unseen(folder))[0]
+    if options.only in (None, "causes"):
+        sets = vectors(folder, np.random.default_rng(2026))
+        tables["causes"], tables["copies"] = causes_and_copies(sets)
     for name, table in tables.items():
         start, end = START.format(name), END.format(name)
         before, rest = page.split(start)
