@@ -236,7 +236,7 @@ def main() -> None:
     if options.only in (None, "unseen"):
         tables["unseen"] = causes_and_copies(unseen(folder))[0]
     if options.only in (None, "causes"):
-        sets = vectors(folder, np.random.default_rng(2026))
+        sets = vectors(folder, np.random.default_rng(19))
         tables["causes"], tables["copies"] = causes_and_copies(sets)
     for name, table in tables.items():
         start, end = START.format(name), END.format(name)
