@@ -159,6 +159,17 @@ def test_the_documentation_lists_every_cause():
     assert set(CAUSES) <= set(re.findall(r"^\| `([a-z ]+)` \|", page, re.M))
 
 
+def test_the_tables_of_the_documentation_have_their_places():
+    """`docs/check.py` writes between marks, and every cause but pooling is in its first table."""
+    page = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
+    for name in ("causes", "unseen", "copies", "foreign rows"):
+        (table,) = re.findall(f"<!-- {name} -->\n(.*?)<!-- end of {name} -->\n", page, re.S)
+        assert table.count("\n|") > 3
+        if name in ("causes", "unseen"):
+            planted_there = set(re.findall(r"^\| `([a-z ]+)` \|", table, re.M))
+            assert planted_there == set(CAUSES) - {"pooling"}
+
+
 MODELS = ("minilm_l6", "minilm_l6_int8", "minilm_l6_sre", "gte_small", "para_l3", "granite_30m")
 
 #: Models that share weights, and what differs.
