@@ -63,8 +63,9 @@ def rotation(rng: np.random.Generator, width: int) -> np.ndarray:
 
 
 def planted(x: np.ndarray, rng: np.random.Generator) -> dict[tuple[str, str], np.ndarray]:
-    """New vectors by (cause, variant); `x` are the pinned ones, whose lengths are one."""
+    """New vectors by (cause, variant); `x` are the pinned ones."""
     n, d = x.shape
+    as_before = unit if np.allclose(np.linalg.norm(x, axis=1), 1, atol=1e-2) else np.asarray
     lengths = rng.uniform(0.5, 2, size=(n, 1))
     some = rng.random(n) < 0.1
     few = np.zeros(n, dtype=bool)
@@ -88,8 +89,8 @@ def planted(x: np.ndarray, rng: np.random.Generator) -> dict[tuple[str, str], np
         ("normalisation", "scale"): 2.5 * x,
         ("normalisation", "centred"): x - x.mean(axis=0),
         ("normalisation", "standardised"): (x - x.mean(axis=0)) / np.maximum(x.std(axis=0), 1e-9),
-        ("prefix", "added"): unit(x + 0.3 * spread(x) * constant + noise(rng, x, 0.2)),
-        ("prefix", "long"): unit(x + 0.6 * spread(x) * constant + noise(rng, x, 0.4)),
+        ("prefix", "added"): as_before(x + 0.3 * spread(x) * constant + noise(rng, x, 0.2)),
+        ("prefix", "long"): as_before(x + 0.6 * spread(x) * constant + noise(rng, x, 0.4)),
         ("rotation", ""): mixed,
         ("rotation", "and noise"): mixed + noise(rng, x, 0.05),
         ("rotation", "and scale"): 3 * mixed,

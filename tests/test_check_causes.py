@@ -11,7 +11,16 @@ import pytest
 
 import identikit as ik
 from identikit.retrieval import CAUSES
-from planted_changes import embeddings, noise, planted, tokens, unit
+from planted_changes import (
+    embeddings,
+    int8_columns,
+    noise,
+    planted,
+    rotation,
+    spread,
+    tokens,
+    unit,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -68,6 +77,51 @@ def test_few_rows_suffice_for_what_shows_row_by_row(width, rng):
         assert ik.check(y, reference).cause.name == cause, (cause, variant)
 
 
+def cause_of(new: np.ndarray, old: np.ndarray) -> str:
+    return ik.check(new, ik.pin(old)).cause.name
+
+
+@pytest.mark.parametrize("width", [16, 64])
+def test_60_rows_show_the_grid_of_int8_vectors(width, rng):
+    x = rng.normal(size=(60, width))
+    assert cause_of(int8_columns(x), x) == "quantised"
+    assert cause_of(int8_columns(x).astype(np.float16), x) == "quantised"
+    assert cause_of(int8_columns(x, codes=True), x) == "quantised"
+    # Numbers of float16 lie on a grid too, but on a fine one.
+    assert cause_of((x + noise(rng, x, 0.02)).astype(np.float16), x) == "noise"
+
+
+@pytest.mark.parametrize("width", [16, 64])
+def test_columns_with_most_of_the_variance_decide(width, rng):
+    x = rng.normal(size=(400, width)) * np.where(np.arange(width) < 2, 10, 1)
+    assert cause_of(x + noise(rng, x, 0.3), x) == "noise"
+    shift = 0.6 * spread(x) / np.sqrt(width)
+    assert cause_of(x + shift + noise(rng, x, 0.4), x) == "prefix"
+
+
+def test_in_dense_rows_a_neighbour_is_not_the_row_itself(rng):
+    """Rows in tight clusters: those that have changed have others nearby, and have not moved."""
+    centres = 5 * rng.normal(size=(8, 6))
+    x = centres[rng.integers(8, size=900)] + 0.1 * rng.normal(size=(900, 6))
+    changed = rng.random((900, 1)) < 0.1
+    assert cause_of(np.where(changed, x @ rotation(rng, 6), x), x) == "some rows"
+    assert cause_of(x[rng.permutation(900)], x) == "row permutation"
+    twice = np.concatenate([x[:450], x[:450]])
+    assert cause_of(twice[rng.permutation(900)], twice) == "row permutation"
+
+
+def test_noise_in_long_rows_is_not_another_normalisation(rng):
+    x = rng.normal(size=(500, 3)) + 4
+    assert cause_of(x + noise(rng, x, 0.08), x) == "noise"
+    assert cause_of(1.01 * x, x) == "normalisation"
+
+
+def test_a_few_exchanged_columns_are_an_order_of_columns(rng):
+    x = rng.normal(size=(500, 12)) + 1
+    assert cause_of(x[:, [1, 0, *range(2, 12)]], x) == "column permutation"
+    assert cause_of(x - x.mean(axis=0), x) == "normalisation"
+
+
 def test_what_was_pinned_may_be_the_coarser_one(rng):
     x = embeddings(rng, 500, 32)
     for coarse in (x.astype(np.float16), x.astype(np.float32)):
@@ -103,6 +157,17 @@ def test_every_sentence_of_a_cause_fits_into_the_message(rng):
 def test_the_documentation_lists_every_cause():
     page = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
     assert set(CAUSES) <= set(re.findall(r"^\| `([a-z ]+)` \|", page, re.M))
+
+
+def test_the_tables_of_the_documentation_have_their_places():
+    """`docs/check.py` writes between marks, and every cause but pooling is in its first table."""
+    page = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
+    for name in ("causes", "unseen", "copies", "foreign rows"):
+        (table,) = re.findall(f"<!-- {name} -->\n(.*?)<!-- end of {name} -->\n", page, re.S)
+        assert table.count("\n|") > 3
+        if name in ("causes", "unseen"):
+            planted_there = set(re.findall(r"^\| `([a-z ]+)` \|", table, re.M))
+            assert planted_there == set(CAUSES) - {"pooling"}
 
 
 MODELS = ("minilm_l6", "minilm_l6_int8", "minilm_l6_sre", "gte_small", "para_l3", "granite_30m")

@@ -140,9 +140,12 @@ def test_bad_pins_are_refused(rng, tmp_path):
             ik.pin(x, **options)
     with pytest.raises(ik.InputError, match="has 5 rows"):
         ik.pin(x[:5])
+    for options in ({}, {"rows": 0}):
+        with pytest.raises(ik.InputError, match="all 50 rows of 'view0' are the same"):
+            ik.pin(np.full((50, 4), 0.1), **options)
     bad = x.copy()
     bad[7, 1] = np.nan
-    with pytest.raises(ik.InputError, match="row"):
+    with pytest.raises(ik.InputError, match=r"first is row 7 .*; compute these rows again$"):
         ik.pin(bad)
     path = tmp_path / "ref.pin"
     ik.pin(x).save(path)
@@ -159,7 +162,12 @@ def test_what_is_no_pin_is_refused(rng, tmp_path):
         ik.load_pin(tmp_path)
     (tmp_path / "text.pin").write_text("not a pin at all")
     np.save(tmp_path / "x.npy", x)
-    for name in ("text.pin", "x.npy"):
+    ik.pin(x).save(tmp_path / "whole.pin")
+    whole = (tmp_path / "whole.pin").read_bytes()
+    for size in (0, 6, len(whole) // 2, len(whole) - 1):
+        (tmp_path / f"{size}.pin").write_bytes(whole[:size])
+    cut = [f"{size}.pin" for size in (0, 6, len(whole) // 2, len(whole) - 1)]
+    for name in ("text.pin", "x.npy", *cut):
         with pytest.raises(ik.InputError, match="no pin, or damaged"):
             ik.load_pin(tmp_path / name)
     ik.accumulate([x]).save(tmp_path / "x.moments")

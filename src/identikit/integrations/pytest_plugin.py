@@ -30,10 +30,14 @@ def identikit_check() -> Callable[..., CheckResult]:
         __tracebackhide__ = True
         from identikit import InputError, check
 
+        found, problem = None, ""
         try:
             found = check(view, reference, **options)
         except InputError as error:
-            pytest.fail(f"identikit check could not run: {error}", pytrace=False)
+            problem = f"identikit check could not run: {error}"
+        # Outside of the block above, so that the sentence is all that is shown.
+        if found is None:
+            pytest.fail(problem, pytrace=False)
         if not found:
             pytest.fail(found.summary(), pytrace=False)
         return found

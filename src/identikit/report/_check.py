@@ -57,8 +57,9 @@ def check(found: CheckResult) -> Shown:
             ),
             (
                 "Foreign rows",
-                "Those further from the mean of the pinned rows than nearly all rows of the same "
-                "model are, by the distance (x − μ)ᵀ(Σ + r I)⁻¹(x − μ). The threshold is a "
+                "Those further out than nearly all rows of the pinned model are: by the distance "
+                "(x − μ)ᵀ(Σ + r I)⁻¹(x − μ), and if some rows form a population of their own, also "
+                "in the direction of its mean, which is fitted on other rows. The threshold is a "
                 "quantile of the pinned sample, each row left out of μ and Σ. The share has "
                 "false alarms taken off.",
             ),
@@ -110,6 +111,9 @@ def _foreign(found: CheckResult) -> list[Table]:
     for each in foreign.slices:
         names.append((each.name,))
         rows.append(_share(each.rows, each.flagged, each))
+    if foreign.compared is not None:
+        names.append((foreign.compared.name,))
+        rows.append(_share(foreign.compared.rows, foreign.compared.flagged, foreign.compared))
     return [
         Table(
             ("slice",),
@@ -118,7 +122,7 @@ def _foreign(found: CheckResult) -> list[Table]:
             rows,
             above="Rows that do not look as if the pinned model had made them",
             below=f"Calibrated on {foreign.calibrated_on:,} pinned rows to a false-alarm rate of "
-            f"{foreign.false_alarms:.1%}.",
+            f"{foreign.false_alarms:.1%}. {words.population(foreign)}".strip(),
         )
     ]
 
@@ -135,15 +139,17 @@ def _flagged(found: CheckResult) -> list[Table]:
         return []
     ids = foreign.ids or tuple(map(str, foreign.flagged))
     rows = [
-        [f"{number_:,}", f"{distance / foreign.threshold:.2f}"]
+        [f"{number_:,}", f"{distance:.1f}"]
         for number_, distance in list(zip(foreign.flagged, foreign.distances))[:LISTED]
     ]
     return [
         Table(
             ("row" if foreign.ids is None else "id",),
             [(each,) for each in ids[:LISTED]],
-            ("number", "distance over threshold"),
+            ("number", "far out by"),
             rows,
             above=f"The first {len(rows)} of {len(ids):,} flagged rows",
+            below="In standard deviations over the mean of the pinned rows; flagged above "
+            f"{foreign.threshold:.1f}.",
         )
     ]

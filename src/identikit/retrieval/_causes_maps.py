@@ -22,7 +22,9 @@ COMMON = 0.25
 def column_permutation(e: Evidence) -> Cause | None:
     """Columns are in another order, or flipped."""
     error = e.errors.get("permutation")
-    if error is None or error > SMALL or error > e.error / 3 or e.same_columns > NEARLY_THE_SAME:
+    # The rung also has a shift, which is not what is meant here.
+    unmoved = e.error * np.sqrt(max(1 - e.shift_share, 0.0))
+    if error is None or error > SMALL or error > unmoved / 3:
         return None
     return Cause(
         "column permutation",

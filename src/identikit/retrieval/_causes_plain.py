@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.retrieval._causes import EXACT, SAME_COORDINATES, SMALL, Cause, cause, diagnose
-from identikit.retrieval._evidence import Evidence
+from identikit.retrieval._evidence import OFF_GRID, Evidence
 
 #: Unit round-off of the formats that vectors are commonly stored in (bfloat16 may be truncated).
 FORMATS = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -27,11 +27,11 @@ UNCHANGED = 0.05
 #: Rows needed to name the cause in the rows that have changed.
 ENOUGH = 20
 
-#: The largest share of distinct values in quantised columns or rows, and how far below the pinned.
-FEW_VALUES, FEWER = 0.85, 0.1
+#: The largest number of steps of a grid that is called one: int8 has 255.
+STEPS = 256
 
-#: The largest mean distance from the multiples of a step, in steps; it is 0.25 for other numbers.
-OFF_GRID = 0.1
+#: The share of the change that may be left if only lengths have changed.
+BESIDE_LENGTHS = 0.1
 
 
 @cause("same")
@@ -90,12 +90,15 @@ def some_rows(e: Evidence) -> Cause | None:
     )
 
 
-def changed_rows(e: Evidence) -> NDArray[np.bool_] | None:
-    """Which rows have changed, if others clearly have not; None if there are not two kinds."""
+def changed_rows(e: Evidence, least: float = SMALL) -> NDArray[np.bool_] | None:
+    """Which rows have changed, if others clearly have not; None if there are not two kinds.
+
+    `least` is the smallest distance of a row that has changed.
+    """
     order = np.sort(np.maximum(e.distances, 1e-3))
     jumps = order[1:] / order[:-1]
     at = int(jumps.argmax())
-    if jumps[at] < JUMP or order[at + 1] < SMALL or at + 1 < max(1, UNCHANGED * e.rows):
+    if jumps[at] < JUMP or order[at + 1] < least or at + 1 < max(1, UNCHANGED * e.rows):
         return None
     found: NDArray[np.bool_] = e.distances > np.sqrt(order[at] * order[at + 1])
     return found
@@ -143,7 +146,7 @@ def normalisation(e: Evidence) -> Cause | None:
     ratios = now[before > 0] / before[before > 0]
     if not len(ratios):
         return None
-    if e.directions < EXACT and float(np.abs(np.log(np.maximum(ratios, 1e-30))).mean()) > 0.005:
+    if e.directions < EXACT and e.left_after_lengths < BESIDE_LENGTHS and _other_lengths(ratios):
         return Cause(
             "normalisation",
             0.93,
@@ -167,6 +170,10 @@ def normalisation(e: Evidence) -> Cause | None:
             "a step that standardises columns, such as a scaler fitted on other data",
         )
     return None
+
+
+def _other_lengths(ratios: Array) -> bool:
+    return float(np.abs(np.log(np.maximum(ratios, 1e-30))).mean()) > 0.005
 
 
 def _lengths(before: Array, now: Array, ratios: Array) -> str:
@@ -205,10 +212,9 @@ def quantised(e: Evidence) -> Cause | None:
 
 def _few_values(e: Evidence) -> str | None:
     """How the new numbers lie on a grid, and the pinned ones do not; None if they do not."""
-    lengths = e.rows, e.b.shape[1]
-    for (before, now), lines, length in zip(e.distinct, ("column", "row"), lengths, strict=True):
-        if now < FEW_VALUES and now < before - FEWER:
-            return f"a {lines} has about {now * length:.0f} distinct values in {length} numbers"
+    for (before, now), lines in zip(e.steps, ("column", "row"), strict=True):
+        if now <= STEPS < before:
+            return f"the numbers of a {lines} are multiples of one step, about {now:.0f} of them"
     before, now = e.off_grid
     if now < OFF_GRID < before:
         return "every row consists of multiples of its largest number over 127"

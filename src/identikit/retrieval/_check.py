@@ -13,12 +13,12 @@ from identikit._progress import Progress
 from identikit._version import __version__
 from identikit.alignment import RUNGS
 from identikit.errors import InputError
-from identikit.moments import Moments, accumulate
+from identikit.moments import Moments
 from identikit.retrieval import _causes_maps  # noqa: F401 - it adds its causes to the list
-from identikit.retrieval._causes import diagnose
+from identikit.retrieval._causes import SMALL, diagnose
 from identikit.retrieval._causes_plain import changed_rows
 from identikit.retrieval._evidence import FOUND, Evidence, look_elsewhere
-from identikit.retrieval._foreign_rows import foreign_rows
+from identikit.retrieval._foreign_rows import compared_share, foreign_rows
 from identikit.retrieval._gate import Gate, foreign_failures
 from identikit.retrieval._moved_rows import pair_rows
 from identikit.retrieval._pin import Pin, PinnedView, load_pin
@@ -27,6 +27,7 @@ from identikit.retrieval._pinned_views import (
     check_ids,
     finite,
     layers_of,
+    moments_of,
     opened_view,
     rows_at,
     with_ids,
@@ -34,6 +35,9 @@ from identikit.retrieval._pinned_views import (
 from identikit.retrieval._quick_ladder import chosen, quick_ladder, required
 from identikit.retrieval.check_result import CheckResult, LayerCheck, MomentsChange
 from identikit.sources import Source, read_labels, view_and_tags
+
+#: With foreign rows, a row has changed if it is this far from the pinned one and others are not.
+SLIGHT = 0.01
 
 
 def check(
@@ -112,8 +116,8 @@ def check(
         with opened_view(each, name) as source:
             check_ids(texts, source)
             _check_width(source, layer)
-            moments = accumulate([each], names=[source.name], folds=1, sample=0, progress=progress)
-            found = _compare(source, texts, layer, moments, gate, may_fail=not rows)
+            moments = moments_of(each, source.name, progress)
+            found, unlike = _compare(source, texts, layer, moments, gate, may_fail=not rows)
             if rows:
                 _check_slices(tags, source)
                 foreign = foreign_rows(
@@ -122,6 +126,7 @@ def check(
                     false_alarms=false_alarms,
                     ids=texts,
                     slices=tags,
+                    compared=compared_share(unlike),
                     progress=progress,
                 )
         layers.append(found)
@@ -203,8 +208,11 @@ def _compare(
     gate: Gate,
     *,
     may_fail: bool,
-) -> LayerCheck:
-    """Compare one layer; without rows in the pin, by the moments of all rows alone."""
+) -> tuple[LayerCheck, NDArray[np.bool_] | None]:
+    """Compare one layer; without rows in the pin, by the moments of all rows alone.
+
+    Also says which of the compared rows have changed, however little, if there are any.
+    """
     change = _moments_change(layer.moments, moments)
     base = (source.name, source.rows, layer.rows)
     if layer.sample is None:
@@ -215,7 +223,7 @@ def _compare(
             )
         notes = ("no rows were pinned: only mean and covariance of all rows are compared",)
         how = "no rows were compared"
-        return LayerCheck(*base, 0, how, None, change.error, None, (), (), (), change, notes)
+        return LayerCheck(*base, 0, how, None, change.error, None, (), (), (), change, notes), None
     try:
         if not may_fail and texts is None and source.rows != layer.rows:
             raise InputError(
@@ -227,7 +235,7 @@ def _compare(
         # Foreign rows are found without pairs, in an index of other things than were pinned.
         if may_fail:
             raise
-        return LayerCheck(*base, 0, str(error), None, 0.0, None, (), (), (), change)
+        return LayerCheck(*base, 0, str(error), None, 0.0, None, (), (), (), change), None
     a = layer.values()[pairs.there]
     b = finite(rows_at(source, pairs.places), f"{source.name!r}")
     _check_varies(a, "the pinned rows")
@@ -245,7 +253,8 @@ def _compare(
     if changed is not None:
         known = pairs.places[changed] if texts is None else texts[pairs.places[changed]]
         names = tuple(map(str, known))
-    return LayerCheck(
+    unlike = changed_rows(evidence, SLIGHT)
+    found = LayerCheck(
         *base,
         len(a),
         pairs.how,
@@ -258,6 +267,7 @@ def _compare(
         change,
         tuple(_notes(source, layer, change, first.error)),
     )
+    return found, evidence.distances > SMALL if unlike is None else unlike
 
 
 def _check_varies(rows: Array, what: str) -> None:

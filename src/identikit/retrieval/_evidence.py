@@ -19,8 +19,15 @@ WANTED, PLACES = 128, 1_000_000
 #: How close, in units of the spread, a row must be to count as found again.
 FOUND = 0.1
 
-#: Rows for what takes all pairs of rows, and columns or rows whose distinct values are counted.
+#: A row is found again only if no other row is nearly as close, by this factor, or if it is equal.
+CLOSER, EQUAL = 3.0, 1e-3
+
+#: Rows for what takes all pairs of rows, and columns or rows that are looked at for a grid.
 PAIRS, COUNTED = 300, 64
+
+#: The largest mean distance of numbers from a grid that they lie on, in steps; it is 0.25 for other
+#: numbers.
+OFF_GRID = 0.1
 
 
 @dataclass(frozen=True)
@@ -86,16 +93,29 @@ class Evidence:
     @cached_property
     def columns(self) -> Array:
         """The correlation of each column of a with the same column of b, where both vary."""
-        a, b = (x - x.mean(axis=0) for x in (self.a, self.b))
-        sizes = [np.sqrt(np.square(x).sum(axis=0)) for x in (a, b)]
-        vary = (sizes[0] > 1e-9 * sizes[0].max()) & (sizes[1] > 1e-9 * sizes[1].max())
-        found = (a * b).sum(axis=0) * inverse_or_zero(sizes[0] * sizes[1])
-        return np.asarray(found[vary])
+        a, b = (x[:, self._varying] for x in (self.a, self.b))
+        a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+        sizes = np.sqrt(np.square(a).sum(axis=0) * np.square(b).sum(axis=0))
+        return np.asarray((a * b).sum(axis=0) * inverse_or_zero(sizes))
+
+    @cached_property
+    def _varying(self) -> NDArray[np.bool_]:
+        first, second = (x.std(axis=0) for x in (self.a, self.b))
+        both = (first > 1e-9 * first.max()) & (second > 1e-9 * second.max())
+        return np.asarray(both)
 
     @cached_property
     def same_columns(self) -> float:
-        """The median of these correlations: near 1 in the same coordinates, 0 in unrelated ones."""
-        return float(np.median(self.columns)) if len(self.columns) else 0.0
+        """The median of these correlations: near 1 in the same coordinates, 0 in unrelated ones.
+
+        Columns count by their variance: where a few have most of it, they decide, not the others.
+        """
+        if not len(self.columns):
+            return 0.0
+        order = np.argsort(self.columns)
+        weights = np.cumsum(np.var(self.a[:, self._varying], axis=0)[order])
+        middle = np.searchsorted(weights, weights[-1] / 2)
+        return float(self.columns[order][min(int(middle), len(order) - 1)])
 
     @cached_property
     def directions(self) -> float:
@@ -119,12 +139,15 @@ class Evidence:
         return float(np.linalg.norm(first - factor * second) / np.linalg.norm(first))
 
     @cached_property
-    def distinct(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The share of distinct values in columns of a and b, and in rows of a and b."""
-        return (
-            (_distinct(self.a.T), _distinct(self.b.T)),
-            (_distinct(self.a), _distinct(self.b)),
-        )
+    def left_after_lengths(self) -> float:
+        """The share of E‖b − a‖² that is left if every row of a gets the best length."""
+        left = self.directions**2 * float(np.square(self.b).sum())
+        return left / max(float(np.square(self.change).sum()), 1e-300)
+
+    @cached_property
+    def steps(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Steps of an even grid that columns of a and b lie on, and rows of a and b."""
+        return (_steps(self.a.T), _steps(self.b.T)), (_steps(self.a), _steps(self.b))
 
     @cached_property
     def off_grid(self) -> tuple[float, float]:
@@ -140,12 +163,24 @@ def _spread(rows: Array) -> float:
     return float(np.sqrt(np.square(rows - rows.mean(axis=0)).sum(axis=1).mean()))
 
 
-def _distinct(lines: Array) -> float:
-    """The median share of distinct numbers in a few lines; lines of one number do not count."""
+def _steps(lines: Array) -> float:
+    """The median number of steps from the least to the largest number; infinite off a grid.
+
+    The step is that between the nearest numbers. Lines of one number do not count.
+    """
     some = np.linspace(0, len(lines) - 1, min(len(lines), COUNTED)).astype(int)
-    counts = np.array([len(np.unique(line)) for line in lines[some]])
-    varying = counts[counts > 1]
-    return float(np.median(varying)) / lines.shape[1] if len(varying) else 1.0
+    counts = []
+    for line in lines[some]:
+        values = np.unique(line)
+        if len(values) < 2:
+            continue
+        gaps, span = np.diff(values), values[-1] - values[0]
+        # Rounding after the grid moves single numbers, so that the least gap is too small.
+        count = np.round(span / np.median(gaps[gaps < 1.5 * gaps.min()]))
+        places = (values - values[0]) * (count / span)
+        even = np.abs(places - np.round(places)).mean() < OFF_GRID
+        counts.append(count if even else np.inf)
+    return float(np.median(counts)) if counts else np.inf
 
 
 def _off_grid(rows: Array) -> float:
@@ -175,16 +210,22 @@ def look_elsewhere(
         return Moved(0, 0, 0, 0)
     wanted = rows[chosen]
     best, where = np.full(len(chosen), np.inf), np.zeros(len(chosen), dtype=np.int64)
+    next_best = best.copy()
     last = min(source.rows, PLACES)
     for start in range(0, last, BLOCK):
         block = np.asarray(source.read(start, min(start + BLOCK, last)), dtype=np.float64)
         near = np.square(block).sum(axis=1) - 2 * (wanted @ block.T)
         nearest = near.argmin(axis=1)
         value = near[np.arange(len(chosen)), nearest]
+        near[np.arange(len(chosen)), nearest] = np.inf
+        next_best = np.minimum(np.minimum(next_best, near.min(axis=1)), np.maximum(value, best))
         better = value < best
         best[better], where[better] = value[better], nearest[better] + start
-    gaps = np.sqrt(np.maximum(best + np.square(wanted).sum(axis=1), 0.0)) / spread
+    lengths = np.square(wanted).sum(axis=1)
+    gaps, others = (np.sqrt(np.maximum(x + lengths, 0.0)) / spread for x in (best, next_best))
     found = (gaps < FOUND) & (gaps < distances[chosen] / 3) & (where != places[chosen])
+    # In dense rows there is always one nearby, which is not the row that was looked for.
+    found &= gaps < np.maximum(others / CLOSER, EQUAL)
     if not found.any():
         return Moved(len(chosen), 0, 0, 0)
     offsets, counts = np.unique((where - places[chosen])[found], return_counts=True)

@@ -20,7 +20,7 @@ from identikit._linalg import Array
 from identikit._progress import Progress
 from identikit._version import __version__
 from identikit.errors import InputError
-from identikit.moments import Moments, accumulate, moments_from, moments_to
+from identikit.moments import Moments, moments_from, moments_to
 from identikit.moments.sample import row_keys
 from identikit.retrieval._pinned_views import (
     Ids,
@@ -28,6 +28,7 @@ from identikit.retrieval._pinned_views import (
     check_ids,
     finite,
     layers_of,
+    moments_of,
     opened_view,
     rows_at,
     with_ids,
@@ -189,7 +190,12 @@ def _pin_view(
                 "could tell nothing"
             )
         # The only pass over all rows; it also finds those that are not finite.
-        moments = accumulate([view], names=[source.name], folds=1, sample=0, progress=progress)
+        moments = moments_of(view, source.name, progress)
+        if not moments.varies(0):
+            raise InputError(
+                f"all {source.rows} rows of {source.name!r} are the same, so that no change could "
+                "be told; pin the vectors of different things"
+            )
         if not keep:
             return PinnedView(source.name, moments)
         keys = row_keys(0, source.rows, seed)
@@ -215,7 +221,8 @@ def load_pin(path: str | os.PathLike[str]) -> Pin:
             f"there is no pin {path}; make it with identikit pin VIEW -o {Path(path).name}"
         ) from error
     except _store.DamagedError as error:
-        raise InputError(f"{path} is no pin, or damaged: {error}") from error
+        said = str(error).removeprefix(f"{path} is ")
+        raise InputError(f"{path} is no pin, or {said}") from error
     if document.get("format") != FORMAT:
         what = str(document.get("format") or "nothing of identikit")[:100]
         raise InputError(

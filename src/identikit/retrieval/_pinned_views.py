@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from identikit._linalg import Array
+from identikit._progress import Progress
 from identikit.errors import InputError
+from identikit.moments import Moments, accumulate
 from identikit.sources import Source, open_source, read_labels, view_and_tags
 from identikit.sources.registry import FOLDER, kind_of, openers
 
@@ -101,6 +103,18 @@ def finite(rows: NDArray[Any], what: str) -> Array:
         bad = int(np.count_nonzero(~np.isfinite(wide).all(axis=1)))
         raise InputError(f"{what}: {bad} of these rows hold NaN or infinity; compute them again")
     return wide
+
+
+def moments_of(view: object, name: str, progress: Progress | None) -> Moments:
+    """Moments of all rows of a view, after an error if one of them is not finite."""
+    try:
+        return accumulate([view], names=[name], folds=1, sample=0, progress=progress)
+    except InputError as error:
+        # An audit can leave such rows out; here that would hide what is looked for.
+        said, cut, _ = str(error).partition("; repair them")
+        if not cut:
+            raise
+        raise InputError(f"{said}; compute these rows again") from error
 
 
 def opened_view(view: object, name: str) -> closing[Any]:

@@ -56,6 +56,21 @@ class SliceShare:
     interval: Interval
 
 
+@dataclass(frozen=True)
+class RowPopulation:
+    """Rows that form a population of their own.
+
+    `apart` is how far the mean of the population is from the pinned mean: 1 if as far as a row is.
+    `told` is whether that is far enough for another model, so that its rows are flagged; if not,
+    they may be other contents just as well. `share` is the share of the rows in it.
+    """
+
+    apart: float
+    told: bool
+    share: float
+    interval: Interval
+
+
 @dataclass(frozen=True, repr=False)
 class ForeignRows:
     """Rows that do not look as if the pinned model had made them.
@@ -67,7 +82,7 @@ class ForeignRows:
     false_alarms : float
         The share of the pinned model's own rows that is flagged by mistake.
     threshold : float
-        The largest distance that is not flagged.
+        The largest value that is not flagged.
     calibrated_on : int
         How many pinned rows the threshold comes from.
     flagged : tuple of int
@@ -75,7 +90,7 @@ class ForeignRows:
     ids : tuple of str or None
         Their ids.
     distances : tuple of float
-        Their distances.
+        How far out they are, in standard deviations over the mean of the pinned rows.
     share : float
         The estimated share of foreign rows, false alarms taken off; it is too small if some foreign
         rows look like the pinned model's own.
@@ -83,6 +98,11 @@ class ForeignRows:
         Its 95 % interval.
     slices : tuple of SliceShare
         The same for each slice.
+    population : RowPopulation or None
+        A population of its own that some rows form, if there is one.
+    compared : SliceShare or None
+        Rows that were compared with the same pinned rows one by one, if there are any: how many of
+        them have changed.
     """
 
     rows: int
@@ -95,6 +115,8 @@ class ForeignRows:
     share: float
     interval: Interval
     slices: tuple[SliceShare, ...] = ()
+    population: RowPopulation | None = None
+    compared: SliceShare | None = None
 
     def __repr__(self) -> str:
         low, high = self.interval

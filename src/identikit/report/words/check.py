@@ -9,6 +9,7 @@ from identikit.report.numbers import small
 
 if TYPE_CHECKING:
     from identikit.retrieval import Cause, CheckResult, LayerCheck
+    from identikit.retrieval.check_result import ForeignRows
 
 #: Flagged or changed rows that a sentence lists.
 LISTED = 10
@@ -49,7 +50,8 @@ def summary(found: CheckResult) -> str:
     against = f"{shorten(found.view, 40)!r} against {shorten(found.reference, 40)!r}"
     if not found:
         why = "" if found.cause is None else _why(found.cause)
-        return f"Failed, {against}: {'; '.join(found.failures)}.{why}"
+        more = [] if found.foreign is None else remarks(found.foreign)
+        return " ".join([f"Failed, {against}: {'; '.join(found.failures)}.{why}", *more])
     words = [_layer(layer) for layer in found.layers[:1]]
     many = f" in {len(found.layers)} layers, the worst of which is {found.worst.name!r}"
     if len(found.layers) > 1:
@@ -60,7 +62,39 @@ def summary(found: CheckResult) -> str:
             f" No more rows look foreign than false alarms explain "
             f"({len(found.foreign.flagged):,} of {found.foreign.rows:,})."
         )
+        text += "".join(f" {each}" for each in remarks(found.foreign))
     return text
+
+
+def remarks(foreign: ForeignRows) -> list[str]:
+    """What else is known of foreign rows: a population of their own, and compared rows."""
+    said = [population(foreign)]
+    compared = foreign.compared
+    if compared is not None and compared.flagged:
+        low, high = compared.interval
+        said.append(
+            f"Of {compared.rows:,} rows that were compared one by one, {compared.flagged:,} have "
+            f"changed, {compared.share:.1%} ({low:.1%} to {high:.1%})."
+        )
+    return [each for each in said if each]
+
+
+def population(foreign: ForeignRows) -> str:
+    """Whether some rows form a population of their own; empty if none do."""
+    found = foreign.population
+    if found is None:
+        return ""
+    low, high = found.interval
+    text = (
+        f"About {found.share:.1%} of the rows ({low:.1%} to {high:.1%}) form a population of their "
+        f"own, whose mean is {found.apart:.2g} times as far from the pinned mean as a row is"
+    )
+    if found.told:
+        return f"{text}, as those of another model are."
+    return (
+        f"{text}: other contents, or a close relative of the pinned model, such as a fine-tuned "
+        "version. Vectors alone do not tell which; rows with the pinned ids would."
+    )
 
 
 def _why(cause: Cause) -> str:
@@ -100,7 +134,7 @@ def markdown(found: CheckResult) -> str:
         lines += ["", "| slice | rows | flagged | foreign share (95 %) |", "|---|---:|---:|---:|"]
         share = f"{foreign.share:.1%} ({low:.1%} to {high:.1%})"
         lines.append(f"| all | {foreign.rows:,} | {len(foreign.flagged):,} | {share} |")
-        for each in foreign.slices:
+        for each in [*foreign.slices, *([foreign.compared] if foreign.compared else [])]:
             share = "{:.1%} ({:.1%} to {:.1%})".format(each.share, *each.interval)
             counts = f"{each.rows:,} | {each.flagged:,}"
             lines.append(f"| {_cell(each.name)} | {counts} | {share} |")
