@@ -166,7 +166,7 @@ def foreign(folder: Path) -> str:
         with np.load(folder / file) as data:
             rows = {name: data[name].astype(float) for name in models}
         for old in models:
-            for new in set(models) - {old}:
+            for new in (name for name in models if name != old):
                 order = rng.permutation(len(rows[old]))
                 pinned, index = order[: len(order) // 2], order[len(order) // 2 + 1 :]
                 other = rng.random(len(index)) < 0.1

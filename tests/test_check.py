@@ -180,6 +180,7 @@ def test_what_cannot_be_compared_is_an_error(x):
         (x, reference, {"fail_above": -1}, "0 or larger"),
         (x, reference, {"fail_above": np.nan}, "0 or larger"),
         (x, reference, {"slices": ["a"] * 400}, "--rows"),
+        (x, reference, {"false_alarms": 0.05}, "false-alarm rate is for .*--rows"),
         (x, reference, {"rows": True, "slices": ["a"] * 3}, "3 slice labels"),
         (x, reference, {"rows": True, "false_alarms": 2}, "false-alarm rate is 2"),
         (x, reference, {"rows": True, "false_alarms": 1e-4}, "needs at least 10000"),

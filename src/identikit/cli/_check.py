@@ -22,7 +22,7 @@ def command(
     fail_above: float = 0.1,
     strict: bool = False,
     rows: bool = False,
-    false_alarms: float = 0.01,
+    false_alarms: float | None = None,
     slice_: str | None = None,
     summary: Path | None = None,
     report: Path | None = None,
@@ -44,7 +44,8 @@ def command(
     --strict : Judge the upper end of the error's interval instead of the error.
     --rows : Also look for rows that come from another model, among all rows. Exit with 1 if there
         are more than false alarms explain.
-    --false-alarms : The share of the pinned model's own rows that may be flagged (with --rows).
+    --false-alarms : The share of the pinned model's own rows that may be flagged (with --rows), by
+        default 0.01.
     --slice COLUMN : Give the share of foreign rows for each value of this column too, or of a file
         with a label for each row (with --rows).
     --summary FILE.md : Where to append the result as Markdown, such as $GITHUB_STEP_SUMMARY.

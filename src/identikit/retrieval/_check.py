@@ -36,6 +36,9 @@ from identikit.retrieval._quick_ladder import chosen, quick_ladder, required
 from identikit.retrieval.check_result import CheckResult, LayerCheck, MomentsChange
 from identikit.sources import Source, read_labels, view_and_tags
 
+#: The share of the pinned model's own rows that may be taken for foreign, if none is given.
+FALSE_ALARMS = 0.01
+
 #: With foreign rows, a row has changed if it is this far from the pinned one and others are not.
 SLIGHT = 0.01
 
@@ -49,7 +52,7 @@ def check(
     fail_above: float = 0.1,
     strict: bool = False,
     rows: bool = False,
-    false_alarms: float = 0.01,
+    false_alarms: float | None = None,
     slices: object = None,
     progress: Progress | None = None,
 ) -> CheckResult:
@@ -79,8 +82,9 @@ def check(
         Also look for rows that come from another model, among all rows. It then fails if there are
         more of them than false alarms explain. This needs no pairs: rows are compared one by one
         only if ids, or as many rows as were pinned, tell which is which.
-    false_alarms : float
-        The share of the pinned model's own rows that may be taken for foreign.
+    false_alarms : float, optional
+        With `rows`: the share of the pinned model's own rows that may be taken for foreign, by
+        default 0.01.
     slices : str, path object or sequence, optional
         With `rows`: a column of the view, a file, or one label per row. The share of foreign rows
         is then also given for each slice.
@@ -104,6 +108,10 @@ def check(
         raise InputError(f"fail_above is {fail_above}; expected an error, 0 or larger")
     if slices is not None and not rows:
         raise InputError("slices are for the rows of another model; ask for these too (--rows)")
+    if false_alarms is not None and not rows:
+        raise InputError(
+            "a false-alarm rate is for the rows of another model; ask for these too (--rows)"
+        )
     pinned = reference if isinstance(reference, Pin) else _loaded(reference)
     views = _matched(layers_of(view), pinned)
     if rows and len(views) > 1:
@@ -123,7 +131,7 @@ def check(
                 foreign = foreign_rows(
                     layer,
                     source,
-                    false_alarms=false_alarms,
+                    false_alarms=FALSE_ALARMS if false_alarms is None else false_alarms,
                     ids=texts,
                     slices=tags,
                     compared=compared_share(unlike),
