@@ -79,3 +79,28 @@ def test_verdicts_hold_on_queries_held_back(data_dir):
                 held_back = {option: values[others] for option, values in columns.items()}
                 good.append(right(held_back, verdicts.judged_verdict(here, 1000, 0).choice))
     assert np.mean(good) >= 0.95
+
+
+def test_few_queries_that_differ_are_said(data_dir):
+    """Between a model and its int8 copy; intervals stay within what is possible."""
+    found = migrated(data_dir, "cacm", "minilm_l6", "minilm_l6_int8")
+    assert not any("rough" in text for text in found.warnings)
+    path = data_dir / "retrieval" / "cacm.npz"
+    with np.load(path) as held:
+        both = [held[f"query_{name}"][:30] for name in ("minilm_l6", "minilm_l6_int8")]
+        qrels = held["qrels"]
+    few = ik.migrate(
+        f"{path}::doc_minilm_l6",
+        f"{path}::doc_minilm_l6_int8",
+        queries=both,
+        qrels=qrels[qrels[:, 0] < 30],
+    )
+    mapped, stay = (few.per_query[name]["ndcg"] for name in ("map-index", "stay"))
+    differ = int((mapped != stay)[~np.isnan(stay)].sum())
+    said = next(text for text in few.warnings if "rough" in text)
+    assert said.startswith(f"Only few of {few.judged} queries differ from staying in nDCG@10 (")
+    assert f"map-index {differ}" in said
+    for option in few.options[1:]:
+        low, high = option.values["ndcg"].difference_interval
+        assert low > -0.1
+        assert high < 0.1

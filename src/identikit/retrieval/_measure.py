@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from identikit._linalg import Array
 from identikit.retrieval._intervals import (
+    FEW,
     LEAST_QUERIES,
+    differing,
     drawn_counts,
     means,
     simultaneous,
 )
-from identikit.retrieval._scores import Judgments, judged_measures, overlap
+from identikit.retrieval._scores import MEASURES, Judgments, judged_measures, overlap
 from identikit.retrieval._search import Rows
 from identikit.retrieval.migration_result import Interval, Slice, Value
 
@@ -43,7 +45,7 @@ def values(measured: PerQuery, resamples: int, seed: int) -> dict[str, dict[str,
         there = ~np.isnan(columns[:, 0])
         columns, base = columns[there], stay[measure][there]
         counts = drawn_counts(len(base), resamples, [seed, 3])
-        of, than = means(columns, counts), means(columns - base[:, None], counts)
+        of, than = means(columns, counts), means(columns - base[:, None], counts, alike=True)
         for place, name in enumerate(names):
             found[name][measure] = Value(
                 float(of.value[place]),
@@ -70,9 +72,11 @@ def in_slices(
     ]
     of = [means(columns[part], count) for part, count in zip(parts, counts)]
     gaps = [columns[part] - base[part] for part in parts]
-    than = [means(gap, count) for gap, count in zip(gaps, counts)]
+    than = [means(gap, count, alike=True) for gap, count in zip(gaps, counts)]
     large = [place for place, part in enumerate(parts) if part.sum() >= LEAST_QUERIES]
-    joint = simultaneous([gaps[place] for place in large], [counts[place] for place in large])
+    joint = simultaneous(
+        [gaps[place] for place in large], [counts[place] for place in large], alike=True
+    )
     found = []
     for column, name in enumerate(names):
         worst = min(large, key=lambda place: than[place].value[column], default=None)
@@ -88,6 +92,25 @@ def in_slices(
             label = str(np.unique(labels)[place])
             found.append(Slice(name, label, int(part.sum()), measure, value, chosen))
     return tuple(found)
+
+
+def rough(measured: PerQuery, measure: str) -> str | None:
+    """A remark if few queries tell an option from staying; None if enough do."""
+    stay = measured["stay"][measure]
+    there = ~np.isnan(stay)
+    names = [name for name in measured if name != "stay"]
+    gaps = np.column_stack([measured[name][measure][there] - stay[there] for name in names])
+    count, few = len(gaps), {}
+    for name, differs in zip(names, differing(gaps).tolist()):
+        if differs < min(FEW, count / 2):
+            few[name] = differs
+    if not few:
+        return None
+    listed = ", ".join(f"{name} {differs}" for name, differs in few.items())
+    return (
+        f"Only few of {count:,} queries differ from staying in {MEASURES[measure]} ({listed}); "
+        "the intervals of these differences are rough."
+    )
 
 
 def interval(low: float, high: float) -> Interval | None:

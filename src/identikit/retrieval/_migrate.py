@@ -12,7 +12,7 @@ from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.retrieval._calibration import calibrated
 from identikit.retrieval._inputs import LEAST_DOCUMENTS, Inputs, opened
-from identikit.retrieval._measure import PerQuery, in_slices, per_query, values
+from identikit.retrieval._measure import PerQuery, in_slices, per_query, rough, values
 from identikit.retrieval._options import OPTIONS, Found, search_all
 from identikit.retrieval._plan import SHARES, drawn_plan
 from identikit.retrieval._scores import CUT
@@ -163,7 +163,7 @@ def migrate(
             maps=_maps(inputs, found),
             calibration=calibrated(found.scores, metric, inputs.old.rows),
             per_query=measured,
-            warnings=tuple(_warnings(inputs, verdict)),
+            warnings=tuple(_warnings(inputs, verdict, rough(measured, measure))),
         )
 
 
@@ -247,9 +247,11 @@ def _maps(inputs: Inputs, found: Found) -> tuple[MapUsed, ...]:
     )
 
 
-def _warnings(inputs: Inputs, verdict: Verdict) -> Iterator[str]:
+def _warnings(inputs: Inputs, verdict: Verdict, few: str | None) -> Iterator[str]:
     if verdict.choice == CHECK_PAIRING:
         yield verdict.reason
+    if few is not None:
+        yield few
     if inputs.own is not None:
         yield f"{FLATTERS[0].upper()}{FLATTERS[1:]}."
     judgments = inputs.judgments
