@@ -22,13 +22,14 @@ MODELS = [
 ]
 
 
-def migrated(data_dir, name: str, old: str, new: str) -> ik.Migration:
+def migrated(data_dir, name: str, old: str, new: str, **options) -> ik.Migration:
     path = data_dir / "retrieval" / f"{name}.npz"
     return ik.migrate(
         f"{path}::doc_{old}",
         f"{path}::doc_{new}",
         queries=(f"{path}::query_{old}", f"{path}::query_{new}"),
         qrels=f"{path}::qrels",
+        **options,
     )
 
 
@@ -50,9 +51,12 @@ def test_a_quantised_model_is_the_same_model(data_dir):
     assert found.option("swap").values["overlap"].mean > 0.9
 
 
-def test_zero_vectors_of_a_real_collection_are_refused(data_dir):
-    with pytest.raises(ik.InputError, match="rows of zeros"):
+def test_zero_vectors_of_a_real_collection_are_refused_or_dropped(data_dir):
+    with pytest.raises(ik.InputError, match=r"1 rows of zeros.*--drop-zeros"):
         migrated(data_dir, "cacm", "glove_50", "minilm_l6")
+    found = migrated(data_dir, "cacm", "glove_50", "minilm_l6", drop_zeros=True)
+    assert (found.documents, found.judged) == (3203, 52)
+    assert found.warnings[0].startswith("1 documents and 0 queries are zeros")
 
 
 def right(columns: dict[str, np.ndarray], choice: str) -> bool:

@@ -26,6 +26,7 @@ def command(
     names: list[str] | None = None,
     fit_rows: int | None = None,
     fit_on_queries: bool = False,
+    drop_zeros: bool = False,
     resamples: int = 1000,
     seed: int = 0,
     report: Path | None = None,
@@ -42,8 +43,9 @@ def command(
     --qrels FILE : Judgments of documents for queries: the four columns of TREC, or a table (.csv,
         .tsv) whose header names query, document and grade, or three columns of numbers (.npy,
         data.npz::qrels). Queries and documents are named by id, or by row from 0 if there are none.
-    --slice COLUMN : A column of the old queries' table, such as language, or a file with a label
-        for each query. Every option is measured on the queries of each label too.
+    --slice COLUMN : A column of the old queries' table or else of the old documents' table, such as
+        language, or a file with a label for each query or for each document. Every option is
+        measured on the queries of each label too, or on what is found of its documents.
     --metric cosine|dot|l2 : What the index orders documents by.
     --k : How many documents a search returns.
     --n : How many documents are rescored by the new model for each query, after the map.
@@ -56,6 +58,8 @@ def command(
     --fit-rows : How many documents a map is fitted on. These need vectors of the new model. By
         default 10,000, or 20 for each column if that is more.
     --fit-on-queries : Fit maps on queries too, always on others than those that are searched.
+    --drop-zeros : Leave documents and queries out whose vector is zero in either model. Without it
+        they are an error if the metric is cosine.
     --resamples : How often queries are resampled for the intervals.
     --seed : The seed of folds, samples and resamples.
     """
@@ -82,6 +86,7 @@ def command(
             names=shared.split_names(names),
             fit_rows=fit_rows,
             fit_on_queries=fit_on_queries,
+            drop_zeros=drop_zeros,
             resamples=resamples,
             seed=seed,
             progress=progress,

@@ -98,7 +98,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Slice:
-    """An option on the queries with one label; `worst` marks the option's worst slice.
+    """An option on the queries or documents with one label; `worst` marks its worst slice.
 
     The interval of the worst slice's difference allows for the choice among all slices.
     """
@@ -165,8 +165,9 @@ class Migration(Result):
     verdict : Verdict
     options : tuple of Option
         stay, swap, map-queries, map-index, map-rescore, re-embed.
+    sliced : str or None
+        What slices are of: "queries", "documents", or None without `slices=`.
     slices : tuple of Slice
-        Empty without `slices=`.
     half : tuple of Half
         Indexes on the way from old to new.
     calibration : Calibration
@@ -202,6 +203,7 @@ class Migration(Result):
     query_pairing: str
     verdict: Verdict
     options: tuple[Option, ...]
+    sliced: str | None
     slices: tuple[Slice, ...]
     half: tuple[Half, ...]
     maps: tuple[MapUsed, ...]
