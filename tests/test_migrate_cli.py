@@ -173,6 +173,29 @@ def test_shuffled_ids_are_caught(bad):
     assert "Check that rows are paired rightly" in done.output
 
 
+def test_maps_are_saved_for_apply_which_refuses_the_other_direction(folder):
+    done = run(folder, *CALL, "--save-query-map", "q.safetensors", "--save-index-map",
+               "i.safetensors", "--kinds", "rigid, low_rank")  # fmt: skip
+    assert done.exit_code == 0, done.output
+
+    def applied(file: str, rows: str) -> object:
+        call = ["apply", str(folder / file), str(folder / rows), "-o", str(folder / "out.npy")]
+        return CliRunner().invoke(app, [*call, "--force"])
+
+    done = applied("q.safetensors", "new_q.npy")
+    assert done.exit_code == 0, done.output
+    mapped, asked = np.load(folder / "out.npy"), np.load(folder / "old_q.npy")
+    cosines = (mapped * asked).sum(axis=1) / np.linalg.norm(asked, axis=1)
+    assert cosines.mean() > 0.6
+    assert applied("i.safetensors", "old.npy").exit_code == 0
+    done = applied("q.safetensors", "old.npy")
+    assert done.exit_code == 2
+    assert "which this map leads to" in re.sub(r"\s+", " ", done.output)
+    same = run(folder, *CALL, "--save-query-map", "q.safetensors", "-o", "q.safetensors")
+    assert same.exit_code == 2
+    assert run(folder, *CALL, "--kinds", "round").exit_code == 2
+
+
 def test_slices_of_documents(folder):
     labels = "\n".join(["de", "en", "fr"] * 40)
     (folder / "source.txt").write_text(labels, encoding="utf-8")

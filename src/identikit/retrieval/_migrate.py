@@ -22,7 +22,7 @@ from identikit.retrieval._measure import (
     values,
 )
 from identikit.retrieval._options import OPTIONS, Found, search_all
-from identikit.retrieval._plan import SHARES, drawn_plan
+from identikit.retrieval._plan import KINDS, SHARES, drawn_plan
 from identikit.retrieval._scores import CUT
 from identikit.retrieval._slices import QUERIES
 from identikit.retrieval._verdict import (
@@ -63,6 +63,8 @@ def migrate(
     names: Sequence[str] | None = None,
     fit_rows: int | None = None,
     fit_on_queries: bool = False,
+    kinds: Sequence[str] = KINDS,
+    keep_maps: bool = False,
     drop_zeros: bool = False,
     resamples: int = 1000,
     seed: int = 0,
@@ -113,6 +115,13 @@ def migrate(
         model even if the index is not. By default 10,000, or 20 for each column if that is more.
     fit_on_queries : bool
         Fit maps on queries too, always on others than those that are searched.
+    kinds : sequence of str
+        The kinds of maps to choose from; see `fit_space_map`. One replaces a simpler one only where
+        it searches better on documents held out, beyond the interval.
+    keep_maps : bool
+        Fit both maps once more on all documents to fit on, for use: `found.space_maps["queries"]`
+        leads new queries into the old index, and `found.space_maps["index"]` the old index into the
+        new space. `save` writes a file for `identikit apply`.
     drop_zeros : bool
         With cosine, leave documents and queries out whose vector is zero in either model, and say
         how many. Otherwise they are an error, as they have no direction.
@@ -151,7 +160,7 @@ def migrate(
             raise InputError(f"a search can return {most} documents here; k is {k}")
         n = min(n, most)
         plan = drawn_plan(inputs, fit_rows, fit_on_queries, seed)
-        found = search_all(inputs, metric, depth, n, plan, tell, seed)
+        found = search_all(inputs, metric, depth, n, plan, kinds, keep_maps, tell, seed)
         measured = _in_order(per_query(found.rankings, found.rankings["re-embed"],
                                        inputs.judgments, k))  # fmt: skip
         verdict = _verdict(inputs, found, measured, k / most, resamples, seed)
@@ -181,6 +190,7 @@ def migrate(
             maps=_maps(inputs, found),
             calibration=calibrated(found.scores, metric, inputs.old.rows),
             per_query=measured,
+            space_maps=found.space_maps,
             warnings=tuple(_warnings(inputs, verdict, rough(measured, measure))),
         )
 

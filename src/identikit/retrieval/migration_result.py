@@ -10,6 +10,7 @@ from identikit._result import Result
 from identikit.errors import InputError
 from identikit.retrieval._calibration import Calibration
 from identikit.retrieval._scores import CUT
+from identikit.retrieval._space_map import SpaceMap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,6 +184,9 @@ class Migration(Result):
     per_query : dict
         For each option and measure its value for every query, in the order of the queries; NaN for
         a query without a relevant document. It is not part of the JSON document.
+    space_maps : dict
+        With `keep_maps=True` the maps of "queries" and of the "index"; otherwise empty. They are
+        not part of the JSON document.
     warnings : tuple of str
     """
 
@@ -209,6 +213,7 @@ class Migration(Result):
     maps: tuple[MapUsed, ...]
     calibration: Calibration
     per_query: dict[str, dict[str, Array]]
+    space_maps: dict[str, SpaceMap]
     warnings: tuple[str, ...]
 
     def __repr__(self) -> str:
@@ -292,7 +297,7 @@ class Migration(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document."""
-        left_out = ("calibration", "per_query")
+        left_out = ("calibration", "per_query", "space_maps")
         document = {key: value for key, value in vars(self).items() if key not in left_out}
         for key in ("options", "slices", "half", "maps"):
             document[key] = [asdict(each) for each in document[key]]
