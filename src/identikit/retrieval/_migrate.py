@@ -301,10 +301,10 @@ def _warnings(inputs: Inputs, verdict: Verdict, few: str | None) -> Iterator[str
     if few is not None:
         yield few
     if any(inputs.dropped):
-        documents, queries, judgments = inputs.dropped
+        lost = inputs.dropped
         yield (
-            f"{documents:,} documents and {queries:,} queries are zeros in one of the models and "
-            f"were left out, with {judgments:,} judgments of them."
+            f"{lost.documents:,} documents and {lost.queries:,} queries are zeros in one of the "
+            f"models and were left out, with {lost.judgments:,} judgments of them."
         )
     if inputs.own is not None:
         yield f"{FLATTERS[0].upper()}{FLATTERS[1:]}."

@@ -151,7 +151,7 @@ def fitted(
     asked = normal(inputs.old_queries, metric), normal(inputs.new_queries, metric)
     apart = np.unique(plan.query_fold).tolist()
     more = [
-        _sums(*(rows[plan.query_fold == g] for rows in asked), centre)
+        _sums(asked[0][plan.query_fold == g], asked[1][plan.query_fold == g], centre)
         for g in (apart if len(apart) > 1 else [])
     ]
     maps = Maps({}, {})
@@ -188,21 +188,28 @@ def whole_maps(
     if len(np.unique(plan.query_fold)) > 1:
         old = np.concatenate([old, normal(inputs.old_queries, metric)])
         new = np.concatenate([new, normal(inputs.new_queries, metric)])
-    names = {"source_model": inputs.new.name, "target_model": inputs.old.name}
     asked = inputs.new_queries if inputs.own is None else None
-    both: dict[str, Any] = {"metric": metric, "seed": seed}
     return {
         "queries": fit_space_map(
-            new, old, kinds=[kinds["queries"]], side="queries", queries=asked, **names, **both
+            new,
+            old,
+            kinds=[kinds["queries"]],
+            metric=metric,
+            side="queries",
+            seed=seed,
+            queries=asked,
+            source_model=inputs.new.name,
+            target_model=inputs.old.name,
         ),
         "index": fit_space_map(
             old,
             new,
             kinds=[kinds["index"]],
+            metric=metric,
             side="documents",
+            seed=seed,
             source_model=inputs.old.name,
             target_model=inputs.new.name,
-            **both,
         ),
     }
 
