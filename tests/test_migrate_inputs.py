@@ -180,7 +180,14 @@ def with_zeros(rows):
         ({"qrels": [(1, 3, 1), (1, 3, 2)]}, "judged again with another grade"),
         ({"qrels": lambda g: g[4][:, :2]}, r"shape \(48, 2\)"),
         ({"qrels": lambda g: pd.DataFrame(g[4], columns=list("abc"))}, "columns 'a', 'b', 'c'"),
-        ({"slices": ["a"] * 5}, "5 labels of slices for 12 rows"),
+        (
+            {"slices": ["a"] * 5},
+            "5 labels of slices; expected one .* 12 queries, or .* 100 documents",
+        ),
+        (
+            {"slices": "language"},
+            "no column 'language' to slice by; the old queries: .* the old doc",
+        ),
         ({"metric": "manhattan"}, "the metric is 'manhattan'"),
         ({"k": 0}, "k is 0"),
         ({"k": 60}, "n is 50, but the top 60 is looked at"),
@@ -232,5 +239,7 @@ def test_bad_files_of_judgments_are_refused(given, tmp_path, text, message):
 
 def test_zeros_are_rows_like_others_with_another_metric(given):
     old, new, old_queries, new_queries, _ = given
-    found = ik.migrate(with_zeros(old), new, queries=(old_queries, new_queries), metric="l2")
+    both = (old_queries, new_queries)
+    found = ik.migrate(with_zeros(old), new, queries=both, metric="l2", drop_zeros=True)
     assert found.metric == "l2"
+    assert found.documents == 100

@@ -26,8 +26,12 @@ def command(
     names: list[str] | None = None,
     fit_rows: int | None = None,
     fit_on_queries: bool = False,
+    kinds: str = "rigid,affine",
+    drop_zeros: bool = False,
     resamples: int = 1000,
     seed: int = 0,
+    save_query_map: Path | None = None,
+    save_index_map: Path | None = None,
     report: Path | None = None,
     output: Path | None = None,
     json: bool = False,
@@ -42,8 +46,9 @@ def command(
     --qrels FILE : Judgments of documents for queries: the four columns of TREC, or a table (.csv,
         .tsv) whose header names query, document and grade, or three columns of numbers (.npy,
         data.npz::qrels). Queries and documents are named by id, or by row from 0 if there are none.
-    --slice COLUMN : A column of the old queries' table, such as language, or a file with a label
-        for each query. Every option is measured on the queries of each label too.
+    --slice COLUMN : A column of the old queries' table or else of the old documents' table, such as
+        language, or a file with a label for each query or for each document. Every option is
+        measured on the queries of each label too, or on what is found of its documents.
     --metric cosine|dot|l2 : What the index orders documents by.
     --k : How many documents a search returns.
     --n : How many documents are rescored by the new model for each query, after the map.
@@ -56,7 +61,16 @@ def command(
     --fit-rows : How many documents a map is fitted on. These need vectors of the new model. By
         default 10,000, or 20 for each column if that is more.
     --fit-on-queries : Fit maps on queries too, always on others than those that are searched.
+    --kinds A,B,... : The kinds of maps to choose from: rigid, affine, low_rank, network (needs the
+        extra torch). One replaces a simpler one only where it searches better on documents held
+        out, beyond the interval.
+    --drop-zeros : Leave documents and queries out whose vector is zero in either model. Without it
+        they are an error if the metric is cosine.
     --resamples : How often queries are resampled for the intervals.
+    --save-query-map FILE.safetensors : Where to save a map that leads new queries into the old
+        index, for `identikit apply`. It is fitted on all documents that maps are fitted on.
+    --save-index-map FILE.safetensors : Where to save a map that leads the old index into the new
+        space.
     --seed : The seed of folds, samples and resamples.
     """
     from identikit.retrieval import migrate
@@ -66,7 +80,8 @@ def command(
             raise InputError(f"{option} was given {len(files)} times; give it for old and for new")
     asked = queries or ()
     inputs = [old, new, *asked, qrels, *(ids or ()), *(query_ids or ())]
-    shared.check_targets(output, report, inputs)
+    saved = {"--save-query-map": save_query_map, "--save-index-map": save_index_map}
+    shared.check_targets(output, report, inputs, others=saved)
     with shared.progress_bar(quiet) as progress:
         found = migrate(
             old,
@@ -82,10 +97,16 @@ def command(
             names=shared.split_names(names),
             fit_rows=fit_rows,
             fit_on_queries=fit_on_queries,
+            kinds=[kind.strip() for kind in kinds.split(",")],
+            keep_maps=any(saved.values()),
+            drop_zeros=drop_zeros,
             resamples=resamples,
             seed=seed,
             progress=progress,
         )
+    for name, target in zip(("queries", "index"), saved.values()):
+        if target is not None:
+            found.space_maps[name].save(target)
     shared.deliver(found, output=output, report=report, json=json, quiet=quiet)
 
 

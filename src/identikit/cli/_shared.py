@@ -111,10 +111,12 @@ def check_targets(
     inputs: Sequence[str | None],
     *,
     figure: Path | None = None,
+    others: Mapping[str, Path | None] | None = None,
 ) -> None:
     """`check_target` for files that may replace others, but neither inputs nor each other."""
     taken: dict[Path, str] = {}
-    for option, target in (("--report", report), ("--figure", figure), ("--output", output)):
+    targets = {"--report": report, "--figure": figure, "--output": output, **(others or {})}
+    for option, target in targets.items():
         check_target(target, inputs, overwrite=True)
         if target is None:
             continue

@@ -124,7 +124,8 @@ def _slices(found: Migration) -> list[Table]:
     ]
     measure = MEASURES[found.slices[0].measure]
     titles = ("queries", measure, "gain (95 %)", "")
-    return [Table(("option", "slice"), names, titles, rows, above="Slices of the queries")]
+    above = f"Slices of the {found.sliced}"
+    return [Table(("option", "slice"), names, titles, rows, above=above)]
 
 
 def _half(found: Migration) -> Table:

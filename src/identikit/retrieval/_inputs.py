@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from identikit.errors import InputError
 from identikit.retrieval._judgments import read_judgments
 from identikit.retrieval._scores import Judgments
 from identikit.retrieval._search import Rows, block_rows
+from identikit.retrieval._slices import DOCUMENTS, QUERIES, Labels, Slices, find_labels, placed
 from identikit.retrieval._space_map import METRICS
 from identikit.sources import (
     BY_POSITION,
@@ -23,10 +24,10 @@ from identikit.sources import (
     is_in_memory,
     open_sources,
     paired,
+    picked_rows,
     read_labels,
     view_and_tags,
 )
-from identikit.sources.files import split_member
 from identikit.sources.whole import read_whole
 
 #: Documents that stand in for queries if there are none: so many, or this share of all.
@@ -48,10 +49,11 @@ class Inputs:
     own : array of int or None
         The documents that stand in for queries; None if there are queries.
     judgments : Judgments or None
-    slices : array of str or None
-        The slice of each query.
+    slices : Slices or None
     pairing, query_pairing : str
         How rows were paired.
+    dropped : Dropped
+        How many rows of zeros were left out.
     """
 
     old: Source
@@ -60,9 +62,35 @@ class Inputs:
     new_queries: Array
     own: Rows | None
     judgments: Judgments | None
-    slices: NDArray[np.str_] | None
+    slices: Slices | None
     pairing: str
     query_pairing: str
+    dropped: Dropped
+
+
+class Dropped(NamedTuple):
+    """How many documents, queries, and judgments of either were left out, as rows of zeros."""
+
+    documents: int = 0
+    queries: int = 0
+    judgments: int = 0
+
+
+class Given(NamedTuple):
+    """Both models' views of some rows, how they were paired, and which of them are kept."""
+
+    views: list[Source]
+    matched: Any
+    rows: int
+    kept: Rows | None
+
+    @property
+    def pairing(self) -> str:
+        return BY_POSITION if self.matched is None else str(self.matched)
+
+    @property
+    def dropped(self) -> int:
+        return 0 if self.kept is None else self.rows - len(self.kept)
 
 
 @contextmanager
@@ -76,9 +104,63 @@ def opened(
     ids: Any,
     query_ids: Any,
     names: Sequence[str] | None,
+    drop_zeros: bool,
     seed: int,
 ) -> Iterator[Inputs]:
     """Open and check everything; the options are those of `migrate`."""
+    _check_call(queries, qrels, metric, query_ids)
+    labels = None
+    if slices is not None:
+        labels = find_labels(slices, (old, new), None if queries is None else tuple(queries))
+        (old, new), queries = labels.documents, labels.queries
+    drop = drop_zeros and metric == "cosine"
+    with ExitStack() as stack:
+        documents = _given(stack, (old, new), ids, names, drop)
+        sources = documents.views
+        if sources[0].rows < LEAST_DOCUMENTS:
+            raise InputError(
+                f"there are {sources[0].rows} documents; at least {LEAST_DOCUMENTS} are needed, "
+                "some to fit a map on and others to search"
+            )
+        if queries is None:
+            yield _without_queries(documents, labels, seed)
+            return
+        asked = _given(stack, queries, query_ids, ["old queries", "new queries"], drop)
+        for source, view in zip(sources, asked.views):
+            _check_width(source, view)
+        if asked.views[0].rows < 2:
+            raise InputError("there is one query; at least two are needed to compare anything")
+        judgments, lost = None, 0
+        if qrels is not None:
+            every = read_judgments(
+                qrels,
+                asked.rows,
+                documents.rows,
+                _names(query_ids, queries[0], asked.matched),
+                _names(ids, old, documents.matched),
+            )
+            judgments = every.among(_kept(asked), _kept(documents))
+            lost = len(every.queries) - len(judgments.queries)
+            if len(np.unique(judgments.queries)) < 2:
+                raise InputError(
+                    "only one query has a relevant document among the judgments; at least two are "
+                    "needed to compare anything"
+                )
+        yield Inputs(
+            sources[0],
+            sources[1],
+            checked(read_whole(asked.views[0]), asked.views[0].name, metric),
+            checked(read_whole(asked.views[1]), asked.views[1].name, metric),
+            None,
+            judgments,
+            _slices(labels, documents, asked),
+            documents.pairing,
+            asked.pairing,
+            Dropped(documents.dropped, asked.dropped, lost),
+        )
+
+
+def _check_call(queries: Any, qrels: Any, metric: str, query_ids: Any) -> None:
     if metric not in METRICS:
         raise InputError(f"the metric is {metric!r}; give one of {', '.join(METRICS)}")
     if queries is None and qrels is not None:
@@ -89,74 +171,68 @@ def opened(
         raise InputError(
             "queries are two views of the same queries, one of each model; give (old, new)"
         )
-    labels = None
-    if slices is not None:
-        if queries is None:
-            old, labels = _labels(slices, old)
-        else:
-            first, labels = _labels(slices, queries[0])
-            queries = (first, queries[1])
-    with ExitStack() as stack:
-        rows = stack.enter_context(paired([old, new], ids, names))
-        sources = open_sources(rows.views, rows.names)
-        for source in sources:
-            stack.enter_context(closing(source))
-        if sources[0].rows < LEAST_DOCUMENTS:
-            raise InputError(
-                f"there are {sources[0].rows} documents; at least {LEAST_DOCUMENTS} are needed, "
-                "some to fit a map on and others to search"
-            )
-        pairing = BY_POSITION if rows.matched is None else str(rows.matched)
-        if queries is None:
-            own = stand_ins(sources[0].rows, seed)
-            tags = _picked(labels, rows.matched, sources[0].rows)
-            yield Inputs(
-                sources[0],
-                sources[1],
-                gathered(sources[0], own),
-                gathered(sources[1], own),
-                own,
-                None,
-                None if tags is None else tags[own],
-                pairing,
-                "documents stand in for queries",
-            )
-            return
-        asked = stack.enter_context(
-            paired(list(queries), query_ids, ["old queries", "new queries"])
-        )
-        views = open_sources(asked.views, asked.names)
-        for view in views:
-            stack.enter_context(closing(view))
-        for source, view in zip(sources, views):
-            _check_width(source, view)
-        if views[0].rows < 2:
-            raise InputError("there is one query; at least two are needed to compare anything")
-        judgments = None
-        if qrels is not None:
-            judgments = read_judgments(
-                qrels,
-                views[0].rows,
-                sources[0].rows,
-                _names(query_ids, queries[0], asked.matched),
-                _names(ids, old, rows.matched),
-            )
-            if len(np.unique(judgments.queries)) < 2:
-                raise InputError(
-                    "only one query has a relevant document among the judgments; at least two are "
-                    "needed to compare anything"
-                )
-        yield Inputs(
-            sources[0],
-            sources[1],
-            checked(read_whole(views[0]), views[0].name, metric),
-            checked(read_whole(views[1]), views[1].name, metric),
-            None,
-            judgments,
-            _picked(labels, asked.matched, views[0].rows),
-            pairing,
-            BY_POSITION if asked.matched is None else str(asked.matched),
-        )
+
+
+def _given(stack: ExitStack, pair: Any, ids: Any, names: Sequence[str] | None, drop: bool) -> Given:
+    """Pair and open two views; rows of zeros in either are left out of both if asked for."""
+    rows = stack.enter_context(paired(list(pair), ids, names))
+    views = open_sources(rows.views, rows.names)
+    for view in views:
+        stack.enter_context(closing(view))
+    count, kept = views[0].rows, None
+    if drop and not (there := _directed(views)).all():
+        kept = np.flatnonzero(there)
+        if not len(kept):
+            raise InputError(f"all rows of view {views[0].name!r} or {views[1].name!r} are zeros")
+        views = [stack.enter_context(closing(picked_rows(view, kept))) for view in views]
+    return Given(views, rows.matched, count, kept)
+
+
+def _directed(views: Sequence[Source]) -> NDArray[np.bool_]:
+    """Which rows have a direction in all of these views."""
+    there = np.ones(views[0].rows, dtype=bool)
+    for view in views:
+        size = block_rows(view.width)
+        for start in range(0, view.rows, size):
+            stop = min(start + size, view.rows)
+            rows = checked(view.read(start, stop), view.name, "dot", start)
+            there[start:stop] &= _squares(rows) > 0
+    return there
+
+
+def _kept(given: Given) -> Rows:
+    return np.arange(given.rows) if given.kept is None else given.kept
+
+
+def _without_queries(documents: Given, labels: Labels | None, seed: int) -> Inputs:
+    """The inputs if documents stand in for queries: labels of documents are theirs."""
+    old, new = documents.views
+    own = stand_ins(old.rows, seed)
+    every = _slices(labels, documents, None)
+    return Inputs(
+        old,
+        new,
+        gathered(old, own),
+        gathered(new, own),
+        own,
+        None,
+        None if every is None else Slices(every.labels[own], QUERIES),
+        documents.pairing,
+        "documents stand in for queries",
+        Dropped(documents.dropped),
+    )
+
+
+def _slices(labels: Labels | None, documents: Given, asked: Given | None) -> Slices | None:
+    if labels is None:
+        return None
+    found = placed(
+        labels,
+        (documents.matched, documents.rows),
+        None if asked is None else (asked.matched, asked.rows),
+    )
+    rows = documents if asked is None or found.of == DOCUMENTS else asked
+    return found._replace(labels=found.labels[_kept(rows)])
 
 
 def stand_ins(documents: int, seed: int) -> Rows:
@@ -184,7 +260,7 @@ def checked(rows: NDArray[Any], name: str, metric: str, first: int = 0) -> Array
     `first` is the row of the view that they begin with.
     """
     rows = np.asarray(rows, dtype=np.float64)
-    squares = np.einsum("ij,ij->i", rows, rows)
+    squares = _squares(rows)
     if not np.isfinite(squares).all():
         bad = ~np.isfinite(rows).all(axis=1)
         if bad.any():
@@ -198,9 +274,14 @@ def checked(rows: NDArray[Any], name: str, metric: str, first: int = 0) -> Array
         raise InputError(
             f"view {name!r} has {int(bad.sum())} rows of zeros, the first is row "
             f"{first + int(bad.argmax())} (counting from 0), which have no direction and so no "
-            "cosine; leave them out of both models, or choose another metric (dot or l2)"
+            "cosine; leave them out of both models with drop_zeros (--drop-zeros), or choose "
+            "another metric (dot or l2)"
         )
     return rows
+
+
+def _squares(rows: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 def _check_width(documents: Source, queries: Source) -> None:
@@ -230,26 +311,3 @@ def _has_index(view: Any) -> bool:
     """Whether this is a data frame whose index holds ids, not just the rows' numbers."""
     index = getattr(view, "index", None) if is_in_memory(view) else None
     return hasattr(view, "iloc") and type(index).__name__ != "RangeIndex"
-
-
-def _labels(given: Any, view: Any) -> tuple[Any, NDArray[Any]]:
-    """The view, and the slice of each row: labels, a file of them, or a column of the view."""
-    if isinstance(given, str | os.PathLike) and not _is_file(given):
-        view, found = view_and_tags(view, {"slices": str(given)})
-        return view, found["slices"]
-    return view, read_labels(given, "slices")
-
-
-def _picked(labels: NDArray[Any] | None, matched: Any, rows: int) -> NDArray[np.str_] | None:
-    """The labels of the rows that were paired, as text."""
-    if labels is None:
-        return None
-    found = labels if matched is None else matched.pick(labels)
-    if len(found) != rows:
-        raise InputError(f"there are {len(found)} labels of slices for {rows} rows; give one a row")
-    return found.astype(str)
-
-
-def _is_file(given: str | os.PathLike[str]) -> bool:
-    path, member = split_member(given)
-    return member is not None or path.exists()

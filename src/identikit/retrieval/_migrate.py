@@ -12,10 +12,19 @@ from identikit._version import __version__
 from identikit.errors import InputError
 from identikit.retrieval._calibration import calibrated
 from identikit.retrieval._inputs import LEAST_DOCUMENTS, Inputs, opened
-from identikit.retrieval._measure import PerQuery, in_slices, per_query, values
+from identikit.retrieval._measure import (
+    PerQuery,
+    by_document,
+    by_query,
+    in_slices,
+    per_query,
+    rough,
+    values,
+)
 from identikit.retrieval._options import OPTIONS, Found, search_all
-from identikit.retrieval._plan import SHARES, drawn_plan
+from identikit.retrieval._plan import KINDS, SHARES, drawn_plan
 from identikit.retrieval._scores import CUT
+from identikit.retrieval._slices import QUERIES
 from identikit.retrieval._verdict import (
     agreement_verdict,
     judged_verdict,
@@ -30,6 +39,7 @@ from identikit.retrieval.migration_result import (
     MapUsed,
     Migration,
     Option,
+    Slice,
     Value,
     Verdict,
 )
@@ -53,6 +63,9 @@ def migrate(
     names: Sequence[str] | None = None,
     fit_rows: int | None = None,
     fit_on_queries: bool = False,
+    kinds: Sequence[str] = KINDS,
+    keep_maps: bool = False,
+    drop_zeros: bool = False,
     resamples: int = 1000,
     seed: int = 0,
     progress: Progress | None = None,
@@ -80,8 +93,11 @@ def migrate(
         Judgments (query, document, grade): TREC's four columns, a table with a header, or three
         columns of numbers. Queries and documents are named by id, or without ids by row, from 0.
     slices : str or array, optional
-        A label of each query (or document, if there are no queries): labels, a file of them, or the
-        name of a column of the old queries' table.
+        Measure on parts too. The name of a column, which is looked for in the old queries' table
+        and then in the old documents'; or labels of all queries or of all documents, or a file of
+        them. A slice of queries is these queries. A slice of documents is all queries, of which
+        only documents with the label count: as relevant, or without judgments as what re-embedding
+        finds. If documents stand in for queries, their labels are those of queries.
     metric : str
         cosine, dot or l2: what the index orders documents by. With cosine, vectors may have any
         length.
@@ -99,6 +115,16 @@ def migrate(
         model even if the index is not. By default 10,000, or 20 for each column if that is more.
     fit_on_queries : bool
         Fit maps on queries too, always on others than those that are searched.
+    kinds : sequence of str
+        The kinds of maps to choose from; see `fit_space_map`. One replaces a simpler one only where
+        it searches better on documents held out, beyond the interval.
+    keep_maps : bool
+        Fit both maps once more on all documents to fit on, for use: `found.space_maps["queries"]`
+        leads new queries into the old index, and `found.space_maps["index"]` the old index into the
+        new space. `save` writes a file for `identikit apply`.
+    drop_zeros : bool
+        With cosine, leave documents and queries out whose vector is zero in either model, and say
+        how many. Otherwise they are an error, as they have no direction.
     resamples : int
         How often queries are resampled.
     seed : int
@@ -126,13 +152,15 @@ def migrate(
     if fit_on_queries and queries is None:
         raise InputError("there are no queries to fit maps on; give queries too (queries=)")
     tell = silent if progress is None else progress
-    with opened(old, new, queries, qrels, slices, metric, ids, query_ids, names, seed) as inputs:
+    with opened(
+        old, new, queries, qrels, slices, metric, ids, query_ids, names, drop_zeros, seed
+    ) as inputs:
         most = inputs.old.rows - (inputs.own is not None)
         if depth > most:
             raise InputError(f"a search can return {most} documents here; k is {k}")
         n = min(n, most)
         plan = drawn_plan(inputs, fit_rows, fit_on_queries, seed)
-        found = search_all(inputs, metric, depth, n, plan, tell, seed)
+        found = search_all(inputs, metric, depth, n, plan, kinds, keep_maps, tell, seed)
         measured = _in_order(per_query(found.rankings, found.rankings["re-embed"],
                                        inputs.judgments, k))  # fmt: skip
         verdict = _verdict(inputs, found, measured, k / most, resamples, seed)
@@ -156,14 +184,14 @@ def migrate(
             query_pairing=inputs.query_pairing,
             verdict=verdict,
             options=_options(inputs, found, values(measured, resamples, seed), n),
-            slices=()
-            if inputs.slices is None
-            else in_slices(measured, inputs.slices, measure, resamples, seed),
+            sliced=None if inputs.slices is None else inputs.slices.of,
+            slices=_slices(inputs, found, measured, measure, k, resamples, seed),
             half=_half(inputs, found, measured, k, resamples, seed),
             maps=_maps(inputs, found),
             calibration=calibrated(found.scores, metric, inputs.old.rows),
             per_query=measured,
-            warnings=tuple(_warnings(inputs, verdict)),
+            space_maps=found.space_maps,
+            warnings=tuple(_warnings(inputs, verdict, rough(measured, measure))),
         )
 
 
@@ -225,6 +253,26 @@ def _options(
     )
 
 
+def _slices(
+    inputs: Inputs,
+    found: Found,
+    measured: PerQuery,
+    measure: str,
+    k: int,
+    resamples: int,
+    seed: int,
+) -> tuple[Slice, ...]:
+    if inputs.slices is None:
+        return ()
+    names, labels = list(measured), inputs.slices.labels
+    if inputs.slices.of == QUERIES:
+        parts = by_query(measured, labels, measure)
+    else:
+        rankings = {name: found.rankings[name] for name in names}
+        parts = by_document(rankings, rankings["re-embed"], inputs.judgments, labels, k)
+    return in_slices(names, parts, measure, resamples, seed)
+
+
 def _half(
     inputs: Inputs, found: Found, measured: PerQuery, k: int, resamples: int, seed: int
 ) -> tuple[Half, ...]:
@@ -247,9 +295,17 @@ def _maps(inputs: Inputs, found: Found) -> tuple[MapUsed, ...]:
     )
 
 
-def _warnings(inputs: Inputs, verdict: Verdict) -> Iterator[str]:
+def _warnings(inputs: Inputs, verdict: Verdict, few: str | None) -> Iterator[str]:
     if verdict.choice == CHECK_PAIRING:
         yield verdict.reason
+    if few is not None:
+        yield few
+    if any(inputs.dropped):
+        lost = inputs.dropped
+        yield (
+            f"{lost.documents:,} documents and {lost.queries:,} queries are zeros in one of the "
+            f"models and were left out, with {lost.judgments:,} judgments of them."
+        )
     if inputs.own is not None:
         yield f"{FLATTERS[0].upper()}{FLATTERS[1:]}."
     judgments = inputs.judgments

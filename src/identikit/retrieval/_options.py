@@ -14,7 +14,7 @@ shift is gone.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ from identikit._progress import Progress
 from identikit._threads import in_threads
 from identikit.retrieval._calibration import sample_scores
 from identikit.retrieval._inputs import Inputs
-from identikit.retrieval._plan import SHARES, Maps, Plan, blocks, fitted, survey
+from identikit.retrieval._plan import SHARES, Maps, Plan, blocks, fitted, survey, whole_maps
 from identikit.retrieval._search import (
     Best,
     Rows,
@@ -37,7 +37,7 @@ from identikit.retrieval._search import (
     pair_keys,
     query_side,
 )
-from identikit.retrieval._space_map import normal
+from identikit.retrieval._space_map import SpaceMap, normal
 
 #: The options, in the order of what they cost.
 OPTIONS = ("stay", "swap", "map-queries", "map-index", "map-rescore", "re-embed")
@@ -59,6 +59,8 @@ class Found:
         The held-out error of the maps, "queries" (new to old) and "index" (old to new).
     kinds : dict
         The kind of map that was chosen, of each.
+    space_maps : dict
+        Maps of these kinds to keep, fitted on all documents to fit on; empty if not asked for.
     """
 
     plan: Plan
@@ -67,6 +69,7 @@ class Found:
     scores: dict[str, Array] = field(default_factory=dict)
     errors: dict[str, float] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
+    space_maps: dict[str, SpaceMap] = field(default_factory=dict)
 
 
 def search_all(
@@ -75,18 +78,21 @@ def search_all(
     k: int,
     n: int,
     plan: Plan,
+    kinds: Sequence[str],
+    keep_maps: bool,
     progress: Progress,
     seed: int,
 ) -> Found:
     """Search with all options; `k` documents, and `n` in the first stage of map-rescore."""
     centres, pools, samples = survey(inputs, metric, plan, progress)
-    maps = fitted(inputs, metric, plan, pools, progress, seed)
+    maps = fitted(inputs, metric, plan, pools, kinds, progress, seed)
     found = Found(plan)
     for name, by_fold in (("queries", maps.to_old), ("index", maps.to_new)):
         each = list(by_fold.values())
         found.errors[name] = float(np.mean([one.error for one in each]))
-        kinds = [one.kind for one in each]
-        found.kinds[name] = max(set(kinds), key=kinds.count)
+        found.kinds[name] = each[0].kind
+    if keep_maps:
+        found.space_maps = whole_maps(inputs, metric, plan, pools, found.kinds, seed)
     _Search(inputs, metric, k, n, plan, centres, maps).run(found, progress)
     found.scores = sample_scores(inputs, metric, plan, maps, samples)
     return found

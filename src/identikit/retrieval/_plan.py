@@ -17,10 +17,12 @@ from identikit.retrieval._kinds import FITS, Fit
 from identikit.retrieval._kinds import Rows as Paired
 from identikit.retrieval._maps import fit_space_map
 from identikit.retrieval._search import Rows, block_rows
-from identikit.retrieval._space_map import normal
+from identikit.retrieval._space_map import SpaceMap, normal
 
-#: The kinds of maps to choose from, and the documents that they are compared on.
+#: The kinds of maps to choose from by default, and the documents that they are compared on.
 KINDS, CHOICE_ROWS = ("rigid", "affine"), 5000
+#: Those that are fitted from means and scatters alone.
+_FROM_STATS = ("rigid", "affine")
 #: Folds of documents; two if half of the documents are as many as a map is fitted on.
 FOLDS = 5
 #: Documents that a map is fitted on: so many, or this many a column if that is more.
@@ -120,7 +122,13 @@ class Maps:
 
 
 def fitted(
-    inputs: Inputs, metric: str, plan: Plan, pools: list[Array], progress: Progress, seed: int
+    inputs: Inputs,
+    metric: str,
+    plan: Plan,
+    pools: list[Array],
+    kinds: Sequence[str],
+    progress: Progress,
+    seed: int,
 ) -> Maps:
     """For each fold of documents (and of queries) maps that have seen none of either.
 
@@ -134,17 +142,16 @@ def fitted(
         {"queries": (new, old), "documents": (old, new)}.items()
     ):
         chosen[side] = fit_space_map(
-            source[first], target[first], kinds=KINDS, metric=metric, side=side, seed=seed
+            source[first], target[first], kinds=kinds, metric=metric, side=side, seed=seed
         )
         progress("choosing maps", done + 1, 2)
     # About one point for all folds, so that their scatters can be added.
     centre = old.mean(axis=0), new.mean(axis=0)
     parts = [_sums(old[fold == f], new[fold == f], centre) for f in range(plan.folds)]
-    old_asked = normal(inputs.old_queries, metric)
-    new_asked = normal(inputs.new_queries, metric)
+    asked = normal(inputs.old_queries, metric), normal(inputs.new_queries, metric)
     apart = np.unique(plan.query_fold).tolist()
     more = [
-        _sums(old_asked[plan.query_fold == g], new_asked[plan.query_fold == g], centre)
+        _sums(asked[0][plan.query_fold == g], asked[1][plan.query_fold == g], centre)
         for g in (apart if len(apart) > 1 else [])
     ]
     maps = Maps({}, {})
@@ -153,16 +160,58 @@ def fitted(
             kept = [part for other, part in enumerate(parts) if other != f]
             kept += [part for other, part in enumerate(more) if other != g]
             stats = _stats(kept, centre)
+            others = (plan.query_fold != g) & (len(apart) > 1)
             for side, of, into in (
                 ("queries", stats.reversed(), maps.to_old),
                 ("documents", stats, maps.to_new),
             ):
                 kind = chosen[side].kind
                 rows = Paired(old, new, metric, side, seed)
+                if kind not in _FROM_STATS:
+                    pair = [
+                        np.concatenate([documents[fold != f], queries[others]])
+                        for documents, queries in zip(pools, asked)
+                    ]
+                    source, target = pair if side == "documents" else pair[::-1]
+                    rows = Paired(source, target, metric, side, seed)
                 error = chosen[side].held_out[kind]
                 into[f, g] = HeldOut(kind, FITS[kind](rows, of), metric, error)
         progress("fitting maps", f + 1, plan.folds)
     return maps
+
+
+def whole_maps(
+    inputs: Inputs, metric: str, plan: Plan, pools: list[Array], kinds: dict[str, str], seed: int
+) -> dict[str, SpaceMap]:
+    """Maps to keep, each of the kind that was chosen, fitted on all documents to fit on."""
+    old, new = pools
+    if len(np.unique(plan.query_fold)) > 1:
+        old = np.concatenate([old, normal(inputs.old_queries, metric)])
+        new = np.concatenate([new, normal(inputs.new_queries, metric)])
+    asked = inputs.new_queries if inputs.own is None else None
+    return {
+        "queries": fit_space_map(
+            new,
+            old,
+            kinds=[kinds["queries"]],
+            metric=metric,
+            side="queries",
+            seed=seed,
+            queries=asked,
+            source_model=inputs.new.name,
+            target_model=inputs.old.name,
+        ),
+        "index": fit_space_map(
+            old,
+            new,
+            kinds=[kinds["index"]],
+            metric=metric,
+            side="documents",
+            seed=seed,
+            source_model=inputs.old.name,
+            target_model=inputs.new.name,
+        ),
+    }
 
 
 def _sums(old: Array, new: Array, centre: tuple[Array, Array]) -> tuple[Any, ...]:

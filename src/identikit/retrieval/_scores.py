@@ -5,7 +5,7 @@ A ranking is a row of documents' numbers, the best first, -1 where there are no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,23 @@ class Judgments:
         there[self.queries] = True
         return there
 
+    def within(self, inside: NDArray[np.bool_]) -> Judgments:
+        """The judgments of documents that lie inside."""
+        kept = inside[self.documents]
+        return replace(
+            self,
+            queries=self.queries[kept],
+            documents=self.documents[kept],
+            grades=self.grades[kept],
+        )
+
+    def among(self, queries: Rows, documents: Rows) -> Judgments:
+        """The judgments of some queries and documents, with their places among these as rows."""
+        rows, row = _places(self.queries, queries)
+        columns, column = _places(self.documents, documents)
+        both = rows & columns
+        return replace(self, queries=row[both], documents=column[both], grades=self.grades[both])
+
 
 def overlap(ranking: Rows, reference: Rows, k: int) -> Array:
     """|A ∩ B| / k of the first k documents of two rankings, for each query."""
@@ -85,6 +102,34 @@ def judged_measures(ranking: Rows, judgments: Judgments, k: int) -> dict[str, Ar
             "recall": (grades[:, :k] > 0).sum(axis=1) / of,
         }
     return found
+
+
+def overlap_within(ranking: Rows, reference: Rows, k: int, inside: NDArray[np.bool_]) -> Array:
+    """The share of the reference's first k documents that lie inside which a ranking has too.
+
+    Parameters
+    ----------
+    inside : array of bool
+        One for each document.
+
+    Returns
+    -------
+    array
+        For each query; NaN if none of the reference's first k documents lies inside.
+    """
+    span = len(inside)
+    start = np.arange(len(ranking))[:, None] * span
+    top = reference[:, :k]
+    counted = (top >= 0) & inside[top]
+    found = counted & np.isin(start + top, start + ranking[:, :k])
+    with np.errstate(invalid="ignore"):
+        return np.asarray(found.sum(axis=1) / counted.sum(axis=1))
+
+
+def _places(rows: Rows, some: Rows) -> tuple[NDArray[np.bool_], Rows]:
+    """Which rows are among some, which are in order, and at which place."""
+    place = np.minimum(np.searchsorted(some, rows), len(some) - 1)
+    return some[place] == rows, place
 
 
 def _grades(ranking: Rows, judgments: Judgments) -> Array:

@@ -50,8 +50,8 @@ def judged_verdict(columns: Mapping[str, Array], resamples: int, seed: int) -> V
     error = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
     within = gaps.mean(axis=0) <= np.maximum(error, NEGLIGIBLE)
     counts = drawn_counts(len(values), resamples, [seed, 3])
-    behind = means(gaps, counts)
-    ahead = means(values - columns["stay"][:, None], counts)
+    behind = means(gaps, counts, alike=True)
+    ahead = means(values - columns["stay"][:, None], counts, alike=True)
     choice = next(
         name
         for place, name in enumerate(names)

@@ -10,6 +10,7 @@ from identikit._result import Result
 from identikit.errors import InputError
 from identikit.retrieval._calibration import Calibration
 from identikit.retrieval._scores import CUT
+from identikit.retrieval._space_map import SpaceMap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +99,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Slice:
-    """An option on the queries with one label; `worst` marks the option's worst slice.
+    """An option on the queries or documents with one label; `worst` marks its worst slice.
 
     The interval of the worst slice's difference allows for the choice among all slices.
     """
@@ -165,8 +166,9 @@ class Migration(Result):
     verdict : Verdict
     options : tuple of Option
         stay, swap, map-queries, map-index, map-rescore, re-embed.
+    sliced : str or None
+        What slices are of: "queries", "documents", or None without `slices=`.
     slices : tuple of Slice
-        Empty without `slices=`.
     half : tuple of Half
         Indexes on the way from old to new.
     calibration : Calibration
@@ -182,6 +184,9 @@ class Migration(Result):
     per_query : dict
         For each option and measure its value for every query, in the order of the queries; NaN for
         a query without a relevant document. It is not part of the JSON document.
+    space_maps : dict
+        With `keep_maps=True` the maps of "queries" and of the "index"; otherwise empty. They are
+        not part of the JSON document.
     warnings : tuple of str
     """
 
@@ -202,11 +207,13 @@ class Migration(Result):
     query_pairing: str
     verdict: Verdict
     options: tuple[Option, ...]
+    sliced: str | None
     slices: tuple[Slice, ...]
     half: tuple[Half, ...]
     maps: tuple[MapUsed, ...]
     calibration: Calibration
     per_query: dict[str, dict[str, Array]]
+    space_maps: dict[str, SpaceMap]
     warnings: tuple[str, ...]
 
     def __repr__(self) -> str:
@@ -290,7 +297,7 @@ class Migration(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document."""
-        left_out = ("calibration", "per_query")
+        left_out = ("calibration", "per_query", "space_maps")
         document = {key: value for key, value in vars(self).items() if key not in left_out}
         for key in ("options", "slices", "half", "maps"):
             document[key] = [asdict(each) for each in document[key]]

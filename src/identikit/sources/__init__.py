@@ -2,6 +2,7 @@
 
 from identikit.sources._dask import DaskBlocks
 from identikit.sources._join import BY_POSITION, paired
+from identikit.sources._joined import picked_rows
 from identikit.sources._labels import Beside, columns_beside, read_labels, view_and_tags
 from identikit.sources._open import (
     is_in_memory,
@@ -26,6 +27,7 @@ __all__ = [
     "open_source",
     "open_sources",
     "paired",
+    "picked_rows",
     "read_labels",
     "tell_apart",
     "unpack",

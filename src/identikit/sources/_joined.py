@@ -67,6 +67,11 @@ class _PickedRows(DerivedSource):
         self._places.close()
 
 
+def picked_rows(source: Source, places: NDArray[np.int64]) -> Source:
+    """Some rows of an open source, given by increasing row numbers; it is closed with this one."""
+    return _PickedRows(source, open_source(places[:, None], "rows"))
+
+
 def joined_view(
     source: Source, places: NDArray[np.int64], path: Path, memory: int, *, rising: bool
 ) -> JoinedView:
