@@ -160,8 +160,8 @@ def _calibration(found: Migration) -> list[Table]:
 
 
 def small_count(value: float) -> str:
-    """A mean count with two digits."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+    """A mean count, with two digits if it is small."""
+    return f"{value:,.0f}" if value >= 9.5 else f"{value:.2g}"
 
 
 def _score(metric: str) -> str:
