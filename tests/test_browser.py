@@ -22,6 +22,7 @@ from identikit.auditing import Audit, ModelsAudit, audit_models
 from identikit.axes import Components, match_components, near_identifiability
 from identikit.factors import Disentanglement, disentangle
 from identikit.family import SoftmaxModel
+from identikit.retrieval import Migration, migrate
 from identikit.studies import run
 from study_units import of_all_kinds
 from test_models import counter_rotated, few_labels
@@ -106,7 +107,21 @@ def three_runs() -> Components:
     return match_components(dict(zip(NAMES, runs)))
 
 
+def moved() -> Migration:
+    """A model and its successor, which is rotated and less noisy, with judgments."""
+    rng = np.random.default_rng(0)
+    meaning = rng.normal(size=(360, 12))
+    turn = np.linalg.qr(rng.normal(size=(12, 12)))[0]
+    old = meaning + 0.8 * rng.normal(size=meaning.shape)
+    new = (meaning + 0.3 * rng.normal(size=meaning.shape)) @ turn
+    near = (meaning[300:] @ meaning[:300].T).argsort(axis=1)[:, -5:]
+    judged = [(query, row, 1) for query, rows in enumerate(near) for row in rows]
+    queries = (old[300:], new[300:])
+    return migrate(old[:300], new[:300], queries=queries, qrels=np.array(judged), resamples=200)
+
+
 PAGES: dict[str, Callable[[], Result]] = {
+    "migrate": moved,
     "audit": two_views,
     "audit-five": five_views,
     "audit-ten": ten_views,
@@ -330,7 +345,7 @@ def test_a_result_in_a_notebook_can_be_read(browser, tmp_path, theme):
     "page",
     [
         *("audit-names", "audit-ten", "models-names", "models-few-labels", "models-slices"),
-        *("near-names", "components-names"),
+        *("near-names", "components-names", "migrate"),
     ],
 )
 @pytest.mark.parametrize("width", [400, 1100, 1440])
@@ -348,6 +363,19 @@ def test_page_never_scrolls_sideways(browser, written, page, width):
     ways = browser.execute_script(cut)
     assert set(ways) <= {"auto"}
     assert ways or width > 400
+
+
+def test_options_of_a_migration_are_whole(browser, written):
+    show(browser, written("migrate"), width=1200)
+    first = "const b = document.querySelector('.box'); return b.scrollWidth - b.clientWidth"
+    assert browser.execute_script(first) <= 0
+    show(browser, written("migrate"), width=400)
+    heads = """return [...document.querySelectorAll('.numbers tbody th')].map(
+        e => [e.innerText, e.getBoundingClientRect().height])"""
+    found = browser.execute_script(heads)
+    assert "map the index" in [text for text, _ in found]
+    # Four words are four lines at most; broken between letters they were fifteen.
+    assert max(height for _, height in found) < 120
 
 
 @pytest.mark.parametrize(
