@@ -77,6 +77,10 @@ SURPRISES = (
     "Wider networks of contrastive predictive coding are more alike, but so are untrained ones: "
     "less these, the similarity of f changes by {roeder-cpc:width-learned-f:not reproduced} with "
     "each doubling of the width.",
+    "In small GPT-2s of different width the last layers are not the most alike: their lead over "
+    "the best of the other layers is {roeder-gpt2:last-more:not reproduced} at k = 8. Nor are they "
+    "once the means of tokens and positions are taken out ({roeder-gpt2:contextual:not "
+    "reproduced}), although they had been after shorter trainings.",
     "The decoder's distortion L predicts how far autoencoders of different leaks differ, but among "
     "networks that differ in their seed alone it predicts nothing: the rank correlation is "
     "{nelson-mnist:beyond-leak:reproduced}.",
