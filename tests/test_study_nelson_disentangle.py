@@ -211,7 +211,7 @@ def test_published_numbers_of_claims() -> None:
 def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
     whole = run(study.STUDY, folder=tmp_path / "whole", settings=TINY, engine="single")
     shutil.copytree(tmp_path / "whole", tmp_path / "stopped")
-    for unit in ("model=ae,decay=0.1,seeds=100+1", "score,ae+ica,seed=100"):
+    for unit in ("model=ae,decay=0.1,seeds=200+1", "score,ae+ica,seed=200"):
         (tmp_path / "stopped" / "units" / f"{unit}.safetensors").unlink()
     (tmp_path / "stopped" / "claims.json").unlink()
     resumed = run(study.STUDY, folder=tmp_path / "stopped", settings=TINY, engine="single")
