@@ -308,7 +308,7 @@ def test_untrained_pairs_are_the_same_in_every_panel(smoke: Result):
 @pytest.mark.slow
 def test_a_run_that_was_interrupted_ends_the_same(smoke: Result):
     """A unit is lost; computed again, here and not in a process, it is what it was."""
-    (smoke.folder / "units" / "width=16,share=1.0,steps=100,seed=1.safetensors").unlink()
+    (smoke.folder / "units" / "width=16,share=1.0,steps=100,seed=101.safetensors").unlink()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     again = run("roeder-cpc", folder=smoke.folder, data="digits")
