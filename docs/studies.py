@@ -77,6 +77,9 @@ SURPRISES = (
     "Wider networks of contrastive predictive coding are more alike, but so are untrained ones: "
     "less these, the similarity of f changes by {roeder-cpc:width-learned-f:not reproduced} with "
     "each doubling of the width.",
+    "More images make networks of contrastive predictive coding more alike by the slope over all "
+    "numbers of images ({roeder-cpc:data-f:reproduced} for f), but that is the step from the "
+    "fewest: they are most alike with a tenth of the images, and less with three tenths and all.",
     "In small GPT-2s of different width the last layers are not the most alike: their lead over "
     "the best of the other layers is {roeder-gpt2:last-more:not reproduced} at k = 8. Nor are they "
     "once the means of tokens and positions are taken out ({roeder-gpt2:contextual:not "

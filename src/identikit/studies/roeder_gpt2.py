@@ -195,6 +195,9 @@ def near_one(t: Tables) -> Finding:
         f"The first canonical correlation of the last layer at k = {k}, in sample; 0.95 or more "
         f"counts. The mean of the first {k} is {pairs['svcca'].mean():.2f}."
     )
+    if (fewest := ks(t)[0]) < k:
+        few = where(t["pairs"], stage=AFTER, pair=OTHER, k=fewest, back=0)["first"].mean()
+        comment += f" At k = {fewest}, where earlier runs read it, it is {few:.3f}."
     return check.above(per_seed(pairs, "first"), 0.95, comment)
 
 
