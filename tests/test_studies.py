@@ -268,7 +268,7 @@ def test_a_folder_from_before_there_were_kinds_is_read_as_ever(tmp_path: Path):
     result = run(toy(), folder=tmp_path / "out")
     path = tmp_path / "out/claims.json"
     document = json.loads(path.read_text())
-    for key in ("kind", "seeds", "p"):
+    for key in ("kind", "seeds", "p", "over"):
         del document["claims"][0][key]
     path.write_text(json.dumps(document))
     again = load(tmp_path / "out")
@@ -907,6 +907,12 @@ def test_kinds_stand_apart_wherever_a_study_is_shown(tmp_path: Path, monkeypatch
     assert page.count(f"about {seeds} seeds would tell") == 2
     assert printed.count(f"about {seeds} seeds would tell") == 2
     assert notebook.count(f"about {seeds} seeds would tell") == 2
+    of_pairs = run(replace(of_all_kinds(), over="pairs <of twins>"), folder="of pairs")
+    page_of_pairs = (of_pairs.folder / "report.html").read_text(encoding="utf-8")
+    assert "over pairs &lt;of twins&gt;." in page_of_pairs
+    assert page_of_pairs.count(f"about {seeds} pairs &lt;of twins&gt; would tell") == 2
+    print_study(of_pairs, Console(file=(file := io.StringIO()), width=200))
+    assert "its 95 % interval over pairs <of twins>." in file.getvalue()
     order = [word for title, claims in SHOWN.items() for word in (title, *claims)]
     for text in (page, printed):
         places = [text.index(f"This is {word}." if "-" in word else word) for word in order]
@@ -1042,6 +1048,7 @@ def test_json_is_one_document_and_quiet_is_quiet():
             # t of ten degrees of freedom over √11 is the first below 0.5 / s.
             "seeds": 11,
             "p": pytest.approx(0.5),
+            "over": "seeds",
         }
     ]
     assert CliRunner().invoke(app, ["study", "show", "toy-smoke", "--json"]).stdout == ran.stdout

@@ -15,6 +15,7 @@ from identikit.studies import Data, run
 from identikit.studies._batch_data import (
     CONTROL,
     GENES,
+    GUIDES,
     RAW,
     RXRX3,
     RXRX3_WELLS,
@@ -76,6 +77,22 @@ def test_bad_bbbc021(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'identikit\[io\]'"):
         read("bbbc021_plates", Data(folders[4]))
+
+
+def test_cell_health(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "cell_microscopy").mkdir()
+    names = {"Metadata_profile_id": list("abcde"), "Metadata_cell_line": ["A549"] * 4 + ["ES2"]}
+    names["Metadata_pert_name"] = ["KRAS-1", "EMPTY", "KRAS-2A", "Chr2-6", "LacZ-3"]
+    table = pd.DataFrame(names | {"area": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    table.to_parquet(tmp_path / GUIDES.file)
+    wells = read("cell_health", Data(tmp_path))
+    assert list(wells.label) == ["KRAS", "KRAS", CONTROL, CONTROL]
+    assert list(wells.batch) == ["A549", "A549", "A549", "ES2"]
+    close(wells.x, [[1.0], [3.0], [4.0], [5.0]], 0)
+    table.drop(columns="Metadata_cell_line").to_parquet(tmp_path / GUIDES.file)
+    with pytest.raises(InputError, match="has no column Metadata_cell_line; expected Cell Health"):
+        read("cell_health", Data(f"{tmp_path}/"))
 
 
 def rxrx3(folder: Path) -> Path:

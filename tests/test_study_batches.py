@@ -48,6 +48,9 @@ def test_whitened_rows_are_white_and_ica_is_a_rotation_of_them(wells: Wells) -> 
     close(white @ rotation, turned, 1e-10)
     # No more components than there are.
     assert _batches.whitened(wells.x[:, :5], train, 8).shape[1] == 5
+    # Nor more than ICA can find the axes of.
+    few = train & (np.cumsum(train) <= 30)
+    assert _batches.whitened(wells.x, few, 8).shape[1] == 5
 
 
 def _scales(pca: PCA, train: np.ndarray) -> np.ndarray:

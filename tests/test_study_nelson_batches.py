@@ -190,6 +190,24 @@ def test_claims_are_of_paired_differences(rng: np.random.Generator) -> None:
     assert claim("over-tvn", weeks).verdict == NOT
 
 
+def test_claims_are_of_all_treatments_of_the_sets(rng: np.random.Generator) -> None:
+    """Every treatment counts alike, whichever set it is of; the comment has each set by itself."""
+    gains = {"bbbc021_plates": rng.normal(size=5), "cell_health": rng.normal(size=9)}
+    parts = [
+        scores_of({"pca": np.full(len(gain), 0.7), "ica": 0.7 + gain}, set=name)["scores"]
+        for name, gain in gains.items()
+    ]
+    # Treatments of the two sets have the same names here, and are still told apart.
+    scores = pd.concat(parts, ignore_index=True)
+    found = claim("over-pca", {"scores": scores, "mean": means(scores)})
+    every = np.concatenate(list(gains.values()))
+    interval = ttest_1samp(every, 0).confidence_interval(0.95)
+    close([found.value, *found.interval], [every.mean(), interval.low, interval.high], 1e-12)
+    for name, gain in gains.items():
+        said = f"above 0 for {(gain > 0).sum()} of {len(gain)} treatments, {gain.mean():.3f} on"
+        assert f"On {name}: ica {(0.7 + gain).mean():.3f}, pca 0.700; {said}" in found.comment
+
+
 def test_draws_are_averaged_before_the_interval() -> None:
     """As many draws as you like do not make treatments more numerous: coverage stays 95 %."""
     held = 0

@@ -22,6 +22,10 @@ RAW = Need(
     "cell_microscopy/bbbc021_per_well_raw.parquet",
     "BBBC021: plate, week, well, compound, concentration, moa, then features",
 )
+GUIDES = Need(
+    "cell_microscopy/cellhealth_consensus_modz.parquet",
+    "Cell Health: Metadata_cell_line and Metadata_pert_name of CRISPR guides, then features",
+)
 LINES = Need("singlecell/cell_lines.npz", "pcs (n, 20), dataset and cell_type (n,)")
 PBMC = Need("singlecell/pbmc_3500.npz", "pcs and pcs_harmonized (n, 30), donor (n,)")
 RXRX3 = Need(
@@ -32,9 +36,13 @@ RXRX3_WELLS = Need(
     "rxrx3_core/metadata_rxrx3_core.csv",
     "RxRx3-core: well_id, experiment_name, gene, treatment, perturbation_type",
 )
-NEEDS = tuple(replace(need, optional=True) for need in (RAW, LINES, PBMC, RXRX3, RXRX3_WELLS))
+NEEDS = tuple(
+    replace(need, optional=True) for need in (RAW, GUIDES, LINES, PBMC, RXRX3, RXRX3_WELLS)
+)
 # The genes that the paper's table is known, or likely, to contain.
 GENES = ("EIF3H", "CYP11B1", "PLK1", "HCK", "MTOR", "SRC")
+# Guides of Cell Health that cut a place without a gene, or nothing that cells have.
+NO_GENES = ("Chr2", "LacZ", "Luc")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +115,20 @@ def _bbbc021(name: str, data: Data) -> Wells:
     return Wells(name, _features(table.drop(columns=names), RAW), batch, label, units=True)
 
 
+def _cell_health(name: str, data: Data) -> Wells:
+    """Knocked-out genes in cell lines, a row per guide; guides that cut no gene are the controls.
+
+    A guide is named after its gene: "KRAS-2A". Wells without any guide are left out.
+    """
+    names = ["Metadata_cell_line", "Metadata_pert_name"]
+    table = _table(_path(data, GUIDES), GUIDES)
+    line, guide = _columns(table, names, GUIDES)
+    gene = np.array([text.rsplit("-", 1)[0] for text in guide])
+    kept, label = guide != "EMPTY", np.where(np.isin(gene, NO_GENES), CONTROL, gene)
+    x = _features(table.drop(columns=names), GUIDES)
+    return Wells(name, x[kept], line[kept], label[kept], units=True)
+
+
 def _rxrx3_core(name: str, data: Data) -> Wells:
     import pandas as pd
 
@@ -148,6 +170,7 @@ SETS: dict[str, Callable[[str, Data], Wells]] = {
     "planted": lambda _name, _data: planted()[0],
     "bbbc021_plates": _bbbc021,
     "bbbc021_weeks": _bbbc021,
+    "cell_health": _cell_health,
     "cell_lines": _cell_lines,
     "pbmc": _pbmc,
     "pbmc_harmony": _pbmc,

@@ -40,10 +40,14 @@ def standardised(x: Array, of: Mask, units: bool) -> Array:
 
 
 def whitened(x: Array, train: Mask, components: int) -> Array:
-    """The leading principal components of the training rows, each of unit variance on them."""
+    """The leading principal components of the training rows, each of unit variance on them.
+
+    Of n rows at most √n components, because ICA needs about k² rows to find k axes.
+    """
     mean = x[train].mean(axis=0)
     _, values, right = svd(x[train] - mean)
-    kept = min(components, int((values > ROUNDING * values[0]).sum()))
+    rank = int((values > ROUNDING * values[0]).sum())
+    kept = min(components, round(int(train.sum()) ** 0.5), rank)
     result: Array = (x - mean) @ (right[:kept].T / values[:kept]) * train.sum() ** 0.5
     return result
 

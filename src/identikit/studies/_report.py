@@ -63,6 +63,7 @@ def shown(result: Result, figure: Figure | None = None) -> Shown:
         values=lambda: {
             "study": document,
             "counts": counts(document),
+            "over": over(document),
             "groups": [(title, [_row(c) for c in some]) for title, some in grouped(document)],
             "drawn": sized(figure or result.figure(), FIGURE_LABEL, "identikit"),
             "tables": [_table(name, table) for name, table in result.tables.items()],
@@ -134,7 +135,8 @@ def print_study(result: Result, console: Console) -> None:
             )
     console.print(table)
     console.print()
-    console.print(Text("Below a measured value: its 95 % interval over seeds.", style="dim"))
+    below = f"Below a measured value: its 95 % interval over {over(document)}."
+    console.print(Text(below, style="dim"))
 
 
 #: The verdicts other than "reproduced", the worst first.
@@ -180,7 +182,14 @@ def verdict(claim: Row) -> str:
 
 def would_tell(claim: Row) -> str:
     """How many seeds would decide an inconclusive claim; an empty text for other claims."""
-    return "" if claim["seeds"] is None else f"about {claim['seeds']:,} seeds would tell"
+    if claim["seeds"] is None:
+        return ""
+    return f"about {claim['seeds']:,} {plain(claim['over'])} would tell"
+
+
+def over(document: Row) -> str:
+    """What the intervals of a study are over."""
+    return next((plain(claim["over"]) for claim in document["claims"]), "seeds")
 
 
 def told(claim: Row) -> str:

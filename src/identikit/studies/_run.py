@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Defaults for entries that the claims in older folders lack.
-OLD = {"kind": "paper", "seeds": None, "p": None}
+OLD = {"kind": "paper", "seeds": None, "p": None, "over": "seeds"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,7 +163,9 @@ def run(
     store.write_tables(target, tables)
     said = ("key", "says", "published", "source", "kind")
     claims = [
-        {name: getattr(claim, name) for name in said} | asdict(claim.check(tables))
+        {name: getattr(claim, name) for name in said}
+        | asdict(claim.check(tables))
+        | {"over": study.over}
         for claim in study.claims
     ]
     seconds = round(sum(work.seconds.values()), 1)
@@ -186,7 +188,7 @@ def load(folder: str | os.PathLike[str]) -> Result:
         )
     result = Result(target, store.read_json(target, store.RESULT), store.read_tables(target))
     try:
-        # Older folders lack the kinds, the numbers of seeds and the p-values.
+        # Older folders lack the kinds, the numbers of seeds, the p-values and their units.
         result.document["claims"] = [claim | OLD | claim for claim in result.document["claims"]]
         for claim in result.document["claims"]:
             finding_of(claim)

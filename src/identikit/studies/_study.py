@@ -149,6 +149,8 @@ class Study:
         (`report.drawing.sheet`).
     needs : tuple of Need
         Files that the data folder must contain.
+    over : str
+        What the intervals are over, in the plural: "seeds", or what else stands for repetitions.
     """
 
     name: str
@@ -160,6 +162,7 @@ class Study:
     claims: tuple[Claim, ...]
     figure: Callable[[Tables, Settings], Figure]
     needs: tuple[Need, ...] = ()
+    over: str = "seeds"
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
