@@ -53,6 +53,13 @@ def test_reconstruction_is_a_weighted_squared_error(rng: np.random.Generator) ->
         [(row - again) @ (row - again) for row, again in zip(x.numpy(), found)]
     )
     close(_vaes.autoencoder(net, x, 3.0).item(), expected, 1e-9, expected)
+    # The BioAE adds what its latents cost, per value of an image.
+    z = net.f(x).detach().numpy()
+    assert (z < 0).any()
+    assert (z > 0).any()
+    cost = np.mean([max(-value, 0) + 0.2 * value * value for value in z.ravel()])
+    expected += 12_288 * cost
+    close(_vaes.bio_ae(net, x, 3.0, 0.2).item(), expected, 1e-9, expected)
 
 
 @pytest.mark.parametrize("data", ["shapes3d", "dsprites"])
@@ -186,6 +193,8 @@ def test_claims_on_planted_scores() -> None:
     values = {"ae_ica": [0.3, 0.31], "beta-tcvae": [0.5, 0.52], "noise": [0.1, 0.1]}
     assert claim("infoc-tc", planted("reference", "InfoC", **values)).verdict == REPRODUCED
     assert claim("infoe-tc", planted("reference", "InfoE", **values)).verdict == NOT
+    values = {"ae_ica": [0.3, 0.31], "bio-ae": [0.5, 0.52], "noise": [0.1, 0.1]}
+    assert claim("infoc-bio", planted("reference", "InfoC", **values)).verdict == NOT
     gated = {"ae_ica": [0.7, 0.71], "pixels_pca": [0.8, 0.8], "noise": [0.0, 0.0]}
     assert claim("pixels-gated", planted("held out", "InfoM", **gated)).verdict == NOT
 
@@ -215,7 +224,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
         (tmp_path / "stopped" / "units" / f"{unit}.safetensors").unlink()
     (tmp_path / "stopped" / "claims.json").unlink()
     resumed = run(study.STUDY, folder=tmp_path / "stopped", settings=TINY, engine="single")
-    assert (whole.resumed, resumed.resumed) == (0, 9)
+    assert (whole.resumed, resumed.resumed) == (0, 11)
     for name, table in whole.tables.items():
         pd.testing.assert_frame_equal(table, resumed.tables[name], rtol=1e-12, atol=1e-12)
     of_paper = [claim.key for claim in study.STUDY.claims if claim.kind == "paper"]
@@ -231,7 +240,7 @@ def test_smoke(tmp_path: Path) -> None:
     result = run("nelson-disentangle", folder=tmp_path)
     mean, models = result.tables["mean"], result.tables["models"]
     assert {"value", "low", "high", "chance", "seeds"} <= set(mean)
-    assert models["used"].sum() == 6
+    assert models["used"].sum() == 8
     held = mean[(mean["form"] == "held out") & (mean["part"] == "InfoE")].set_index("method")
     # An invertible linear map changes nothing for a probe that has converged.
     ours = held.loc[[study.AE, study.TURNED, study.ICA_], "value"].to_numpy(float)

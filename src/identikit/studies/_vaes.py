@@ -30,9 +30,11 @@ from identikit.worlds import Shapes3D
 if TYPE_CHECKING:
     import pandas as pd
 
-AE, BETA, TC = "ae", "beta-vae", "beta-tcvae"
+AE, BETA, TC, BIO = "ae", "beta-vae", "beta-tcvae", "bio-ae"
 # A pixel of 32×32 images counts as four, and (x − x̂)²/(2 · ¼) is 2 (x − x̂)².
 SIDE, NATS = 32, 4 * 2.0
+# Of an image of 64×64 pixels in three colours.
+VALUES = 3 * 64**2
 # Scenes from which principal axes are computed, and scenes that are drawn at a time.
 SCENES, BLOCK = 10_000, 4000
 ROOM = Shapes3D(SIDE)
@@ -151,6 +153,17 @@ def autoencoder(net: learn.SoftmaxNet, x: Tensor, weight: float) -> Tensor:
     return reconstruction(net, net.f(x), x, weight)
 
 
+def bio_ae(net: learn.SoftmaxNet, x: Tensor, weight: float, activity: float) -> Tensor:
+    """−log p(x|z) + N (mean max(−z, 0) + λ mean z²), of Whittington et al. 2023, z = f(x).
+
+    Means are over latents; N, the number of values of an image, makes λ that of Hsu et al. 2023,
+    whose reconstruction is a mean over these.
+    """
+    z = net.f(x)
+    energy = (-z).clamp(min=0).mean() + activity * (z**2).mean()
+    return reconstruction(net, z, x, weight) + VALUES * energy
+
+
 def beta_vae(net: learn.SoftmaxNet, x: Tensor, noise: Tensor, weight: float, beta: float) -> Tensor:
     """−log p(x|z) + β KL(q(z|x) ‖ N(0, I)), of Higgins et al. 2017."""
     mean, log_variance = learn.posterior(net, x)
@@ -205,20 +218,21 @@ def teach(
     The record has a row per seed, and the latents of training and test images, (seeds, n, d) each.
     `lost` is the share of the variance of pixels that is not reconstructed.
     """
-    s, seeds = settings, range(first, first + count)
+    s, seeds, variational = settings, range(first, first + count), model in (BETA, TC)
     coordinates, *arrays = inputs(s, first)
     known, validation = (torch.from_numpy(array) for array in arrays[:2])
     weight, kept = NATS * coordinates.scale**2, coordinates.kept
     objectives: dict[str, Callable[..., Any]] = {
         AE: partial(autoencoder, weight=weight),
+        BIO: partial(bio_ae, weight=weight, activity=s.activity),
         BETA: partial(beta_vae, weight=weight, beta=s.beta),
         TC: partial(beta_tcvae, weight=weight, beta=s.beta_tc, rows=s.train),
     }
     batches = learn.shuffled(
-        (known,), s.batch, None if model == AE else learn.with_noise(s.latents)
+        (known,), s.batch, learn.with_noise(s.latents) if variational else None
     )
     run = learn.train(
-        partial(build, known.shape[1], s.latents, s.hidden, model != AE), objectives[model],
+        partial(build, known.shape[1], s.latents, s.hidden, variational), objectives[model],
         batches, s.steps, seeds=seeds, lr=s.lr, weight_decay=decay, schedule="cosine",
         folder=folder, together=True if count > 1 else None,
     )  # fmt: skip
