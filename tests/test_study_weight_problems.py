@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.io import loadmat
 
 from conftest import close
 from identikit.errors import InputError
@@ -62,15 +63,21 @@ def test_chorales_by_hand(tmp_path: Path):
 
 
 def test_the_real_chorales_if_they_are_there():
-    """77 chorales, 4,571 targets; silence scores .9558 and the frame before .9436."""
+    """77 chorales, 4,571 targets; silence scores .9558 and the frame before .9436.
+
+    A file of docs/chorales.py has other chorales in its test data. Over random splits of them,
+    silence has a standard deviation of .0001 and the frame before one of .0009.
+    """
     path = Data().find(JSB)
     if path is not None:
         pieces = read_chorales(path)["test"]
         x, y = (part.numpy() for part in windows(pieces))
-        assert len(pieces) == 77
-        assert y.shape == (4571, 88)
-        close((y == 0).mean(), 0.9558, 5e-5)
-        close((y == x[:, -1]).mean(), 0.9436, 5e-5)
+        original = "source" not in loadmat(path, variable_names=["source"])
+        if original:
+            assert len(pieces) == 77
+            assert y.shape == (4571, 88)
+        close((y == 0).mean(), 0.9558, 5e-5 if original else 0.003)
+        close((y == x[:, -1]).mean(), 0.9436, 5e-5 if original else 0.006)
 
 
 @pytest.mark.parametrize(
