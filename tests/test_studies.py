@@ -913,6 +913,11 @@ def test_kinds_stand_apart_wherever_a_study_is_shown(tmp_path: Path, monkeypatch
     assert page_of_pairs.count(f"about {seeds} pairs &lt;of twins&gt; would tell") == 2
     print_study(of_pairs, Console(file=(file := io.StringIO()), width=200))
     assert "its 95 % interval over pairs <of twins>." in file.getvalue()
+    # The preset is "smoke", and both say what that means; a larger run does not.
+    larger = run(replace(toy(), claims=()), preset="laptop", folder="larger")
+    print_study(larger, Console(file=(other := io.StringIO()), width=200))
+    shown = page, file.getvalue(), (larger.folder / "report.html").read_text(), other.getvalue()
+    assert ["This is a smoke run" in text for text in shown] == [True, True, False, False]
     order = [word for title, claims in SHOWN.items() for word in (title, *claims)]
     for text in (page, printed):
         places = [text.index(f"This is {word}." if "-" in word else word) for word in order]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Rows of a table that the page shows; the files contain all of them.
 MAX_ROWS = 12
 FIGURE_LABEL = "The figure of this study; its numbers are in the tables of this page."
+# Of a run with the preset "smoke", whose verdicts look like any other's.
+SMOKE = "This is a smoke run: it shows that the study runs, and is too small to judge the paper."
 STYLES = {REPRODUCED: "green", NOT: "red", INCONCLUSIVE: "yellow", UNMEASURED: "dim"}
 TONES = {REPRODUCED: GOOD, NOT: BAD, INCONCLUSIVE: DOUBTFUL, UNMEASURED: DOUBTFUL}
 
@@ -64,6 +66,7 @@ def shown(result: Result, figure: Figure | None = None) -> Shown:
             "study": document,
             "counts": counts(document),
             "over": over(document),
+            "caution": caution(document),
             "groups": [(title, [_row(c) for c in some]) for title, some in grouped(document)],
             "drawn": sized(figure or result.figure(), FIGURE_LABEL, "identikit"),
             "tables": [_table(name, table) for name, table in result.tables.items()],
@@ -111,6 +114,8 @@ def print_study(result: Result, console: Console) -> None:
     document = result.document
     console.print(Text(f"{plain(document['title'])}: {headline(document)}", style="bold"))
     console.print(Text(plain(document["paper"]), style="dim"))
+    if said := caution(document):
+        console.print(Text(said, style="yellow"))
     console.print()
     table = Table(
         box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), leading=1
@@ -185,6 +190,11 @@ def would_tell(claim: Row) -> str:
     if claim["seeds"] is None:
         return ""
     return f"about {claim['seeds']:,} {plain(claim['over'])} would tell"
+
+
+def caution(document: Row) -> str:
+    """What to say of a run that is too small to judge by; an empty text for others."""
+    return SMOKE if document["preset"] == "smoke" else ""
 
 
 def over(document: Row) -> str:
