@@ -294,6 +294,10 @@ def test_damaged_and_unfinished_folders_are_said(tmp_path: Path):
             json.dumps(document | {"claims": [{**document["claims"][0], "kind": "ours"}]}),
             r"claims.json is damaged \(the kind is 'ours'",
         ),
+        (
+            json.dumps(document | {"claims": [{**document["claims"][0], "over": 3}]}),
+            r"claims.json is damaged \(over is 3",
+        ),
     ):
         claims.write_text(text)
         with pytest.raises(InputError, match=says):

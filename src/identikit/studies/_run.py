@@ -194,6 +194,8 @@ def load(folder: str | os.PathLike[str]) -> Result:
             finding_of(claim)
             if claim["kind"] not in KINDS:
                 raise ValueError(f"the kind is {claim['kind']!r}; expected one of {KINDS}")
+            if not isinstance(claim["over"], str):
+                raise ValueError(f"over is {claim['over']!r}; expected a word, such as 'seeds'")
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{target / store.RESULT} is damaged ({error}); {store.REMEDY}") from error
     return result

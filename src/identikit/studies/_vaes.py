@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 AE, BETA, TC, BIO = "ae", "beta-vae", "beta-tcvae", "bio-ae"
 # A pixel of 32×32 images counts as four, and (x − x̂)²/(2 · ¼) is 2 (x − x̂)².
 SIDE, NATS = 32, 4 * 2.0
-# Of an image of 64×64 pixels in three colours.
-VALUES = 3 * 64**2
 # Scenes from which principal axes are computed, and scenes that are drawn at a time.
 SCENES, BLOCK = 10_000, 4000
 ROOM = Shapes3D(SIDE)
@@ -153,15 +151,15 @@ def autoencoder(net: learn.SoftmaxNet, x: Tensor, weight: float) -> Tensor:
     return reconstruction(net, net.f(x), x, weight)
 
 
-def bio_ae(net: learn.SoftmaxNet, x: Tensor, weight: float, activity: float) -> Tensor:
+def bio_ae(net: learn.SoftmaxNet, x: Tensor, weight: float, values: int, activity: float) -> Tensor:
     """−log p(x|z) + N (mean max(−z, 0) + λ mean z²), of Whittington et al. 2023, z = f(x).
 
-    Means are over latents; N, the number of values of an image, makes λ that of Hsu et al. 2023,
+    Means are over latents; N, the number of `values` of an image, makes λ that of Hsu et al. 2023,
     whose reconstruction is a mean over these.
     """
     z = net.f(x)
     energy = (-z).clamp(min=0).mean() + activity * (z**2).mean()
-    return reconstruction(net, z, x, weight) + VALUES * energy
+    return reconstruction(net, z, x, weight) + values * energy
 
 
 def beta_vae(net: learn.SoftmaxNet, x: Tensor, noise: Tensor, weight: float, beta: float) -> Tensor:
@@ -224,7 +222,7 @@ def teach(
     weight, kept = NATS * coordinates.scale**2, coordinates.kept
     objectives: dict[str, Callable[..., Any]] = {
         AE: partial(autoencoder, weight=weight),
-        BIO: partial(bio_ae, weight=weight, activity=s.activity),
+        BIO: partial(bio_ae, weight=weight, values=4 * coordinates.mean.size, activity=s.activity),
         BETA: partial(beta_vae, weight=weight, beta=s.beta),
         TC: partial(beta_tcvae, weight=weight, beta=s.beta_tc, rows=s.train),
     }
