@@ -231,7 +231,7 @@ def surprises(kept: dict[str, str]) -> str:
         for place, study, key, said in re.findall(r"(\{([\w-]+):([\w-]+):([\w ]+)\})", sentence):
             says = {claim.key: claim.says for claim in find(study).claims}.get(key, key)
             row = row_of(kept.get(study, ""), says)
-            if row is None or row[1] not in (said, HOLDS[said]):
+            if row is None or row[1] not in (said, HOLDS.get(said)):
                 wrong.append(f"{study}:{key}")
             else:
                 sentence = sentence.replace(place, row[0])

@@ -990,20 +990,24 @@ def test_surprises_have_measured_numbers_and_the_verdict_they_speak_of(
     study = of_all_kinds()
     result = run(study, folder=tmp_path / "out")
     claims = {claim["key"]: claim for claim in result.document["claims"]}
-    good, bad = (
+    good, bad, undecided = (
         next(key for key, claim in claims.items() if claim["verdict"] == said)
-        for said in (REPRODUCED, NOT)
+        for said in (REPRODUCED, NOT, INCONCLUSIVE)
     )
     sentences = (
         f"It is {{toy:{good}:reproduced}}.",
         f"It is not {{toy:{bad}:reproduced}}.",
+        f"It is open: {{toy:{undecided}:inconclusive at this scale}}.",
         "Of a claim that is gone: {toy:gone:reproduced}.",
         "Of a study that is not on the page: {elsewhere:any:reproduced}.",
     )
     monkeypatch.setattr(page, "SURPRISES", sentences)
     monkeypatch.setattr(page, "find", {"toy": study, "elsewhere": study}.get)
     lines = page.surprises({"toy": page.section(result)}).splitlines()[2:]
-    assert lines == [f"- It is {page.with_interval(claims[good])}."]
+    assert lines == [
+        f"- It is {page.with_interval(claims[good])}.",
+        f"- It is open: {page.with_interval(claims[undecided])}.",
+    ]
     told = capsys.readouterr().err
     for left_out in (f"toy:{bad}", "toy:gone", "elsewhere:any"):
         assert left_out in told
