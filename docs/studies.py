@@ -100,7 +100,7 @@ SURPRISES = (
     "{nelson-disentangle:infom-tc:not reproduced}, and minus that of the BioAE "
     "{nelson-disentangle:infom-bio:reproduced}.",
     "At 80 % of random labels a classifier has lost some of the latents, which the paper does not "
-    "see: R² is lower by {reizinger-cross-entropy:noise-80:not reproduced}.",
+    "see: R² changes by {reizinger-cross-entropy:noise-80:not reproduced}.",
     "On images AnInfoNCE keeps more of the classes than InfoNCE, not less: the difference in "
     "accuracy is {reizinger-aninfonce:images-classes:not reproduced}.",
     "One environment identifies nothing in a linear system, and yet its MCC is "

@@ -158,7 +158,7 @@ def bio_ae(net: learn.SoftmaxNet, x: Tensor, weight: float, values: int, activit
     whose reconstruction is a mean over these.
     """
     z = net.f(x)
-    energy = (-z).clamp(min=0).mean() + activity * (z**2).mean()
+    energy: Tensor = (-z).clamp(min=0).mean() + activity * (z**2).mean()
     return reconstruction(net, z, x, weight) + values * energy
 
 
