@@ -145,6 +145,7 @@ def unaffected(tables: Tables) -> Finding:
 ORDER = ("raw", "pca", "random", "ica", "pca+tvn")
 WORDS = {MAIN: "Treatments, held-out batches", WEEKS: "Mechanisms, held-out weeks"}
 BASES = {"pca": "PCA axes", "ica": "ICA axes"}
+SETS = {"bbbc021_plates": "compounds, plates", "cell_health": "genes, cell lines"}
 
 
 def figure(tables: Tables, settings: Settings) -> Figure:
@@ -168,18 +169,18 @@ def areas_of(tables: Tables, sets: tuple[str, ...]) -> pd.DataFrame:
     """AUROC and its difference from PCA's by input and treatment (which acts as the seed)."""
     names = measured(tables, sets)
     if not names:
-        return pd.DataFrame(columns=["seed", "input", "auroc", "over_pca"])
-    areas = treatments(tables, names)["auroc"]
-    areas.index = areas.index.map(" ".join)
+        return pd.DataFrame(columns=["set", "seed", "input", "auroc", "over_pca"])
+    areas = treatments(tables, names)["auroc"].rename_axis(["set", "seed"])
     areas = areas[[each for each in ORDER if each in areas]]
-    long: pd.DataFrame = areas.rename_axis("seed").melt(value_name="auroc", ignore_index=False)
+    long: pd.DataFrame = areas.melt(value_name="auroc", ignore_index=False)
     long["over_pca"] = long["auroc"] - areas["pca"].reindex(long.index)
     return long.reset_index()
 
 
 def _inputs(ax: Axes, table: pd.DataFrame, y: str, says: str, title: str, at: float | None) -> None:
     ax.set_title(title)
-    dots(ax, table, "input", y, labels={"input": "", y: says}, chance=at)
+    by = "set" if table["set"].nunique() > 1 else None
+    dots(ax, table, "input", y, by, labels=SETS | {"input": "", y: says}, chance=at)
     ax.tick_params("x", rotation=90, labelsize=6)
 
 
