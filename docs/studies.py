@@ -134,7 +134,9 @@ def section(result: Result) -> str:
     lines += [document["about"], "", "```", command(document), "```", ""]
     lines.append("Settings: " + ", ".join(f"{k} = {v}" for k, v in document["settings"].items()))
     units = document["units"]
-    lines[-1] += f". {units['count']} units of work, {duration(units['seconds'])} in all."
+    lines[-1] += f". {units['count']} units of work, {duration(units['seconds'])} in all"
+    older = units.get("of_other_code")
+    lines[-1] += f", {older} of them computed by earlier code of the study." if older else "."
     lines += ["", f"**{headline(document)}**"]
     for title, claims in grouped(document):
         lines += ["", f"### {title}"] if title else []

@@ -79,6 +79,7 @@ def test_a_study_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "computed by other code of this study" in done.stderr
     assert load("out").document["units"]["of_other_code"] == 3
+    assert "3 of them computed by earlier code" in Path("out/report.html").read_text("utf-8")
 
 
 def test_files_that_are_no_studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
