@@ -11,7 +11,6 @@ variable `source` of the file says so.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -24,6 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.io import savemat
+
+from identikit._files import replacing
+from identikit.errors import InputError
 
 Notes = Sequence[tuple[float | Fraction, float | Fraction, int]]
 Frames = NDArray[np.uint8]
@@ -97,12 +99,8 @@ def write(path: Path, parts: dict[str, list[Frames]], source: str) -> None:
     for name, pieces in parts.items():
         cells[name] = np.empty((1, len(pieces)), dtype=object)
         cells[name][0, :] = pieces
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        savemat(part, cells, appendmat=False, do_compression=True)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(path, overwrite=False) as temporary:
+        savemat(temporary, cells, appendmat=False, do_compression=True)
 
 
 def tonic_of(score: Any, notes: Notes) -> int:
@@ -207,7 +205,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{len(pieces)} chorales from the corpus of music21 {__version__}, by docs/chorales.py; "
         "this is not the original split of JSB Chorales"
     )
-    write(path, parts, source)
+    try:
+        write(path, parts, source)
+    except InputError as error:
+        parser.error(str(error))
     print(f"{summary(parts, left_out)}\nwritten to {path}")
 
 

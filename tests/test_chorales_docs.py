@@ -107,14 +107,20 @@ def test_the_file_is_read_and_has_its_source(script, tmp_path):
             assert (own == read).all()
 
 
-def test_a_failed_write_leaves_nothing(script, tmp_path, monkeypatch):
+def test_a_failed_write_is_said_and_leaves_nothing(script, tmp_path, monkeypatch, capsys):
     def full(file, *_args, **_options):
         file.write_bytes(b"half")
         raise OSError("No space left on device")
 
+    package = type(sys)("music21")
+    package.__version__ = "9.9"
+    monkeypatch.setitem(sys.modules, "music21", package)
+    scores = [script.Score("one", [(0.0, 4.0, 60)], 0)] * 3
+    monkeypatch.setattr(script, "read_scores", lambda: (scores, script.LeftOut([], [], [])))
     monkeypatch.setattr(script, "savemat", full)
-    with pytest.raises(OSError, match="No space"):
-        script.write(tmp_path / "JSB_Chorales.mat", {"testdata": []}, "")
+    with pytest.raises(SystemExit):
+        script.main([str(tmp_path)])
+    assert "No space left on device" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -92,7 +92,7 @@ def test_cell_health(tmp_path: Path) -> None:
     close(wells.x, [[1.0], [3.0], [4.0], [5.0]], 0)
     table.drop(columns="Metadata_cell_line").to_parquet(tmp_path / GUIDES.file)
     with pytest.raises(InputError, match="has no column Metadata_cell_line; expected Cell Health"):
-        read("cell_health", Data(f"{tmp_path}/"))
+        read("cell_health", Data(f"{tmp_path}/"))  # By another name, as reads are kept.
 
 
 def rxrx3(folder: Path) -> Path:

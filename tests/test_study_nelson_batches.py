@@ -206,6 +206,15 @@ def test_claims_are_of_all_treatments_of_the_sets(rng: np.random.Generator) -> N
     for name, gain in gains.items():
         said = f"above 0 for {(gain > 0).sum()} of {len(gain)} treatments, {gain.mean():.3f} on"
         assert f"On {name}: ica {(0.7 + gain).mean():.3f}, pca 0.700; {said}" in found.comment
+    # So does the figure, which has a dot per treatment of each.
+    areas = study.areas_of({"scores": scores}, study.MAIN)
+    for name, gain in gains.items():
+        own = areas[(areas["set"] == name) & (areas["input"] == "ica")]
+        close(own["over_pca"], gain, 1e-12)
+    axes = pd.DataFrame(columns=_batch_units.AXES)
+    drawn = study.figure({"scores": scores, "axes": axes}, tiny())
+    legend = drawn.axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == list(study.SETS.values())
 
 
 def test_draws_are_averaged_before_the_interval() -> None:

@@ -139,6 +139,22 @@ def test_chorales_are_learned(tmp_path: Path):
         assert all(0.9 < row["silence"] < 1 and 0 < row["nll"] < 1 for row in rows)
 
 
+def test_chorales_are_learned_at_the_rate_of_the_setting(tmp_path: Path):
+    """Four chords in turn are known exactly; at the authors' rate as many steps give silence."""
+    pytest.importorskip("torch")
+    chords = np.zeros((4, 88))
+    chords[np.arange(4)[:, None], [[30, 40, 50], [32, 41, 52], [35, 44, 55], [28, 47, 60]]] = 1
+    pieces = [np.roll(np.tile(chords, (5, 1)), turn, axis=0) for turn in range(4)]
+    chorales(
+        tmp_path / "JSB_Chorales.mat", {f"{n}data": pieces for n in ("train", "valid", "test")}
+    )
+    few = {"batch": 20, "seeds": 2, "jsb_steps": 400, "jsb_after": [0, 1]}
+    for rate, f1 in ((study.LAPTOP["jsb_lr"], 1.0), (study.PAPER["jsb_lr"], 0.0)):
+        settings = Settings({**TINY, **few, "jsb_lr": rate})
+        rows = kicks.fitted("jsb", study.PLAIN, None, Data(tmp_path), settings).rows
+        assert {row["f1"] for row in rows} == {f1}
+
+
 @pytest.mark.slow
 def test_images_are_learned(data_dir: Path):
     pytest.importorskip("torch")

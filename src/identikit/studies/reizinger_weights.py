@@ -256,7 +256,7 @@ LAPTOP: dict[str, Any] = {
     "problems": ["digits", "cifar", "jsb"], "seeds": 14, "batch": 128, "side": 16,
     "digits_steps": 1500, "digits_after": [0, 10, 30, 100, 300, 1500],
     "cifar_steps": 800, "cifar_after": [0, 400],
-    "jsb_steps": 1500, "jsb_after": [0, 1500],
+    "jsb_steps": 1500, "jsb_after": [0, 1500], "jsb_lr": 2.0,
 }  # fmt: skip
 SMOKE = LAPTOP | {
     "problems": ["digits", "jsb"], "seeds": 3, "batch": 64,
@@ -266,6 +266,7 @@ SMOKE = LAPTOP | {
 PAPER = LAPTOP | {
     "seeds": 20, "side": 32, "digits_steps": 30000, "digits_after": [0, 10, 30, 100, 300, 30000],
     "cifar_steps": 30000, "cifar_after": [0, 30000], "jsb_steps": 30000, "jsb_after": [0, 30000],
+    "jsb_lr": 0.05,
 }  # fmt: skip
 STUDY = Study(
     name="reizinger-weights",
